@@ -55,7 +55,7 @@ def _groups() -> object:
     from lakescan.planning.group_rows import GroupRows
 
     lakescan.set_cache_limit(0)
-    return GroupRows.of(lakescan.table(planning_table(100_000, 100)).scan().plan().groups)
+    return GroupRows.encode_groups(lakescan.table(planning_table(100_000, 100)).scan().plan().groups)
 
 
 def _pyiceberg(path: str, condition: str | None) -> object:

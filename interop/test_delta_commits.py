@@ -20,7 +20,7 @@ from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.delta.maintenance.log_cleanup import clean_up
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.tables.row_changes import RowChanges, Statement
+from lakescan.tables.row_changes import RowChanges, RowLevelCommand
 
 KINDS = [
     "types",
@@ -124,7 +124,7 @@ def test_vectors_and_their_checksum_are_read_and_added_to(jvm, warehouse: Path) 
     target = lakescan.table(location)._target(WriteOptions())
     files = target.scan.plan().table
     deletes = target.delete_writer("own").write(files, [BitMap64(range(5))] * len(files))
-    target.change(RowChanges(Statement.DELETE, None, deletes=deletes))
+    target.change(RowChanges(RowLevelCommand.DELETE, None, deletes=deletes))
     assert checked(jvm, location)
     mine = lakescan.table(location).scan().to_arrow()["id"].to_pylist()
     assert len(mine) == len(before) - sum(each.rows for each in deletes)

@@ -18,7 +18,7 @@ from interop.test_delta_commits import checked, forget
 from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.expressions.sql import parse_filter
 from lakescan.storage import Storage
-from lakescan.tables.row_changes import RowChanges, RowCounts, Statement
+from lakescan.tables.row_changes import RowChanges, RowCounts, RowLevelCommand
 from lakescan.writing.partitioned_writer import write_rows
 
 FEED, IDS = "delta.enableChangeDataFeed", "delta.enableRowTracking"
@@ -169,8 +169,8 @@ def test_updated_rows_have_the_ids_for_delta_that_they_had(jvm: Any, warehouse: 
     before, target = lineage(jvm, identifier), target_of(folder)
     moved = rows((200, "new", "a")).append_column("_row_id", [[before[2][0]]])
     moved = moved.append_column("_row_commit_version", pa.nulls(1, pa.int64()))
-    files = write_rows(target.writes.of_moved_rows, moved.to_batches(), "moved")
-    target.change(RowChanges(Statement.UPDATE, None, deletes=mark(target, "id = 2"), files=files))
+    files = write_rows(target.writes.lineage_writes, moved.to_batches(), "moved")
+    target.change(RowChanges(RowLevelCommand.UPDATE, None, deletes=mark(target, "id = 2"), files=files))
     forget(jvm)
     assert lineage(jvm, identifier) == {n: ids for n, ids in before.items() if n != 2} | {
         200: (before[2][0], newest(folder))
@@ -228,7 +228,7 @@ def test_operations_are_described_alike(jvm: Any, warehouse: Path, what: str, mo
     gone, deletes = (removed(target, "id = 2"), []) if mode == "false" else ([], mark(target, "id = 2"))
     words = {"predicate": "(id = 2)"}
     target.change(
-        RowChanges(Statement(what.lower()), parse_filter("id = 2"), gone, deletes, files, None, counts, words)
+        RowChanges(RowLevelCommand(what.lower()), parse_filter("id = 2"), gone, deletes, files, None, counts, words)
     )
     mine, expected = (actions(each, "commitInfo")[0] for each in (own, folder))
     assert mine["operation"] == expected["operation"]

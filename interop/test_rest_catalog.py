@@ -51,11 +51,11 @@ def test_conflicts_are_said(rest: lakescan.Catalog, jvm: Any) -> None:
     from lakescan.iceberg.target import IcebergTarget
     from lakescan.options.write import WriteOptions
     from lakescan.tables.into import overwrite_rows
-    from lakescan.tables.rows import rows_of
+    from lakescan.tables.rows import as_rows
 
     rest.create_table("db.conflicts", "id BIGINT, part STRING", partition_by=["part"])
     rest.load_table("db.conflicts").append(pa.table({"id": [1, 2, 3], "part": ["a", "b", "c"]}))
-    said = WriteOptions.of({}, "iceberg")
+    said = WriteOptions.parse({}, "iceberg")
     new = pa.table({"id": [9], "part": ["a"]})
     for statement in (
         "INSERT INTO rest.db.conflicts VALUES (4, 'a')",
@@ -68,11 +68,11 @@ def test_conflicts_are_said(rest: lakescan.Catalog, jvm: Any) -> None:
         jvm.sql(statement)
         before = java(jvm, "db.conflicts")
         with pytest.raises(lakescan.CommitConflict, match="another writer"):
-            overwrite_rows(target, rows_of(new), said, "part = 'a'")
+            overwrite_rows(target, as_rows(new), said, "part = 'a'")
         assert java(jvm, "db.conflicts") == before
     target = IcebergTarget.open(rest.load_table("db.conflicts").name, said)
     jvm.sql("INSERT INTO rest.db.conflicts VALUES (6, 'b')")
-    overwrite_rows(target, rows_of(new), said, "part = 'a'")
+    overwrite_rows(target, as_rows(new), said, "part = 'a'")
     assert java(jvm, "db.conflicts") == [(2, "b"), (3, "c"), (6, "b"), (9, "a")]
 
 
@@ -173,7 +173,7 @@ def test_deletes_that_another_writer_adds_to_what_is_replaced_are_a_conflict(
     from lakescan.maintenance import compact
     from lakescan.options.write import WriteOptions
     from lakescan.tables.into import overwrite_rows
-    from lakescan.tables.rows import rows_of
+    from lakescan.tables.rows import as_rows
 
     properties = {"format-version": version, "write.delete.mode": "merge-on-read"}
     table = f"db.deleted_{version}"
@@ -188,7 +188,7 @@ def test_deletes_that_another_writer_adds_to_what_is_replaced_are_a_conflict(
     with pytest.raises(lakescan.CommitConflict):
         compact(before)
     with pytest.raises(lakescan.CommitConflict):
-        overwrite_rows(before, rows_of(pa.table({"id": [2], "part": ["a"]})), said, "id = 2")
+        overwrite_rows(before, as_rows(pa.table({"id": [2], "part": ["a"]})), said, "id = 2")
     assert compact(IcebergTarget.open(name, said)).removed_files == 4
     assert [row[0] for row in java(jvm, table)] == [0, 1, 2, 4, 5, 6, 7, 8]
 

@@ -13,7 +13,7 @@ from tests.transaction.support import now, pairs, rows
 
 import lakescan
 from lakescan.iceberg.commit.conflicts import Validation
-from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.file_changes import SnapshotChanges
 from lakescan.iceberg.commit.written_files import added_files
 from lakescan.writing.partitioned_writer import write_rows
 
@@ -38,8 +38,8 @@ def table(request: pytest.FixtureRequest, rest: lakescan.Catalog, rest_uri: str)
 def delta(deletes: Sequence[DeleteFile], new: Sequence[Row] = (), referenced: Sequence[str] = ()) -> None:
     commit = row_deltas.commit()
     written = write_rows(commit.writes, rows(*new).to_batches(), "w") if new else []
-    changes = FileChanges(added_files(written, commit.base), added_deletes=row_deltas.added(deletes))
-    commit.row_delta(changes, Validation.of(commit.base, referenced=pa.array(referenced, pa.string())))
+    changes = SnapshotChanges(added_files(written, commit.base), added_deletes=row_deltas.added(deletes))
+    commit.row_delta(changes, Validation.create(commit.base, referenced=pa.array(referenced, pa.string())))
 
 
 def part_of(table: lakescan.Table, part: str) -> str | None:

@@ -29,9 +29,9 @@ from tests.conftest import corpus_folder  # noqa: E402
 from tests.corpus.cases import Case, all_cases  # noqa: E402
 
 import lakescan  # noqa: E402
-from lakescan.conformance.child import told  # noqa: E402
-from lakescan.conformance.engines import ENGINES, Job, Limits, ask_many  # noqa: E402
-from lakescan.conformance.report import TableConformance, compared, markdown  # noqa: E402
+from lakescan.conformance.child import digest_rows  # noqa: E402
+from lakescan.conformance.engines import ENGINES, Job, ReadLimits, ask_many  # noqa: E402
+from lakescan.conformance.report import TableConformance, as_markdown, compare_answers  # noqa: E402
 from lakescan.conformance.tables import job_of  # noqa: E402
 
 PAGE = ROOT / "docs" / "conformance.md"
@@ -78,7 +78,7 @@ _CLUSTER = re.compile(r"hdfs|libjvm", re.I)  # libjvm: what clients of HDFS load
 _VERDICTS = ("right", "wrong", "unsupported", "error", "crash", "moved", "not installed", "refused", "read")
 
 
-def page(interpreters: dict[str, str], limits: Limits, only: tuple[str, ...] = (), *, place: bool = False) -> str:
+def page(interpreters: dict[str, str], limits: ReadLimits, only: tuple[str, ...] = (), *, place: bool = False) -> str:
     """The page, from running all engines on all cases."""
     every = all_cases()
     cases = [case for case in every if not only or case.id.startswith(only)]
@@ -93,7 +93,7 @@ def page(interpreters: dict[str, str], limits: Limits, only: tuple[str, ...] = (
     verdicts: Counter[tuple[str, str, str]] = Counter()
     for number, (case, job) in enumerate(zip(cases, jobs, strict=True)):
         answers = {engine: of[number] for engine, of in of_engines.items() if number in of}
-        found.append(compared(case.id, job, answers))
+        found.append(compare_answers(case.id, job, answers))
         known = _known(case, answers["lakescan"], limits)
         for reading in found[-1].readings:
             verdict = _verdict(answers[reading.engine], known, reading.outcome)
@@ -129,14 +129,16 @@ def _placed(jobs: list[Job]) -> Iterator[None]:
             each.unlink() if each.is_symlink() else each.rmdir()
 
 
-def _answers(engine: str, jobs: list[Job], interpreters: dict[str, str], limits: Limits) -> dict[int, dict[str, Any]]:
+def _answers(
+    engine: str, jobs: list[Job], interpreters: dict[str, str], limits: ReadLimits
+) -> dict[int, dict[str, Any]]:
     """An engine's answers, by the numbers of the jobs."""
     numbers = [n for n, job in enumerate(jobs) if job.format in ENGINES[engine]]
     found = ask_many(engine, [jobs[n] for n in numbers], limits, interpreters.get(engine))
     return dict(zip(numbers, found, strict=True))
 
 
-def _known(case: Case, own: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+def _known(case: Case, own: Mapping[str, Any], limits: ReadLimits) -> dict[str, Any]:
     """What is known of a table's rows: `rows` and `digest`, or `rows` alone; nothing where refusing is right.
 
     Where lakescan's rows are spelled otherwise than the reference's (variants, which the corpus tests compare decoded),
@@ -144,10 +146,10 @@ def _known(case: Case, own: Mapping[str, Any], limits: Limits) -> dict[str, Any]
     """
     if case.row_count is None:
         return {}
-    expected = case.expected
+    expected = case.unexpected_word
     if expected is None:
         return {"rows": case.row_count}
-    known = told(expected.to_reader(), limits.rows)
+    known = digest_rows(expected.to_reader(), limits.rows)
     return {"rows": known["rows"]} | ({"digest": known["digest"]} if own.get("digest") == known["digest"] else {})
 
 
@@ -184,7 +186,7 @@ def _judged(verdicts: Mapping[tuple[str, str, str], int]) -> Iterator[str]:
 def _parts(found: list[TableConformance]) -> Iterator[str]:
     for kind, title in (("delta", "Delta"), ("iceberg", "Iceberg")):
         yield f"## {title}\n"
-        yield markdown([each for each in found if each.format == kind])
+        yield as_markdown([each for each in found if each.format == kind])
 
 
 if __name__ == "__main__":
@@ -195,4 +197,4 @@ if __name__ == "__main__":
     parser.add_argument("--place", action="store_true", help="link tables at the absolute places that they name")
     given = parser.parse_args()
     engines = dict(each.split("=", 1) for each in given.python)
-    PAGE.write_text(page(engines, Limits(given.seconds), tuple(given.only), place=given.place))
+    PAGE.write_text(page(engines, ReadLimits(given.seconds), tuple(given.only), place=given.place))

@@ -111,7 +111,7 @@ def _properties() -> list[str]:
         "",
         _NOTE,
     ]
-    for name, declared in (("Iceberg", IcebergProperties.declared()), ("Delta", DeltaProperties.declared())):
+    for name, declared in (("Iceberg", IcebergProperties.declarations()), ("Delta", DeltaProperties.declarations())):
         lines += [f"## {name}", "", "| property | default | what it does |", "|---|---|---|"]
         shown = [each for each in declared.values() if not each.is_internal]
         rows = {each.name: f"| `{each.name}` | {_default(each.default)} | {_cell(each.doc)} |" for each in shown}

@@ -9,7 +9,7 @@ from lakescan.statements.procedures import PROCEDURES, Procedure
 from lakescan.statements.syntax.alter_table import ACTIONS
 from lakescan.statements.syntax.forms import Form
 from lakescan.statements.syntax.statements import FORMS, parse_statement
-from lakescan.statements.tables.run import runs
+from lakescan.statements.tables.run import can_run
 
 PAGE = Path(__file__).parent.parent / "docs" / "sql.md"
 
@@ -68,7 +68,7 @@ def page() -> str:
 
 def _runs(text: str) -> bool:
     statement = parse_statement(text)
-    return statement is not None and runs(statement)
+    return statement is not None and can_run(statement)
 
 
 def _table(forms: Iterable[Form]) -> Iterator[str]:

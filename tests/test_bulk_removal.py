@@ -49,9 +49,9 @@ def test_only_keys_that_every_client_spells_alike_go_in_bulk(storage: Storage, m
         asked.extend(keys)
         return True
 
-    monkeypatch.setattr(bulk_removal, "_removed", removed)
+    monkeypatch.setattr(bulk_removal, "_property_removals", removed)
     odd = ["a%20b", "a b", "a//b", "a/./b", "a/../b", "..", "ü", "a/"]
-    left = bulk_removal.left_by_bulk_requests(
+    left = bulk_removal.remove_in_bulk(
         [f"s3://bucket/{name}" for name in [*NAMES, *odd]],
         [f"s3://bucket/{name}" for name in [*NAMES, *odd]],
         storage_settings(storage),
@@ -61,10 +61,10 @@ def test_only_keys_that_every_client_spells_alike_go_in_bulk(storage: Storage, m
 
 
 def test_what_bulk_requests_refuse_is_removed_one_by_one(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_removal, "_removed", lambda bucket, keys, settings: False)
+    monkeypatch.setattr(bulk_removal, "_property_removals", lambda bucket, keys, settings: False)
     assert list(storage.remove(written(storage, *NAMES))) == []
     assert list(storage.walk("s3://bucket/t")) == []
 
 
 def storage_settings(storage: Storage) -> bulk_removal.StorageOptions:
-    return bulk_removal.StorageOptions.of(storage.options)
+    return bulk_removal.StorageOptions.parse(storage.options)

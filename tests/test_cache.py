@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakescan
-from lakescan.common.cache import CACHE, DEFAULT_LIMIT, ENTRY, Cache, Kind, entry_size, table_size
+from lakescan.common.cache import CACHE, DEFAULT_LIMIT, ENTRY, Cache, CacheKind, entry_size, table_size
 from lakescan.delta.log.reader import DeltaVersion
 from tests.support.allocated import allocated
 from tests.support.catalog import local_catalog
@@ -71,7 +71,7 @@ def test_the_least_recently_used_entries_are_evicted_first(gets: list[tuple[int,
 
 def test_kinds_share_the_limit_but_no_keys() -> None:
     CACHE.clear()
-    one, other = Kind("one", size), Kind("other", size)
+    one, other = CacheKind("one", size), CacheKind("other", size)
     assert (one.get("a", lambda: b"1"), other.get("a", lambda: b"2"), one.get("a", never)) == (b"1", b"2", b"1")
     assert CACHE.nbytes == entry_size(("one", "a")) + entry_size(("other", "a")) + 2
 
@@ -180,7 +180,7 @@ def test_threads_that_need_each_others_values_do_not_wait_forever() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 def test_a_forked_process_does_not_wait_for_threads_that_it_does_not_have() -> None:
-    kind, make = Kind("forked", size), Held(lambda: b"parent")
+    kind, make = CacheKind("forked", size), Held(lambda: b"parent")
     kind.get("cached", lambda: b"1")
     with ThreadPoolExecutor(1) as pool:
         value = pool.submit(kind.get, "a", make)

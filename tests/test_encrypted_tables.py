@@ -26,7 +26,7 @@ from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import Projection
 from lakescan.storage import Storage
 from lakescan.storage.encryption import FileKey, KeyManager
-from lakescan.storage.encryption.gcm_stream import encrypted
+from lakescan.storage.encryption.gcm_stream import encrypt_stream
 from lakescan.storage.encryption.table_keys import TIMESTAMP, NewKey
 from tests.support.key_managers import NAME, OtherKeys, TestKeys
 
@@ -520,7 +520,7 @@ def write_stream(path: Path, kind: str) -> bytes:
         kinds = {"id": "long", "k": "string", "v": "double"}
         fields = [{"name": name, "type": each, "field-id": n + 1} for n, (name, each) in enumerate(kinds.items())]
         fastavro.writer(sink, {"type": "record", "name": "r", "fields": fields}, ROWS.to_pylist())
-    data = encrypted(sink.getvalue(), key.file_key)
+    data = encrypt_stream(sink.getvalue(), key.file_key)
     path.write_bytes(data)
     return key.metadata(len(data))
 

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.storage.encryption import FileKey
-from lakescan.storage.encryption.gcm_stream import BLOCK, GcmReader, GcmWriter, decrypted, encrypted, plain_length
+from lakescan.storage.encryption.gcm_stream import (
+    BLOCK,
+    GcmReader,
+    GcmWriter,
+    decrypt_stream,
+    encrypt_stream,
+    plain_length,
+)
 from lakescan.storage.encryption.key_metadata import StandardMetadata
 
 KEY, PREFIX = b"0123456789012345", b"1234567890123456"
@@ -24,16 +31,16 @@ def key_of(data: bytes, key: bytes = KEY, prefix: bytes | None = PREFIX) -> File
     return FileKey(key, prefix, len(data))
 
 
-STREAM = encrypted(PLAIN, FileKey(KEY, PREFIX))
+STREAM = encrypt_stream(PLAIN, FileKey(KEY, PREFIX))
 
 
 @pytest.mark.parametrize("length", [0, 1, 1000, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK])
 @pytest.mark.parametrize("key", [b"k" * 16, b"k" * 24, b"k" * 32])
 def test_a_file_is_read_as_it_was_written(length: int, key: bytes) -> None:
     plain = PLAIN[:length]
-    data = encrypted(plain, FileKey(key, PREFIX))
+    data = encrypt_stream(plain, FileKey(key, PREFIX))
     assert plain_length(len(data)) == length
-    assert decrypted(data, FileKey(key, PREFIX, len(data)), "f") == plain
+    assert decrypt_stream(data, FileKey(key, PREFIX, len(data)), "f") == plain
 
 
 def test_the_layout_is_that_of_the_specification() -> None:
@@ -47,7 +54,7 @@ def test_the_layout_is_that_of_the_specification() -> None:
 
 def test_a_block_made_by_the_cipher_alone_is_read() -> None:
     data = bytes.fromhex("4147533100001000") + bytes(12) + AESGCM(KEY).encrypt(bytes(12), b"known", PREFIX + bytes(4))
-    assert decrypted(data, key_of(data), "f") == b"known"
+    assert decrypt_stream(data, key_of(data), "f") == b"known"
 
 
 def test_test_case_4_of_the_gcm_specification_holds() -> None:
@@ -65,7 +72,7 @@ def test_test_case_4_of_the_gcm_specification_holds() -> None:
 
 
 def test_an_empty_file_has_one_empty_block() -> None:
-    assert len(encrypted(b"", FileKey(KEY, PREFIX))) == 36
+    assert len(encrypt_stream(b"", FileKey(KEY, PREFIX))) == 36
 
 
 @given(st.lists(st.tuples(st.integers(0, len(PLAIN) + 10), st.integers(0, BLOCK + 50)), max_size=8))
@@ -85,11 +92,11 @@ def test_pieces_of_any_size_are_written(sizes: list[int]) -> None:
             writer.write(PLAIN[:size])
     data = sink.getvalue()
     assert writer.length == len(data)
-    assert decrypted(data, key_of(data), "f") == plain
+    assert decrypt_stream(data, key_of(data), "f") == plain
 
 
 def test_equal_files_have_different_bytes() -> None:
-    assert encrypted(b"same", FileKey(KEY, PREFIX)) != encrypted(b"same", FileKey(KEY, PREFIX))
+    assert encrypt_stream(b"same", FileKey(KEY, PREFIX)) != encrypt_stream(b"same", FileKey(KEY, PREFIX))
 
 
 BLOCKS = [STREAM[8 : 8 + BLOCK + 28], STREAM[8 + BLOCK + 28 : 8 + 2 * (BLOCK + 28)], STREAM[8 + 2 * (BLOCK + 28) :]]
@@ -97,7 +104,7 @@ TAMPERED = {
     "a changed byte": STREAM[:500] + bytes([STREAM[500] ^ 1]) + STREAM[501:],
     "blocks exchanged": STREAM[:8] + BLOCKS[1] + BLOCKS[0] + BLOCKS[2],
     "a block twice": STREAM[:8] + BLOCKS[0] + BLOCKS[0] + BLOCKS[2],
-    "blocks of another file": STREAM[:8] + encrypted(PLAIN, FileKey(KEY, b"another"))[8:],
+    "blocks of another file": STREAM[:8] + encrypt_stream(PLAIN, FileKey(KEY, b"another"))[8:],
 }
 
 
@@ -105,48 +112,48 @@ TAMPERED = {
 def test_changed_files_are_not_read(name: str) -> None:
     data = TAMPERED[name]
     with pytest.raises(lakescan.CorruptData, match=r"f: its block \d is not authentic"):
-        decrypted(data, key_of(data), "f")
+        decrypt_stream(data, key_of(data), "f")
 
 
 @pytest.mark.parametrize("removed", [1, 36, len(BLOCKS[2]), len(BLOCKS[2]) + BLOCK + 28, len(STREAM) - 8])
 def test_truncated_files_are_not_read(removed: int) -> None:
     with pytest.raises(lakescan.CorruptData, match="truncated"):
-        decrypted(STREAM[:-removed], key_of(STREAM), "f")
+        decrypt_stream(STREAM[:-removed], key_of(STREAM), "f")
 
 
 def test_appended_files_are_not_read() -> None:
     with pytest.raises(lakescan.CorruptData, match="appended to"):
-        decrypted(STREAM + bytes(40), key_of(STREAM), "f")
+        decrypt_stream(STREAM + bytes(40), key_of(STREAM), "f")
 
 
 def test_without_a_file_length_nothing_is_read() -> None:
     with pytest.raises(lakescan.CorruptMetadata, match="no file length"):
-        decrypted(STREAM, FileKey(KEY, PREFIX), "f")
+        decrypt_stream(STREAM, FileKey(KEY, PREFIX), "f")
 
 
 @pytest.mark.parametrize("length", [0, 7, 8, 9, 35, WHOLE + 1, WHOLE + 28])
 def test_impossible_lengths_are_not_read(length: int) -> None:
     with pytest.raises(lakescan.CorruptData, match="no stream has"):
-        decrypted(STREAM[:length], FileKey(KEY, PREFIX, length), "f")
+        decrypt_stream(STREAM[:length], FileKey(KEY, PREFIX, length), "f")
 
 
 def test_other_files_are_not_read() -> None:
     for data in (b"PAR1" + STREAM[4:], STREAM[:4] + struct.pack("<i", 4096) + STREAM[8:]):
         with pytest.raises(lakescan.CorruptData, match=r"begins with|its blocks have"):
-            decrypted(data, key_of(data), "f")
+            decrypt_stream(data, key_of(data), "f")
 
 
 @pytest.mark.parametrize("key", [FileKey(b"f" * 16, PREFIX, len(STREAM)), FileKey(KEY, b"x", len(STREAM))])
 def test_another_key_or_prefix_reads_nothing(key: FileKey) -> None:
     with pytest.raises(lakescan.CorruptData, match="block 0 is not authentic"):
-        decrypted(STREAM, key, "f")
+        decrypt_stream(STREAM, key, "f")
     with pytest.raises(lakescan.CorruptMetadata, match="has 5 bytes"):
-        decrypted(STREAM, FileKey(b"short", PREFIX, len(STREAM)), "f")
+        decrypt_stream(STREAM, FileKey(b"short", PREFIX, len(STREAM)), "f")
 
 
 def test_the_standard_key_metadata_is_that_of_java() -> None:
     """Version 1, then Avro: bytes, a union of null and bytes, a union of null and long."""
-    made = StandardMetadata(KEY, PREFIX, 1000).encoded()
+    made = StandardMetadata(KEY, PREFIX, 1000).encode()
     assert made == b"\x01\x20" + KEY + b"\x02\x20" + PREFIX + b"\x02\xd0\x0f"
     assert StandardMetadata.parse(made, "f") == StandardMetadata(KEY, PREFIX, 1000)
     assert KEY.decode() not in repr(StandardMetadata(KEY, PREFIX, 1000))

@@ -188,7 +188,7 @@ def test_without_hadoops_own_rename_nothing_is_committed(monkeypatch: pytest.Mon
     monkeypatch.setattr(hdfs, "_LIBRARY", "no-such-library.so")
     hdfs._client.cache_clear()
     with pytest.raises(UnsupportedFeature, match="concurrent commits could replace each other"):
-        hdfs.is_renamed("lake", StorageOptions.of({}), "/a", "/b")
+        hdfs.rename_file("lake", StorageOptions.parse({}), "/a", "/b")
 
 
 def test_hadoops_client_finds_the_jars_of_spark_and_its_configuration(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ KEYS = st.lists(st.text("ab/=01é", min_size=1, max_size=6), max_size=60, unique
 
 
 def locations(storage: Storage, folder: str, **more: object) -> list[str]:
-    return [each for part in listed.listed(storage, folder, **more) for each in part["location"].to_pylist()]
+    return [each for part in listed.list_files(storage, folder, **more) for each in part["location"].to_pylist()]
 
 
 @given(KEYS, st.integers(1, 4), st.integers(1, 20))
@@ -61,7 +61,7 @@ def test_local_folders_are_listed_in_parts(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "p=1" / "round").symlink_to(tmp_path)
     (tmp_path / "nothing").symlink_to(tmp_path / "missing")
     monkeypatch.setattr(listed, "_ROWS", 2)
-    parts = list(listed.listed(Storage(), str(tmp_path)))
+    parts = list(listed.list_files(Storage(), str(tmp_path)))
     assert all(part.num_rows <= 2 for part in parts)
     found = {Path(row["location"]).resolve(): row for part in parts for row in part.to_pylist()}
     assert {each.name for each in found} == {"a", "b", "c d%20", "é"}
@@ -106,7 +106,7 @@ def test_a_flat_folder_of_s3_is_listed_by_ranges_of_keys(
         client = boto3.client("s3", endpoint_url=storage.options["endpoint"], **credentials)
         client.put_object(Bucket="bucket", Key=f"t{len(odd)}/{name}", Body=b"odd")
     expected = sorted((each.location, each.size) for each in storage.walk(folder))
-    parts = [part for each in ranges for part in listed.listed(storage, folder, keys=each)]
+    parts = [part for each in ranges for part in listed.list_files(storage, folder, keys=each)]
     assert sorted((row["location"], row["size"]) for part in parts for row in part.to_pylist()) == expected
 
 

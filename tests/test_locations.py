@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from lakescan.storage import Storage
 from lakescan.storage.locations import (
-    Places,
+    LocationMatcher,
+    adopt_root,
     is_normal,
     is_same_place,
     may_overlap,
     normal,
     normalize,
+    normalize_roots,
     path_of,
-    spelled_as,
-    with_normal_roots,
-    without_root,
+    strip_roots,
 )
 
 SPELLINGS = {
@@ -70,31 +70,33 @@ def test_a_normal_form_is_its_own(root: str, parts: list[str]) -> None:
 def test_columns_keep_their_order_and_nulls() -> None:
     values = pa.chunked_array([["/b//x", None], ["/a", "s3a://b/x"]])
     assert normalize(values).to_pylist() == ["/b/x", None, "/a", "s3://b/x"]
-    assert without_root(pa.array(["hdfs://h/x", "/x", "file:/y"])).to_pylist() == ["/x", "/x", "/y"]
+    assert strip_roots(pa.array(["hdfs://h/x", "/x", "file:/y"])).to_pylist() == ["/x", "/x", "/y"]
 
 
 def test_places_are_the_same_where_relocation_says_so() -> None:
-    places = Places({"/wh/t": "/copy", "s3://b/t": "/copy/"})
+    places = LocationMatcher({"/wh/t": "/copy", "s3://b/t": "/copy/"})
     spelled = ["/wh/t/f", "hdfs://host:20500/wh/t/f", "s3a://b//t/f", "/copy/f"]
-    assert set(places.of(pa.array(spelled)).to_pylist()) == {"/copy/f"}
-    assert places.of(pa.array(["/wh/t2/f"])).to_pylist() == ["/wh/t2/f"]
+    assert set(places.canonicalize(pa.array(spelled)).to_pylist()) == {"/copy/f"}
+    assert places.canonicalize(pa.array(["/wh/t2/f"])).to_pylist() == ["/wh/t2/f"]
 
 
 def test_the_longest_prefix_counts() -> None:
-    places = Places({"/wh": "/all", "/wh/t": "/one"})
-    assert places.of(pa.array(["/wh/t/f", "/wh/u/f"])).to_pylist() == ["/one/f", "/all/u/f"]
+    places = LocationMatcher({"/wh": "/all", "/wh/t": "/one"})
+    assert places.canonicalize(pa.array(["/wh/t/f", "/wh/u/f"])).to_pylist() == ["/one/f", "/all/u/f"]
 
 
 def test_a_path_below_the_tables_own_is_of_its_host() -> None:
-    places = Places(home="hdfs://host:8020/wh/t")
-    assert places.of(pa.array(["/wh/t/f", "/wh/u/f"])).to_pylist() == ["hdfs://host/wh/t/f", "/wh/u/f"]
-    assert Places(home="/wh/t").of(pa.array(["hdfs://host/wh/t/f"])).to_pylist() == ["hdfs://host/wh/t/f"]
+    places = LocationMatcher(home="hdfs://host:8020/wh/t")
+    assert places.canonicalize(pa.array(["/wh/t/f", "/wh/u/f"])).to_pylist() == ["hdfs://host/wh/t/f", "/wh/u/f"]
+    assert LocationMatcher(home="/wh/t").canonicalize(pa.array(["hdfs://host/wh/t/f"])).to_pylist() == [
+        "hdfs://host/wh/t/f"
+    ]
 
 
 def test_files_are_opened_where_another_spelling_of_the_prefix_was_moved_to() -> None:
     storage = Storage(relocate={"s3://b/t": "/copy"})
-    assert storage.relocated("s3a://b/t/f") == "/copy/f"
-    assert storage.relocated("s3a://b/u/f") == "s3a://b/u/f"
+    assert storage.current_location("s3a://b/t/f") == "/copy/f"
+    assert storage.current_location("s3a://b/u/f") == "s3a://b/u/f"
 
 
 spelled = st.sampled_from(["/t/f", "/u/f", "s3a://b/t/f", "s3a://b/u/f", "s3://b/u/f", "s3://b//u/f", "hdfs://h/t/f"])
@@ -105,10 +107,10 @@ moves = st.dictionaries(
 
 @given(st.lists(spelled, min_size=1, max_size=3), st.lists(spelled, min_size=1, max_size=3), moves)
 def test_in_one_family_other_names_are_other_places(left: list[str], right: list[str], moved: dict[str, str]) -> None:
-    places = Places(moved, home="hdfs://h/t")
+    places = LocationMatcher(moved, home="hdfs://h/t")
     first, second = pa.array(left), pa.array(right)
     if places.family(first) is not None and places.family(first) == places.family(second):
-        where = places.of(pa.concat_arrays([first, second])).to_pylist()
+        where = places.canonicalize(pa.concat_arrays([first, second])).to_pylist()
         assert len(set(where)) == len({*left, *right})
 
 
@@ -157,9 +159,9 @@ def test_schemes_and_hosts_have_one_normal_form_and_paths_stay(form: str) -> Non
     spellings = [each for each in SPELLINGS[form] if each.endswith(tail) and not each.endswith(f"/{tail}")]
     spellings += [f"file://{each}" for each in [form] if each.startswith("/")]
     assert spellings
-    assert set(with_normal_roots(pa.array([form, *spellings])).to_pylist()) == {form}
+    assert set(normalize_roots(pa.array([form, *spellings])).to_pylist()) == {form}
     apart = pa.array(["s3a://b//x", "s3://b/x", "s3://b/./x", "/x//y", "/x/y", "rel/x"])
-    assert len(set(with_normal_roots(apart).to_pylist())) == len(apart)
+    assert len(set(normalize_roots(apart).to_pylist())) == len(apart)
 
 
 @pytest.mark.parametrize(
@@ -182,13 +184,13 @@ def test_schemes_and_hosts_have_one_normal_form_and_paths_stay(form: str) -> Non
     ],
 )
 def test_files_of_the_tables_store_are_spelled_as_its_location(home: str, same: list[str], others: list[str]) -> None:
-    assert set(spelled_as(pa.array(same), home).to_pylist()) == {f"{home}/f"}
-    assert spelled_as(pa.array(others), home).to_pylist() == others
+    assert set(adopt_root(pa.array(same), home).to_pylist()) == {f"{home}/f"}
+    assert adopt_root(pa.array(others), home).to_pylist() == others
 
 
 def test_a_path_without_a_host_is_of_the_tables_own() -> None:
-    places = Places(home="hdfs://nn:8020/t")
-    assert set(places.of(pa.array(["hdfs:///t/f", "hdfs:/t/f", "/t/f", "hdfs://nn/t/f"])).to_pylist()) == {
+    places = LocationMatcher(home="hdfs://nn:8020/t")
+    assert set(places.canonicalize(pa.array(["hdfs:///t/f", "hdfs:/t/f", "/t/f", "hdfs://nn/t/f"])).to_pylist()) == {
         "hdfs://nn/t/f"
     }
 

@@ -25,7 +25,7 @@ def test_tables_plans_and_commits_are_logged_at_debug(tmp_path: Path, caplog: py
 
 def test_an_attempt_that_is_repeated_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "lakescan")
-    Attempts(COMMITS).again("lake.db.t", lakescan.CommitConflict("another writer"))
+    Attempts(COMMITS).wait_or_raise("lake.db.t", lakescan.CommitConflict("another writer"))
     assert "lake.db.t: attempt 1 failed because of concurrent commits: another writer" in caplog.text
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import lakescan
 from lakescan.common.arrow_html import arrow_as_html
-from lakescan.common.html import facts_table, grid, preformatted, section
+from lakescan.common.html import facts_table, grid, pre_block, section
 from lakescan.maintenance.health.maintain import MaintenanceStep
 from lakescan.tables import results
 from tests.support import own_catalog
@@ -352,7 +352,7 @@ PARTS: dict[str, Callable[[str], str]] = {
     "section": section,
     "facts": lambda text: facts_table({text: text}),
     "grid": lambda text: grid([text], [[text]]),
-    "preformatted": preformatted,
+    "preformatted": pre_block,
     "arrow": lambda text: arrow_as_html(pa.table({text: [text]})),
 }
 

@@ -125,7 +125,7 @@ def test_settings_of_other_stores_are_left_out(server: Server) -> None:
     location = server.put("some", b"0123456789")
     server.identities.clear()
     assert Storage({"endpoint": server.endpoint, "anonymous": "true"}).settings.values[("gcs", "anonymous")] is True
-    Storage({"endpoint": server.endpoint, "anonymous": "true"}).by_one_request(location)
+    Storage({"endpoint": server.endpoint, "anonymous": "true"}).read_in_one_request(location)
     assert server.identities == {(None, None)}
 
 

@@ -180,7 +180,7 @@ def test_small_files_are_read_by_either_client(bucket: Bucket, small_files: str)
 def test_a_log_file_of_another_size_than_remembered_is_requested_again(bucket: Bucket) -> None:
     """Another table may be at the location by now."""
     location = bucket.put("log/0.json", b"old")
-    storage = RememberingStorage.of(bucket.storage())
+    storage = RememberingStorage.copy_from(bucket.storage())
     bucket.start()
     assert [storage.read(location, size=3), storage.read(location)] == [b"old", b"old"]
     assert bucket.counted.requests == {"get": 1}

@@ -17,12 +17,12 @@ import pytest
 import lakescan
 from lakescan.common.option_values import parse_size
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.formats.table_format import Start, StartAt
+from lakescan.formats.table_format import StartAt, StreamStart
 from lakescan.options import keywords
 from lakescan.options.compact import CompactOptions
-from lakescan.options.declaration import OptionSet, as_keyword, declarations, normalised
+from lakescan.options.declaration import OptionSet, as_keyword, declarations, normalise_name
 from lakescan.options.read import ReadOptions
-from lakescan.options.streaming import start_from, without_stream_options
+from lakescan.options.streaming import batch_read_options, stream_start
 from lakescan.options.write import WriteOptions
 
 SETS = [ReadOptions, WriteOptions, CompactOptions]
@@ -30,17 +30,17 @@ SETS = [ReadOptions, WriteOptions, CompactOptions]
 
 @pytest.mark.parametrize("name", ["snapshot-id", "snapshot_id", "snapshotId", "SNAPSHOT-ID", "snapshotid"])
 def test_case_hyphens_and_underscores_do_not_matter(name: str) -> None:
-    assert ReadOptions.of({name: "7"}) == ReadOptions.of({"snapshot-id": 7})
-    assert ReadOptions.of({name: "7"}).snapshot_id == 7
+    assert ReadOptions.parse({name: "7"}) == ReadOptions.parse({"snapshot-id": 7})
+    assert ReadOptions.parse({name: "7"}).snapshot_id == 7
 
 
 @pytest.mark.parametrize("options", SETS)
 def test_an_attribute_is_the_name_in_snake_case(options: type[OptionSet]) -> None:
     for attribute, option in declarations(options).items():
         if option.is_prefix:
-            assert normalised(attribute) == normalised(option.name.removesuffix("y.NAME")) + "ies"
+            assert normalise_name(attribute) == normalise_name(option.name.removesuffix("y.NAME")) + "ies"
         else:
-            assert normalised(attribute) == normalised(as_keyword(option.name))
+            assert normalise_name(attribute) == normalise_name(as_keyword(option.name))
 
 
 @pytest.mark.parametrize("options", SETS)
@@ -53,22 +53,22 @@ def test_a_printed_default_is_the_attribute_without_the_option(options: type[Opt
 
 
 def test_names_of_one_option_set_one_attribute() -> None:
-    assert ReadOptions.of({"readChangeData": "true"}).read_change_feed
-    assert ReadOptions.of({"ignoreFileDeletion": True}).ignore_changes
-    assert WriteOptions.of({"partitionOverwriteMode": "dynamic"}).is_dynamic
-    assert WriteOptions.of({"compression": "gzip"}, "delta").compression_codec == "gzip"
-    assert WriteOptions.of({"merge-schema": "true"}).merge_schema
+    assert ReadOptions.parse({"readChangeData": "true"}).read_change_feed
+    assert ReadOptions.parse({"ignoreFileDeletion": True}).ignore_changes
+    assert WriteOptions.parse({"partitionOverwriteMode": "dynamic"}).is_dynamic
+    assert WriteOptions.parse({"compression": "gzip"}, "delta").compression_codec == "gzip"
+    assert WriteOptions.parse({"merge-schema": "true"}).merge_schema
 
 
 def test_two_names_of_one_option_must_agree() -> None:
-    assert ReadOptions.of({"readChangeFeed": "true", "readChangeData": True}).read_change_feed
+    assert ReadOptions.parse({"readChangeFeed": "true", "readChangeData": True}).read_change_feed
     with pytest.raises(InvalidOption, match="'readChangeFeed' and 'readChangeData' are one option with two values"):
-        ReadOptions.of({"readChangeFeed": True, "readChangeData": False})
+        ReadOptions.parse({"readChangeFeed": True, "readChangeData": False})
 
 
 def test_another_name_may_be_of_one_format_only() -> None:
     with pytest.raises(InvalidOption, match="'compression' is for delta tables; this is an iceberg table"):
-        WriteOptions.of({"compression": "gzip"}, "iceberg")
+        WriteOptions.parse({"compression": "gzip"}, "iceberg")
 
 
 @pytest.mark.parametrize(
@@ -82,19 +82,19 @@ def test_another_name_may_be_of_one_format_only() -> None:
 )
 def test_an_unknown_option_is_refused_with_the_nearest(name: str, nearest: str) -> None:
     with pytest.raises(InvalidOption, match=rf"unknown option '{name}'\. Did you mean '{nearest}'"):
-        ReadOptions.of({name: "1"})
+        ReadOptions.parse({name: "1"})
 
 
 def test_an_unknown_option_of_a_write_is_refused_with_the_nearest() -> None:
     with pytest.raises(InvalidOption, match=r"unknown write option 'mergeShema'\. Did you mean 'mergeSchema'"):
-        WriteOptions.of({"mergeShema": "true"})
+        WriteOptions.parse({"mergeShema": "true"})
 
 
 def test_an_option_of_the_peers_that_is_not_implemented_is_refused_as_a_feature() -> None:
     with pytest.raises(UnsupportedFeature, match=r"delta option 'schemaTrackingLocation'.*to read without it"):
-        ReadOptions.of({"schematrackinglocation": "x"})
+        ReadOptions.parse({"schematrackinglocation": "x"})
     with pytest.raises(UnsupportedFeature, match=r"write option 'check-ordering'.*to write without it"):
-        WriteOptions.of({"check_ordering": "true"})
+        WriteOptions.parse({"check_ordering": "true"})
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_an_option_of_the_peers_that_is_not_implemented_is_refused_as_a_feature(
 def test_a_malformed_value_is_refused_with_what_the_option_takes(name: str, value: str | None) -> None:
     expects = next(option.value.expects for option in declarations(ReadOptions).values() if option.name == name)
     with pytest.raises(InvalidOption, match=f"{name}.*invalid value") as caught:
-        ReadOptions.of({name: value})
+        ReadOptions.parse({name: value})
     assert str(caught.value).endswith(f"{value!r}; expected: {expects}")
 
 
@@ -136,7 +136,7 @@ def test_a_malformed_value_is_refused_with_what_the_option_takes(name: str, valu
 )
 def test_a_malformed_value_of_a_write_is_refused_in_the_same_words(name: str, value: Any) -> None:
     with pytest.raises(InvalidOption, match=f"option '{name}' has the invalid value .*; expected: "):
-        WriteOptions.of({name: value})
+        WriteOptions.parse({name: value})
 
 
 @pytest.mark.parametrize(
@@ -148,23 +148,23 @@ def test_sizes_take_units(text: str, size: int) -> None:
 
 def test_a_time_zone_may_be_an_object() -> None:
     assert ReadOptions().time_zone is UTC
-    assert ReadOptions.of({"time-zone": ZoneInfo("Europe/Paris")}) == ReadOptions.of({"timeZone": "Europe/Paris"})
+    assert ReadOptions.parse({"time-zone": ZoneInfo("Europe/Paris")}) == ReadOptions.parse({"timeZone": "Europe/Paris"})
 
 
 def test_an_option_of_the_other_format_is_refused() -> None:
     with pytest.raises(InvalidOption, match="'branch' is for iceberg tables; this is a delta table"):
-        ReadOptions.of({"branch": "main"}).check_format("delta")
+        ReadOptions.parse({"branch": "main"}).check_format("delta")
     with pytest.raises(InvalidOption, match="'optimizeWrite' is for delta tables; this is an iceberg table"):
-        WriteOptions.of({"optimizeWrite": "true"}, "iceberg")
+        WriteOptions.parse({"optimizeWrite": "true"}, "iceberg")
 
 
 def test_an_option_of_the_other_format_is_refused_even_with_its_default() -> None:
     with pytest.raises(InvalidOption, match="'locality' is for iceberg tables"):
-        ReadOptions.of({"locality": "false"}).check_format("delta")
+        ReadOptions.parse({"locality": "false"}).check_format("delta")
 
 
 def test_later_options_go_over_earlier_ones() -> None:
-    merged = ReadOptions.of({"limit": 5, "lookback": 3, "readChangeData": True}).merged(
+    merged = ReadOptions.parse({"limit": 5, "lookback": 3, "readChangeData": True}).merge(
         {"limit": 7, "readChangeFeed": False}
     )
     assert merged.values() == {"readChangeFeed": False, "limit": 7, "lookback": 3}
@@ -172,26 +172,28 @@ def test_later_options_go_over_earlier_ones() -> None:
 
 @pytest.mark.parametrize("name", ["ignoreChanges", "ignore-changes", "ignoreFileDeletion"])
 def test_an_option_left_out_has_its_default_again(name: str) -> None:
-    options = ReadOptions.of({"limit": 5, "ignoreFileDeletion": True})
-    assert options.without((name,)) == ReadOptions.of({"limit": 5})
+    options = ReadOptions.parse({"limit": 5, "ignoreFileDeletion": True})
+    assert options.exclude((name,)) == ReadOptions.parse({"limit": 5})
 
 
 def test_a_batch_beneath_a_stream_has_none_of_its_options() -> None:
     stream = {"ignoreFileDeletion": True, "readChangeData": True, "startingVersion": 3, "stream-from-timestamp": 5}
-    assert without_stream_options(ReadOptions.of({**stream, "lookback": 2})) == ReadOptions.of({"lookback": 2})
+    assert batch_read_options(ReadOptions.parse({**stream, "lookback": 2})) == ReadOptions.parse({"lookback": 2})
 
 
 def test_a_tag_named_latest_is_a_tag() -> None:
-    assert start_from(ReadOptions.of({"start-tag": "latest"})) == Start(StartAt.AFTER_COMMIT, commit="latest")
-    assert start_from(ReadOptions.of({"startingVersion": "latest"})) == Start(StartAt.LATEST)
+    assert stream_start(ReadOptions.parse({"start-tag": "latest"})) == StreamStart(
+        StartAt.AFTER_COMMIT, commit="latest"
+    )
+    assert stream_start(ReadOptions.parse({"startingVersion": "latest"})) == StreamStart(StartAt.LATEST)
 
 
 @pytest.mark.parametrize("options", SETS)
 def test_settings_of_stores_are_never_printed(options: type[OptionSet]) -> None:
     secret = "-".join(["hush", "hush"])
-    assert secret not in repr(options.of({"storage-options": {"key": secret}}))
+    assert secret not in repr(options.parse({"storage-options": {"key": secret}}))
     with pytest.raises(InvalidOption, match="invalid value; expected: a JSON object") as caught:
-        options.of({"storage-options": f'["{secret}"]'})
+        options.parse({"storage-options": f'["{secret}"]'})
     assert secret not in "".join(traceback.format_exception(caught.value))
 
 
@@ -201,7 +203,7 @@ def test_settings_of_stores_are_never_printed(options: type[OptionSet]) -> None:
 )
 def test_options_that_belong_elsewhere_say_where(name: str, says: str) -> None:
     with pytest.raises(InvalidOption, match=f"does not apply to reads: .*{says}"):
-        ReadOptions.of({name: "true"}).check_format("iceberg")
+        ReadOptions.parse({name: "true"}).check_format("iceberg")
 
 
 # What Delta's `DeltaOptions` takes, with a value; `None`: both sides obey it.
@@ -245,19 +247,19 @@ OF_WRITES = {
     ids=str,
 )
 def test_delta_takes_the_options_of_reads_and_writes_for_both(options: type[OptionSet], given: dict[str, str]) -> None:
-    found = options.of(given)
+    found = options.parse(given)
     found.check_format("delta")
     assert replace(found, without_effect=()) == options()
-    assert options.of({}).merged(given).without_effect == options.of({}).with_arguments(given).without_effect
+    assert options.parse({}).merge(given).without_effect == options.parse({}).merge_arguments(given).without_effect
     with pytest.raises((InvalidOption, lakescan.UnsupportedFeature), match=next(iter(given))):
         found.check_format("iceberg")
 
 
 def test_a_value_of_an_option_without_effect_is_checked() -> None:
     with pytest.raises(InvalidOption, match="option 'mergeSchema' has the invalid value 'perhaps'"):
-        ReadOptions.of({"mergeschema": "perhaps"})
+        ReadOptions.parse({"mergeschema": "perhaps"})
     with pytest.raises(InvalidOption, match="option 'startingVersion' has the invalid value"):
-        WriteOptions.of({"startingVersion": "x"})
+        WriteOptions.parse({"startingVersion": "x"})
 
 
 def test_options_of_the_other_side_have_no_effect_on_delta_tables(tmp_path: Path) -> None:
@@ -271,11 +273,11 @@ def test_options_of_the_other_side_have_no_effect_on_delta_tables(tmp_path: Path
 
 
 def test_how_iceberg_decodes_is_accepted() -> None:
-    assert ReadOptions.of({"vectorization-enabled": "false"}).vectorization_enabled is False
+    assert ReadOptions.parse({"vectorization-enabled": "false"}).vectorization_enabled is False
 
 
 def test_properties_share_a_prefix() -> None:
-    options = WriteOptions.of(
+    options = WriteOptions.parse(
         {"table-property.format-version": 3, "table_property.owner": "me", "snapshot-property.a.b": "c"}
     )
     assert options.table_properties == {"format-version": "3", "owner": "me"}
@@ -283,16 +285,16 @@ def test_properties_share_a_prefix() -> None:
 
 
 def test_a_transaction_needs_its_application_and_its_number() -> None:
-    assert WriteOptions.of({"txnAppId": "job", "txnVersion": 7}).transaction == ("job", 7)
+    assert WriteOptions.parse({"txnAppId": "job", "txnVersion": 7}).transaction == ("job", 7)
     with pytest.raises(InvalidOption, match="must be given together"):
-        WriteOptions.of({"txnVersion": 7})
+        WriteOptions.parse({"txnVersion": 7})
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        ReadOptions.of({"time-zone": "Europe/Paris", "columns": "a, b", "storage-options": '{"a": 1}'}),
-        WriteOptions.of({"txnAppId": "job", "txnVersion": 7, "table-property.a": "b"}),
+        ReadOptions.parse({"time-zone": "Europe/Paris", "columns": "a, b", "storage-options": '{"a": 1}'}),
+        WriteOptions.parse({"txnAppId": "job", "txnVersion": 7, "table-property.a": "b"}),
     ],
 )
 def test_options_travel_to_workers(options: OptionSet) -> None:
@@ -300,7 +302,7 @@ def test_options_travel_to_workers(options: OptionSet) -> None:
 
 
 def test_options_print_those_that_were_given() -> None:
-    assert repr(ReadOptions.of({"split_size": "1k"})) == "ReadOptions(split-size=1024)"
+    assert repr(ReadOptions.parse({"split_size": "1k"})) == "ReadOptions(split-size=1024)"
 
 
 def test_an_open_table_takes_no_options_of_opening(tmp_path: Path) -> None:
@@ -323,21 +325,21 @@ def test_storage_options_are_obeyed_by_either_name(tmp_path: Path) -> None:
 
 def test_keywords_are_all_options_that_python_can_spell() -> None:
     typed = {**keywords.OpenKeywords.__annotations__, "path": None}
-    names = {normalised(as_keyword(o.name)) for o in _all(ReadOptions)}
-    names |= {normalised(n) for o in _all(ReadOptions) for n in o.names if n.isidentifier()}
-    assert {normalised(name) for name in typed} == names
-    written = {normalised(name) for name in keywords.WriteKeywords.__annotations__}
-    own = {normalised(n) for o in _all(WriteOptions) for n in o.names if not o.is_prefix}
+    names = {normalise_name(as_keyword(o.name)) for o in _all(ReadOptions)}
+    names |= {normalise_name(n) for o in _all(ReadOptions) for n in o.names if n.isidentifier()}
+    assert {normalise_name(name) for name in typed} == names
+    written = {normalise_name(name) for name in keywords.WriteKeywords.__annotations__}
+    own = {normalise_name(n) for o in _all(WriteOptions) for n in o.names if not o.is_prefix}
     assert own - written == {"path", "format", "storageoptions", "partitionby"}  # arguments of `lakescan.save`
-    rewriting = {normalised(name) for name in keywords.CompactKeywords.__annotations__} - written
-    assert rewriting == {normalised(as_keyword(n)) for o in _all(CompactOptions) for n in o.names} - own - {
-        normalised(as_keyword(n)) for o in _all(WriteOptions) for n in o.names
+    rewriting = {normalise_name(name) for name in keywords.CompactKeywords.__annotations__} - written
+    assert rewriting == {normalise_name(as_keyword(n)) for o in _all(CompactOptions) for n in o.names} - own - {
+        normalise_name(as_keyword(n)) for o in _all(WriteOptions) for n in o.names
     }
 
 
 @pytest.mark.parametrize("name", ["partial-progress.enabled", "partial_progress_enabled", "partialProgress.enabled"])
 def test_an_option_with_a_dot_is_spelled_without_it_in_python(name: str) -> None:
-    assert CompactOptions.of({name: "true"}).partial_progress_enabled
+    assert CompactOptions.parse({name: "true"}).partial_progress_enabled
 
 
 @pytest.mark.parametrize(
@@ -355,20 +357,20 @@ def test_an_option_with_a_dot_is_spelled_without_it_in_python(name: str) -> None
 )
 def test_options_of_compactions_are_checked(options: dict[str, object], said: str) -> None:
     with pytest.raises(InvalidOption, match=said):
-        CompactOptions.of(options)
+        CompactOptions.parse(options)
 
 
 def test_an_order_says_the_strategy() -> None:
-    assert CompactOptions.of({"sort_order": "a"}).strategy == "sort"
-    assert CompactOptions.of({"zorder_by": ["a", "b"]}).strategy == "zorder"
-    assert CompactOptions.of({}).strategy == "binpack"
+    assert CompactOptions.parse({"sort_order": "a"}).strategy == "sort"
+    assert CompactOptions.parse({"zorder_by": ["a", "b"]}).strategy == "zorder"
+    assert CompactOptions.parse({}).strategy == "binpack"
 
 
 def test_options_of_rewrite_data_files_that_are_not_implemented_are_refused_by_name() -> None:
     with pytest.raises(UnsupportedFeature, match="rewrite_data_files option 'rewrite-job-order'"):
-        CompactOptions.of({"rewrite_job_order": "bytes-asc"})
+        CompactOptions.parse({"rewrite_job_order": "bytes-asc"})
     with pytest.raises(InvalidOption, match="'remove-dangling-deletes' is for iceberg tables"):
-        CompactOptions.of({"remove-dangling-deletes": True}, "delta")
+        CompactOptions.parse({"remove-dangling-deletes": True}, "delta")
 
 
 def test_the_page_and_the_keywords_are_made_from_the_declarations() -> None:
@@ -417,13 +419,13 @@ def _script(name: str = "options_doc") -> ModuleType:
 )
 def test_names_of_flink_and_of_table_properties_are_options(theirs: str, ours: str) -> None:
     attribute = next(name for name, each in declarations(ReadOptions).items() if ours in each.names)
-    assert getattr(ReadOptions.of({theirs: "7"}), attribute) == getattr(ReadOptions.of({ours: 7}), attribute) == 7
+    assert getattr(ReadOptions.parse({theirs: "7"}), attribute) == getattr(ReadOptions.parse({ours: 7}), attribute) == 7
 
 
 @pytest.mark.parametrize("prefix", ["table.exec.iceberg.", "connector.iceberg."])
 def test_an_unknown_setting_of_flink_is_refused_with_the_nearest(prefix: str) -> None:
     with pytest.raises(InvalidOption, match=r"Did you mean 'split-lookback'"):
-        ReadOptions.of({f"{prefix}split-lookbak": "3"})
+        ReadOptions.parse({f"{prefix}split-lookbak": "3"})
 
 
 def groups(table: lakescan.Table, **options: Any) -> int:

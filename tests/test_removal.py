@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.storage import Storage
-from lakescan.storage.removal import discard, remove_unnamed, unnamed
+from lakescan.storage.removal import discard, remove_unreferenced_files, unreferenced_files
 from tests.test_locations import ROOTS
 
 
 def left(files: list[str], *named: str, relocate: dict[str, str] | None = None) -> list[str]:
-    return unnamed(Storage(relocate=relocate or {}), files, [pa.array(named, pa.string())])
+    return unreferenced_files(Storage(relocate=relocate or {}), files, [pa.array(named, pa.string())])
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_nothing_is_removed_where_the_table_cannot_be_looked_at(tmp_path: Path) 
     discard(Storage(), [str(file)], look)
     assert file.exists()
     with pytest.raises(lakescan.StorageError):
-        remove_unnamed(Storage(), [str(file)], look)
+        remove_unreferenced_files(Storage(), [str(file)], look)
     assert file.exists()
-    assert remove_unnamed(Storage(), [str(file)], list) == [str(file)]
+    assert remove_unreferenced_files(Storage(), [str(file)], list) == [str(file)]
     assert not file.exists()
 
 
@@ -97,7 +97,7 @@ def test_a_file_that_leads_to_others_goes_first_and_they_stay_if_it_stays(tmp_pa
             order.append(list(locations))
             return locations
 
-    assert remove_unnamed(Failing(), names, list, names[1:]) == []
+    assert remove_unreferenced_files(Failing(), names, list, names[1:]) == []
     assert order == [names[1:]]
-    assert remove_unnamed(Storage(), names, list, names[1:]) == names
+    assert remove_unreferenced_files(Storage(), names, list, names[1:]) == names
     assert not list(tmp_path.iterdir())

@@ -13,12 +13,12 @@ from deltalake import DeltaTable, write_deltalake
 from samples.delta_deletes import commit_vectors, stored_vector
 
 import lakescan
-from lakescan.expressions.sanitize import sanitized
+from lakescan.expressions.sanitize import sanitize_literal
 from lakescan.planning.metrics_reporters import InMemoryReporter, LoggingReporter
 from lakescan.planning.rest_report import as_rest, expression
 from tests.support.catalog import local_catalog
 
-X, INT = sanitized("x"), "(1-digit-int)"
+X, INT = sanitize_literal("x"), "(1-digit-int)"
 
 
 def test_every_plan_is_reported(shop) -> None:

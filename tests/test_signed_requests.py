@@ -13,7 +13,7 @@ from lakescan.storage.credentials import Credential, Credentials
 from lakescan.storage.options import StorageOptions
 from lakescan.storage.put_if_absent import put_if_absent
 from lakescan.storage.remote_signing import S3Request, Signature, Signatures
-from lakescan.storage.s3_answers import keys_in, parsed, prefixes_in
+from lakescan.storage.s3_answers import keys_in, parse_xml, prefixes_in
 from lakescan.storage.signed_requests import SignedBucket
 
 URI = "https://s3.eu-west-1.amazonaws.com/lake/a%20b/x%3D1/1.parquet"
@@ -56,7 +56,7 @@ def test_addresses_are_those_of_arrows_client(
 ) -> None:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)
-    client = SignedBucket(bucket, StorageOptions.of(options), Raising())
+    client = SignedBucket(bucket, StorageOptions.parse(options), Raising())
     with pytest.raises(Asked) as asked:
         client.whole("a b/x=1/ä+%2F&?#/../1", 10)
     assert asked.value.args == (expected[0], f"{expected[1]}a%20b/x%3D1/%C3%A4%2B%252F%26%3F%23/../1")
@@ -65,7 +65,7 @@ def test_addresses_are_those_of_arrows_client(
 @pytest.mark.parametrize("host", ["169.254.169.254", "metadata.google.internal", "[fd00:ec2::254]"])
 def test_no_request_goes_to_a_host_that_hands_out_credentials(host: str) -> None:
     with pytest.raises(lakescan.LocationRefused, match="hands out credentials"):
-        SignedBucket("latest", StorageOptions.of({"s3.endpoint": f"http://{host}"}), Raising())
+        SignedBucket("latest", StorageOptions.parse({"s3.endpoint": f"http://{host}"}), Raising())
 
 
 class Answering:
@@ -82,7 +82,7 @@ class Answering:
 
 
 def target(uri: str, asked: str = URI) -> str:
-    return Signatures(Answering(uri), "eu-west-1").of(S3Request("GET", asked, {"x-own": "1"})).target
+    return Signatures(Answering(uri), "eu-west-1").sign_request(S3Request("GET", asked, {"x-own": "1"})).target
 
 
 def test_an_address_may_be_encoded_in_another_way_and_have_a_signature_in_its_query() -> None:
@@ -121,10 +121,10 @@ def test_an_address_of_another_place_is_refused(uri: str) -> None:
 
 def test_only_headers_of_signatures_are_added() -> None:
     given = {"authorization": AUTHORIZATION, "X-Amz-Date": "d", "Cookie": "x", "Host": "elsewhere", "x-own": "changed"}
-    sent = Signatures(Answering(headers=given), "r").of(S3Request("GET", URI, {"x-own": "mine"})).headers
+    sent = Signatures(Answering(headers=given), "r").sign_request(S3Request("GET", URI, {"x-own": "mine"})).headers
     assert sent == {"authorization": AUTHORIZATION, "x-amz-date": "d", "x-own": "mine"}
     with pytest.raises(lakescan.StorageError, match="the header x-own"):
-        Signatures(Answering(headers={"Authorization": AUTHORIZATION}), "r").of(S3Request("GET", URI))
+        Signatures(Answering(headers={"Authorization": AUTHORIZATION}), "r").sign_request(S3Request("GET", URI))
 
 
 def test_a_signature_is_used_again_for_the_same_headers_that_are_signed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_a_signature_is_used_again_for_the_same_headers_that_are_signed(monkeypa
     signatures = Signatures(signer, "r")
 
     def asked(method: str = "GET", uri: str = URI, *, fresh: bool = False, **headers: str) -> int:
-        found = signatures.of(S3Request(method, uri, {"x-own": "1", **headers}), fresh=fresh).headers
+        found = signatures.sign_request(S3Request(method, uri, {"x-own": "1", **headers}), fresh=fresh).headers
         assert found.get("range") == headers.get("range")
         return signer.asked
 
@@ -156,7 +156,7 @@ def test_delta_tables_are_not_committed_to_by_signed_requests() -> None:
 
 
 def test_lists_of_keys_are_decoded() -> None:
-    page = parsed(
+    page = parse_xml(
         b"<ListBucketResult xmlns='http://s3.amazonaws.com/doc/2006-03-01/'><EncodingType>url</EncodingType>"
         b"<Contents><Key>a+b/%C3%A4%2B</Key><Size>7</Size><LastModified>2026-01-02T03:04:05.678Z</LastModified>"
         b"</Contents><CommonPrefixes><Prefix>c+d/</Prefix></CommonPrefixes></ListBucketResult>",
@@ -172,10 +172,10 @@ def test_lists_of_keys_are_decoded() -> None:
 )
 def test_what_is_no_list_is_an_error(data: bytes) -> None:
     with pytest.raises(OSError, match="the store's answer"):
-        parsed(data, "a")
+        parse_xml(data, "a")
 
 
 def test_a_list_with_sizes_that_are_none_is_an_error() -> None:
-    wrong: Any = parsed(b"<L><Contents><Key>a</Key><Size>x</Size></Contents></L>", "L")
+    wrong: Any = parse_xml(b"<L><Contents><Key>a</Key><Size>x</Size></Contents></L>", "L")
     with pytest.raises(OSError, match="list of keys"):
         keys_in(wrong)

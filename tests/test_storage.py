@@ -45,7 +45,7 @@ def test_a_location_has_a_scheme_an_authority_and_a_raw_path(location: str, part
 )
 def test_the_longest_matching_prefix_is_replaced_at_a_slash(location: str, moved: str) -> None:
     storage = Storage(relocate={"s3://old/t": "/new", "s3://old/t/deep/": "/elsewhere/", "/warehouse": "/w"})
-    assert storage.relocated(location) == moved
+    assert storage.current_location(location) == moved
 
 
 def test_a_missing_file_is_named_with_where_it_was_looked_for(tmp_path: Path) -> None:

@@ -159,13 +159,13 @@ def test_the_endpoint_of_a_profile_comes_last(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text("[default]\nendpoint_url = http://mine\n[profile none]\nignore_configured_endpoint_urls = true\n")
     environment = {"AWS_CONFIG_FILE": str(path)}
-    of = StorageOptions.of({}).endpoint
+    of = StorageOptions.parse({}).endpoint
     assert of("s3", environment) == "http://mine"
     assert of("s3", {**environment, "AWS_ENDPOINT_URL": "http://env"}) == "http://env"
     assert of("s3", {**environment, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}) is None
     assert of("s3", {**environment, "AWS_PROFILE": "none"}) is None
-    assert StorageOptions.of({"endpoint": "http://own"}).endpoint("s3", environment) == "http://own"
-    assert StorageOptions.of({}, ignore_unknown=True).endpoint("s3", environment) is None  # nor do catalogs' clients
+    assert StorageOptions.parse({"endpoint": "http://own"}).endpoint("s3", environment) == "http://own"
+    assert StorageOptions.parse({}, ignore_unknown=True).endpoint("s3", environment) is None  # nor do catalogs' clients
     path.write_text("not a configuration")
     assert of("s3", environment) is None
 
@@ -264,7 +264,7 @@ def test_azures_key_in_the_environment_is_sent_to_its_account_alone(
 ) -> None:
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "another")
-    assert "account_key" not in StorageOptions.of({"endpoint": server.url}).abfs("acc")
+    assert "account_key" not in StorageOptions.parse({"endpoint": server.url}).abfs("acc")
     with pytest.raises(UnsupportedFeature, match="AZURE_STORAGE_ACCOUNT_KEY"):
         put_if_absent(Storage({"endpoint": server.url}), f"{ROOTS['abfs']}/f", b"x")
 

@@ -58,10 +58,10 @@ def arguments(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
 def connect(store: str, options: dict[str, Any]) -> None:
     """Make both clients of a store."""
     object_clients._client.cache_clear()
-    parsed, root = StorageOptions.of(options), ROOTS.get(store, "hdfs://name:8020")
-    filesystems.connected(store, root.partition("://")[2], parsed)
+    parsed, root = StorageOptions.parse(options), ROOTS.get(store, "hdfs://name:8020")
+    filesystems.open_filesystem(store, root.partition("://")[2], parsed)
     if store in ROOTS:
-        object_clients.object_store(root, object_clients.settings_for(parsed, root), retries=3)
+        object_clients.object_store(root, object_clients.client_config(parsed, root), retries=3)
 
 
 KEYS, SECRET = {"secret_key": "s"}, {"access_key": "k"}

@@ -21,12 +21,12 @@ KEYS = {"access_key": "k", "secret_key": "s"}
 
 
 def s3(options: dict[str, Any], **environment: str) -> dict[str, Any]:
-    return StorageOptions.of(options).s3(environment)
+    return StorageOptions.parse(options).s3(environment)
 
 
 def client(options: dict[str, Any], **environment: str) -> dict[str, str]:
     """What obstore's client of a bucket gets."""
-    return client_settings(StorageOptions.of(options), "s3", "bucket", environment)
+    return client_settings(StorageOptions.parse(options), "s3", "bucket", environment)
 
 
 @pytest.mark.parametrize(
@@ -106,11 +106,11 @@ def test_values_that_cannot_be_and_contradictions_are_refused_and_not_shown() ->
     with pytest.raises(InvalidOption, match="twice") as raised:
         Storage({"s3.secret-access-key": "hidden", "aws_secret_access_key": "another-key"})
     assert "hidden" not in str(raised.value)
-    assert "hidden" not in repr(StorageOptions.of({"secret_key": "hidden"}))
+    assert "hidden" not in repr(StorageOptions.parse({"secret_key": "hidden"}))
 
 
 def test_a_catalogs_other_settings_are_passed_over() -> None:
-    assert StorageOptions.of({"s3.whatever": "x", "s3.region": "r"}, ignore_unknown=True).s3({}) == {"region": "r"}
+    assert StorageOptions.parse({"s3.whatever": "x", "s3.region": "r"}, ignore_unknown=True).s3({}) == {"region": "r"}
 
 
 def test_every_setting_is_an_argument_of_pyarrows_filesystem() -> None:
@@ -131,12 +131,12 @@ def test_every_setting_is_an_argument_of_pyarrows_filesystem() -> None:
 def test_an_endpoint_that_is_no_address_is_refused_before_a_commit(address: str) -> None:
     with pytest.raises(InvalidOption, match="no address of a server"):
         client({"s3.endpoint": address})
-    google = StorageOptions.of({"gcs.service.host": address, "gcs.oauth2.token": "t"})
+    google = StorageOptions.parse({"gcs.service.host": address, "gcs.oauth2.token": "t"})
     with pytest.raises(InvalidOption, match="no address of a server"):
         client_settings(google, "gs", "bucket", {})
     azure = {"adls.account-key": "eA==", "adls.blob-storage-authority": address.removeprefix("http://")}
     with pytest.raises(InvalidOption, match="no address of a server"):
-        client_settings(StorageOptions.of(azure), "abfss", "c@acc.dfs.core.windows.net", {})
+        client_settings(StorageOptions.parse(azure), "abfss", "c@acc.dfs.core.windows.net", {})
 
 
 def test_a_blank_endpoint_is_none() -> None:
@@ -152,13 +152,13 @@ def test_a_credential_that_no_header_can_have_is_refused_before_a_commit(name: s
 
 
 def test_azure_and_google_settings() -> None:
-    azure = StorageOptions.of({"fs.azure.account.key.acc.dfs.core.windows.net": "eA=="})
+    azure = StorageOptions.parse({"fs.azure.account.key.acc.dfs.core.windows.net": "eA=="})
     assert azure.abfs("acc", {}) == {"account_name": "acc", "account_key": "eA=="}
     assert client_settings(azure, "abfss", "c@acc.dfs.core.windows.net", {}) == {
         "azure_storage_account_name": "acc",
         "azure_storage_account_key": "eA==",
     }
-    google = StorageOptions.of({"gcs.service.host": "http://h:1", "gcs.oauth2.token": "t"}).gcs()
+    google = StorageOptions.parse({"gcs.service.host": "http://h:1", "gcs.oauth2.token": "t"}).gcs()
     assert (google["endpoint_override"], google["scheme"], google["access_token"]) == ("h:1", "http", "t")
     assert google["retry_time_limit"].total_seconds() == 60
 

@@ -46,7 +46,7 @@ def test_an_invalid_value_says_where_it_is_and_what_is_expected() -> None:
 
 @pytest.mark.parametrize("kind", [IcebergProperties])
 def test_every_property_says_what_it_does_and_has_a_default_of_its_type(kind: type[Properties]) -> None:
-    for name, each in kind.declared().items():
+    for name, each in kind.declarations().items():
         assert each.doc, name
         assert getattr(kind({}, ""), each._attribute) == each.default
 

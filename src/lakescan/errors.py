@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from lakescan.common.secrets import hidden
+from lakescan.common.secrets import hide_secrets
 
 # Where messages lead: whoever installed the wheel has no `docs` folder. It is the project's URL for its documents.
 DOCUMENTS = "https://github.com/lakescan/lakescan/tree/main/docs"
@@ -18,13 +18,13 @@ class LakescanError(Exception):
     """Base class of all errors that lakescan raises deliberately. Its text shows no secrets."""
 
     def __init__(self, *arguments: object) -> None:
-        super().__init__(*(hidden(each) if isinstance(each, str) else each for each in arguments))
+        super().__init__(*(hide_secrets(each) if isinstance(each, str) else each for each in arguments))
 
     def __str__(self) -> str:
-        return hidden(super().__str__())
+        return hide_secrets(super().__str__())
 
     def __repr__(self) -> str:
-        return hidden(super().__repr__())
+        return hide_secrets(super().__repr__())
 
 
 class NotATable(LakescanError):
@@ -100,7 +100,7 @@ class UnsupportedFeature(LakescanError):
         self.detail = detail
 
     def __str__(self) -> str:
-        return hidden(f"unsupported feature: {self.feature}" + (f". {self.detail}" if self.detail else ""))
+        return hide_secrets(f"unsupported feature: {self.feature}" + (f". {self.detail}" if self.detail else ""))
 
 
 class InvalidOption(LakescanError, ValueError):

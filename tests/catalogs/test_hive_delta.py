@@ -18,7 +18,7 @@ import lakescan
 import lakescan.spark
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.hive_client import HiveClient
-from lakescan.catalogs.lookup import translated
+from lakescan.catalogs.lookup import translate_catalog_errors
 from lakescan.catalogs.registry import connection
 from lakescan.common.identifiers import Identifier
 from lakescan.definition.table_definition import TableDefinition
@@ -326,7 +326,7 @@ def test_what_the_metastore_refuses_of_a_delta_table_is_said_in_its_words(hive: 
         patch.object(Storage, "make_folder"),
         looks(2),
         pytest.raises(lakescan.StorageError, match=r"hive\.db\.t.*nosuchscheme") as failed,
-        translated(Identifier("hive", ("db",), "t")),
+        translate_catalog_errors(Identifier("hive", ("db",), "t")),
     ):
         DeltaNames(connection("hive")).add(("db", "t"), "nosuchscheme://x/t")
     assert not isinstance(failed.value, lakescan.CommitStateUnknown)  # the metastore has answered

@@ -146,7 +146,9 @@ def test_column_mapping_goes_with_features_that_are_listed(local: lakescan.Catal
     assert local.load_table("db.t").scan().count() == 1
 
 
-@pytest.mark.parametrize("name", [each for each in IcebergProperties.declared() if not each.startswith("encryption.")])
+@pytest.mark.parametrize(
+    "name", [each for each in IcebergProperties.declarations() if not each.startswith("encryption.")]
+)
 def test_an_iceberg_table_with_a_property_is_written_and_read_here_and_by_pyiceberg(
     local: lakescan.Catalog, name: str, tmp_path: Path
 ) -> None:

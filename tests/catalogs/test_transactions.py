@@ -324,7 +324,7 @@ def test_files_are_removed_though_others_have_removed_what_was_there_before(lake
     for number in (4, 5, 6):
         lake.load_table("db.one").overwrite(rows(number))
     lake.load_table("db.one").expire_snapshots(older_than="2100-01-01", clean_expired_files=True)
-    Path(tx._tables.changed[0].base.metadata_location.removeprefix("file://")).unlink()
+    Path(tx._tables.changed_tables[0].base.metadata_location.removeprefix("file://")).unlink()
     with pytest.raises(lakescan.CommitConflict):
         tx.commit()
     check_no_orphans(lake)

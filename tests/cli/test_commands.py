@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import lakescan
 from lakescan.cli import commands, progress
 from lakescan.cli.commands import app
-from lakescan.cli.failures import EXIT_CODES, exit_code, in_shell_words
+from lakescan.cli.failures import EXIT_CODES, exit_code, shell_advice
 from tests.support.two_commits import saved
 from tests.transaction.aged import age, folder_of, stray
 from tests.transaction.support import NAME, now, pairs, rows
@@ -191,8 +191,8 @@ def test_a_defect_has_a_traceback_and_its_own_exit_code(
 
 
 def test_advice_is_in_the_shells_words() -> None:
-    assert in_shell_words("12 has expired: see Table.history()") == "12 has expired: lakescan history TABLE"
-    assert in_shell_words("compact(purge=True) applies deletion vectors.").startswith("lakescan compact --purge")
+    assert shell_advice("12 has expired: see Table.history()") == "12 has expired: lakescan history TABLE"
+    assert shell_advice("compact(purge=True) applies deletion vectors.").startswith("lakescan compact --purge")
 
 
 def test_progress_is_shown_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:

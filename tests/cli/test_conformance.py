@@ -25,13 +25,13 @@ import lakescan
 from lakescan.cli.commands import app
 from lakescan.conformance import child
 from lakescan.conformance.child import plain
-from lakescan.conformance.engines import Job, Limits, ask, ask_many
-from lakescan.conformance.report import as_record, compared, conformance, markdown
-from lakescan.conformance.tables import found_below, job_of
+from lakescan.conformance.engines import Job, ReadLimits, ask, ask_many
+from lakescan.conformance.report import as_markdown, as_record, compare_answers, conformance
+from lakescan.conformance.tables import find_tables, job_of
 
 KEY = uuid.UUID(int=10**30)
 ROWS = pa.table({"id": [1, 2, 3], "name": ["a", None, "c|d"]})
-LIMITS = Limits(seconds=60)
+LIMITS = ReadLimits(seconds=60)
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_crash_a_hang_and_silence_are_findings(orders: str, tmp_path: Path) ->
     job = job_of(orders, {}, {})
     crash = ask("duckdb", job, LIMITS, interpreter(tmp_path, "kill -SEGV $$"))
     assert crash == {"error": "Crash", "words": signal.Signals.SIGSEGV.name}
-    hang = ask("duckdb", job, Limits(seconds=0.2), interpreter(tmp_path, "exec sleep 60"))
+    hang = ask("duckdb", job, ReadLimits(seconds=0.2), interpreter(tmp_path, "exec sleep 60"))
     assert hang["error"] == "Hang"
     silence = ask("duckdb", job, LIMITS, interpreter(tmp_path, "echo broken >&2; exit 3"))
     assert silence == {"error": "NoAnswer", "words": "exit code 3: broken"}
@@ -110,7 +110,9 @@ def test_a_crash_a_hang_and_silence_are_findings(orders: str, tmp_path: Path) ->
 def test_an_engine_that_starts_processes_leaves_none(orders: str, tmp_path: Path) -> None:
     """The whole session of an engine ends with its time: a child that holds its pipes would be waited for."""
     job = job_of(orders, {}, {})
-    found = ask("duckdb", job, Limits(seconds=0.5), interpreter(tmp_path, f"sleep 30 & echo $! > {tmp_path}/pid; wait"))
+    found = ask(
+        "duckdb", job, ReadLimits(seconds=0.5), interpreter(tmp_path, f"sleep 30 & echo $! > {tmp_path}/pid; wait")
+    )
     assert found["error"] == "Hang"
     assert ended(int((tmp_path / "pid").read_text()))
 
@@ -121,13 +123,13 @@ def test_many_tables_are_asked_as_one_is(orders: str, tmp_path: Path) -> None:
     absent, found = ask_many("deltalake", jobs, LIMITS)
     assert found == ask("deltalake", jobs[1], LIMITS)
     assert absent["error"] == "TableNotFoundError"
-    assert [each["error"] for each in ask_many("deltalake", jobs, Limits(seconds=0))] == ["Hang", "Hang"]
+    assert [each["error"] for each in ask_many("deltalake", jobs, ReadLimits(seconds=0))] == ["Hang", "Hang"]
 
 
 def test_a_crash_of_a_fork_is_a_finding(orders: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(child.READERS, "polars", lambda job: os.kill(os.getpid(), signal.SIGKILL))
     job = {"engine": "polars", "rows": 1, "seconds": 60, "folder": str(tmp_path)}
-    assert child.forked(job) == {"error": "Crash", "words": "SIGKILL"}
+    assert child.run_fork(job) == {"error": "Crash", "words": "SIGKILL"}
 
 
 def ended(pid: int) -> bool:
@@ -153,16 +155,16 @@ def test_what_lakescan_refuses_is_told_by_the_name_of_the_feature(orders: str) -
 
 
 def test_more_rows_than_are_compared_are_counted(orders: str) -> None:
-    found = conformance("orders", job_of(orders, {}, {}), Limits(rows=2), engines=("deltalake",))
+    found = conformance("orders", job_of(orders, {}, {}), ReadLimits(rows=2), engines=("deltalake",))
     assert [(r.outcome, r.rows) for r in found.readings] == [("read", 3), ("same count", 3)]
 
 
 def test_tables_are_found_below_folders_and_not_inside_of_tables(orders: str, tmp_path: Path) -> None:
     write_deltalake(str(tmp_path / "lake" / "a" / "b"), ROWS)
     (tmp_path / "lake" / "empty").mkdir()
-    assert list(found_below(str(tmp_path / "lake"))) == [str(tmp_path / "lake" / "a" / "b"), orders]
-    assert list(found_below(orders)) == [orders]
-    assert list(found_below("s3://lake/orders")) == ["s3://lake/orders"]
+    assert list(find_tables(str(tmp_path / "lake"))) == [str(tmp_path / "lake" / "a" / "b"), orders]
+    assert list(find_tables(orders)) == [orders]
+    assert list(find_tables("s3://lake/orders")) == ["s3://lake/orders"]
 
 
 def test_values_are_the_same_whatever_arrow_type_holds_them() -> None:
@@ -237,8 +239,8 @@ def test_a_folder_without_tables_is_an_error(tmp_path: Path) -> None:
 def test_bars_in_words_do_not_break_the_markdown(tmp_path: Path, orders: str) -> None:
     other = {"duckdb": answering(tmp_path, error="ValueError", words="a | b")}
     found = conformance("a|b", Job("delta", orders), LIMITS, other, engines=("duckdb",))
-    assert "`a\\|b`" in markdown([found])
-    assert "a \\| b" in markdown([found])
+    assert "`a\\|b`" in as_markdown([found])
+    assert "a \\| b" in as_markdown([found])
     assert as_record(found)["engines"]["duckdb"]["detail"] == "ValueError: a | b"
 
 
@@ -271,12 +273,12 @@ ENTRIES = pa.list_(pa.struct({"key": pa.string(), "value": pa.int64()}))
 
 
 def answer_of(column: pa.Array) -> dict[str, Any]:
-    return child.told(pa.table({"c": column}).to_reader(), 100)
+    return child.digest_rows(pa.table({"c": column}).to_reader(), 100)
 
 
 def outcome_of(ours: pa.Array, theirs: pa.Array) -> str:
     answers = {"lakescan": answer_of(ours), "polars": answer_of(theirs)}
-    return compared("t", Job("delta", "/t"), answers).readings[1].outcome
+    return compare_answers("t", Job("delta", "/t"), answers).readings[1].outcome
 
 
 def test_the_order_of_a_list_counts_also_where_its_structs_are_like_entries_of_a_map() -> None:
@@ -353,13 +355,13 @@ def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "closed").mkdir()
     monkeypatch.setattr(os, "scandir", scandir)
     with pytest.raises(lakescan.errors.StorageError, match="closed: Permission denied"):
-        list(found_below(str(tmp_path)))
+        list(find_tables(str(tmp_path)))
 
 
 def test_the_name_of_a_folder_is_no_refusal(tmp_path: Path) -> None:
     place = str(tmp_path / "unsupported types")
     answers = {"lakescan": {"error": "CorruptMetadata", "words": f"{place}: the log has no protocol action"}}
-    assert compared("t", Job("delta", place), answers).own.outcome == "error"
+    assert compare_answers("t", Job("delta", place), answers).own.outcome == "error"
 
 
 def test_the_command_line_is_run_by_python_too() -> None:

@@ -19,8 +19,8 @@ from samples.delta_deletes import commit_vectors, inline_vector
 import lakescan
 from lakescan.delta.commit import commit as commits
 from lakescan.options.write import WriteOptions
-from lakescan.tables.base import Overwritten
-from lakescan.tables.overwritten_files import as_removed
+from lakescan.tables.base import OverwriteScope
+from lakescan.tables.overwritten_files import as_removed_files
 from lakescan.writing.partitioned_writer import write_rows
 from tests.support.delta_row_changes import delete, target_of
 from tests.support.delta_state import newest
@@ -158,7 +158,7 @@ def test_changes_are_of_any_kind(tmp_path: Path) -> None:
     images = rows(A, (1, "new")).append_column("_change_type", kinds)
     changed = write_rows(target.change_files.writes, images.to_batches(), "images")
     new = write_rows(target.writes, rows((1, "new"), B, C, D).to_batches(), "rows")
-    target.replace(as_removed(target.scan.plan().table), new, Overwritten(), changed)
+    target.replace(as_removed_files(target.scan.plan().table), new, OverwriteScope(), changed)
     assert changes(tmp_path) == [("update_postimage", 1), ("update_preimage", 1)]
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.common.timestamps import to_millis
-from lakescan.delta.commit.checkpoint import CheckpointResult, checkpoint_version, is_due
+from lakescan.delta.commit.checkpoint import WrittenCheckpoint, checkpoint_version, is_due
 from lakescan.delta.log.json_checksum import has_right_checksum
 from lakescan.delta.log.segment import end_of_log
 from lakescan.delta.metadata.table_properties import DeltaProperties
@@ -33,11 +33,11 @@ V2 = {"delta.checkpointPolicy": "v2"}
 VECTOR = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4, "sizeInBytes": 40}
 
 
-def checkpoint(table: Path, now: datetime = NOW) -> CheckpointResult:
+def checkpoint(table: Path, now: datetime = NOW) -> WrittenCheckpoint:
     return checkpoint_version(str(table), newest(table), Storage(), now=now)
 
 
-def actions(result: CheckpointResult, name: str) -> list[dict[str, Any]]:
+def actions(result: WrittenCheckpoint, name: str) -> list[dict[str, Any]]:
     """The actions of one name in a checkpoint and its sidecars."""
     folder = Path(result.location).parent
     top = pq.read_table(result.location).to_pylist(maps_as_pydicts="strict")

@@ -20,7 +20,7 @@ from lakescan.delta.target import DeltaTarget
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.tables.into import append_rows
-from lakescan.tables.rows import rows_of
+from lakescan.tables.rows import as_rows
 from lakescan.writing.identity_values import Identity, IdentityValues
 from tests.support.delta_rules import NOT_NULL, identity, mark_of, table_of
 from tests.support.delta_state import commit, created, newest, state
@@ -271,12 +271,12 @@ def test_rows_give_ids_of_their_own_only_where_that_is_allowed(tmp_path: Path) -
 
 def test_writers_at_once_never_give_an_id_twice(tmp_path: Path) -> None:
     table_of(tmp_path, {"id": "long", "v": "string"}, {"id": identity()})
-    options = WriteOptions.of({}, "delta")
+    options = WriteOptions.parse({}, "delta")
     both = [DeltaTarget.open(str(tmp_path), options, Storage()) for _ in range(2)]
-    append_rows(both[0], rows_of(pa.table({"v": ["a"]})), options)
+    append_rows(both[0], as_rows(pa.table({"v": ["a"]})), options)
     with pytest.raises(lakescan.CommitConflict, match="columns or properties"):
-        append_rows(both[1], rows_of(pa.table({"v": ["b"]})), options)
-    append_rows(both[1].reopened(), rows_of(pa.table({"v": ["b"]})), options)
+        append_rows(both[1], as_rows(pa.table({"v": ["b"]})), options)
+    append_rows(both[1].reopen(), as_rows(pa.table({"v": ["b"]})), options)
     assert read(tmp_path, "id", "v") == [(1, "a"), (2, "b")]
     assert newest(tmp_path) == 2
 

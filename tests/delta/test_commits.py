@@ -22,15 +22,15 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.definition.table_changes import AddColumn
-from lakescan.definition.table_definition import TableDefinition, numbered
+from lakescan.definition.table_definition import TableDefinition, assign_ids
 from lakescan.delta.commit.creation import create_table, replace_table
 from lakescan.delta.commit.json_texts import json_texts
 from lakescan.expressions.sql import parse_filter
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.tables.base import Overwritten, Target
-from lakescan.tables.overwritten_files import replaced_by
-from lakescan.tables.rows import rows_of
+from lakescan.tables.base import OverwriteScope, Target
+from lakescan.tables.overwritten_files import files_to_replace
+from lakescan.tables.rows import as_rows
 from lakescan.writing.partitioned_writer import new_write_id
 from lakescan.writing.table_writes import WrittenFile
 from tests.support.delta_state import newest
@@ -75,7 +75,7 @@ def rows(*pairs: tuple[int, str]) -> pa.Table:
 
 
 def written(target: Target, *pairs: tuple[int, str]) -> Sequence[WrittenFile]:
-    return rows_of(rows(*pairs)).write(target.writes, new_write_id(), None)
+    return as_rows(rows(*pairs)).write(target.writes, new_write_id(), None)
 
 
 def append(target: Target) -> None:
@@ -85,14 +85,14 @@ def append(target: Target) -> None:
 def replaces(where: str) -> Write:
     def replace(target: Target) -> None:
         rule = parse_filter(where)
-        target.replace(replaced_by(target, [], rule, dynamic=False).removed, [], Overwritten(rule))
+        target.replace(files_to_replace(target, [], rule, dynamic=False).files_to_remove, [], OverwriteScope(rule))
 
     return replace
 
 
 def compacts(where: str, *same: tuple[int, str]) -> Write:
     def rewrite(target: Target) -> None:
-        removed = replaced_by(target, [], parse_filter(where), dynamic=False).removed
+        removed = files_to_replace(target, [], parse_filter(where), dynamic=False).files_to_remove
         target.rewrite(removed, written(target, *same))
 
     return rewrite
@@ -157,7 +157,7 @@ def test_a_commit_is_rebased_on_those_that_do_not_conflict(other: str, own: str,
 def test_a_conflict_names_the_commit_and_what_both_touched(tmp_path: Path) -> None:
     saved(rows((1, "a")), tmp_path, format="delta", mode="append")
     target = lakescan.table(tmp_path)._target(WriteOptions())
-    removed = replaced_by(target, [], parse_filter("id = 1"), dynamic=False).removed
+    removed = files_to_replace(target, [], parse_filter("id = 1"), dynamic=False).files_to_remove
     lakescan.table(tmp_path).overwrite(rows((2, "a")))
     with pytest.raises(lakescan.CommitConflict) as raised:
         target.rewrite(removed, [])
@@ -240,7 +240,7 @@ def test_the_first_row_of_a_table_keeps_its_row_id(tmp_path: Path) -> None:
 def test_new_columns_do_not_replace_those_of_rows_added_meanwhile(tmp_path: Path) -> None:
     saved(rows((0, "a")).slice(1), tmp_path, format="delta")
     target = lakescan.table(tmp_path)._target(WriteOptions())
-    other = TableDefinition(numbered(target.writes.columns_for(pa.schema([("other", pa.string())]))))
+    other = TableDefinition(assign_ids(target.writes.columns_for(pa.schema([("other", pa.string())]))))
     lakescan.table(tmp_path).append(rows((1, "a")))
     with pytest.raises(lakescan.CommitConflict, match="whose rows this commit may depend on"):
         target.with_schema(other).replace_all([], [])  # there was nothing to remove
@@ -377,7 +377,7 @@ def test_a_commit_that_is_made_while_others_are_looked_up_is_checked_as_well(tmp
         return found
 
     with patch.object(Storage, "look_up", too_early), pytest.raises(lakescan.CommitConflict, match=f"{read + 2} "):
-        target.rewrite(replaced_by(target, [], parse_filter("part = 'a'"), dynamic=False).removed, [])
+        target.rewrite(files_to_replace(target, [], parse_filter("part = 'a'"), dynamic=False).files_to_remove, [])
     assert not hidden
 
 

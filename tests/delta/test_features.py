@@ -10,10 +10,10 @@ from lakescan.delta.metadata.features import (
     FEATURES,
     LISTED,
     Support,
-    brought_by_type,
-    implied,
+    implied_features,
     is_for_readers,
-    of_new_table,
+    new_table_features,
+    type_feature,
 )
 from lakescan.delta.metadata.protocol import Protocol
 
@@ -39,7 +39,7 @@ def test_a_feature_is_refused_by_name_wherever_it_is_not_supported(name: str) ->
 
 
 def test_older_writer_versions_imply_features_as_the_protocol_says() -> None:
-    added = [implied(version) - implied(version - 1) for version in range(1, LISTED)]
+    added = [implied_features(version) - implied_features(version - 1) for version in range(1, LISTED)]
     assert added == [
         frozenset(),
         {"appendOnly", "invariants"},
@@ -48,8 +48,8 @@ def test_older_writer_versions_imply_features_as_the_protocol_says() -> None:
         {"columnMapping"},
         {"identityColumns"},
     ]
-    assert implied(LISTED) == frozenset()
-    assert implied(6) - implied(6, 1) == {"columnMapping"}
+    assert implied_features(LISTED) == frozenset()
+    assert implied_features(6) - implied_features(6, 1) == {"columnMapping"}
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def test_older_writer_versions_imply_features_as_the_protocol_says() -> None:
     [
         ((), (1, 1)),
         (("appendOnly", "invariants"), (1, 2)),
-        (implied(4), (1, 4)),
-        (implied(5), (2, 5)),
-        (implied(6), (2, 6)),
-        (implied(6, 1), (1, 6)),
+        (implied_features(4), (1, 4)),
+        (implied_features(5), (2, 5)),
+        (implied_features(6), (2, 6)),
+        (implied_features(6, 1), (1, 6)),
         (("appendOnly", "invariants", "identityColumns"), (1, 7)),
         (("columnMapping",), (2, 7)),
         (("columnMapping", "rowTracking", "domainMetadata"), (2, 7)),
@@ -71,7 +71,7 @@ def test_older_writer_versions_imply_features_as_the_protocol_says() -> None:
 )
 def test_a_protocol_is_the_weakest_that_has_its_features(names: tuple[str, ...], versions: tuple[int, int]) -> None:
     """As Delta on Spark normalises them (`Protocol.normalized`)."""
-    found = Protocol.of_features(names)
+    found = Protocol.weakest(names)
     assert (found.min_reader_version, found.min_writer_version) == versions
     assert found.features == set(names)
     listed = {name for name in names if is_for_readers(name)} if versions[0] == 3 else set()
@@ -86,9 +86,13 @@ def test_a_later_writer_version_is_refused() -> None:
 
 
 def test_properties_and_types_bring_features_to_a_new_table() -> None:
-    assert of_new_table({}) == of_new_table({"delta.columnMapping.mode": "none"}) == ["appendOnly", "invariants"]
-    assert "columnMapping" in of_new_table({"delta.columnMapping.mode": "name"})
-    assert "deletionVectors" in of_new_table({"delta.enableDeletionVectors": "true"})
-    assert brought_by_type(t.Timestamp(zoned=False)) == "timestampNtz"
-    assert brought_by_type(t.VARIANT) == "variantType"
-    assert brought_by_type(t.Timestamp(zoned=True)) is brought_by_type(t.STRING) is None
+    assert (
+        new_table_features({})
+        == new_table_features({"delta.columnMapping.mode": "none"})
+        == ["appendOnly", "invariants"]
+    )
+    assert "columnMapping" in new_table_features({"delta.columnMapping.mode": "name"})
+    assert "deletionVectors" in new_table_features({"delta.enableDeletionVectors": "true"})
+    assert type_feature(t.Timestamp(zoned=False)) == "timestampNtz"
+    assert type_feature(t.VARIANT) == "variantType"
+    assert type_feature(t.Timestamp(zoned=True)) is type_feature(t.STRING) is None

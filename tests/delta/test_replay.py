@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.json_lines import parse_log_texts
-from lakescan.delta.log.replay import continued, file_locations, reconcile
+from lakescan.delta.log.replay import file_locations, reconcile, update_live_files
 from lakescan.delta.log.text import LogText, single_actions
 from lakescan.errors import CorruptMetadata
 from lakescan.storage import Storage
@@ -125,7 +125,9 @@ def test_a_file_is_one_in_any_spelling_of_its_store(table: str, spellings: list[
         names = {path.rpartition("/")[2] for path in reconcile([first, second], table)["path"].to_pylist()}
         assert names == {"other"}
         known = reconcile([first], table)
-        assert {path.rpartition("/")[2] for path in continued(known, [second], table)["path"].to_pylist()} == {"other"}
+        assert {path.rpartition("/")[2] for path in update_live_files(known, [second], table)["path"].to_pylist()} == {
+            "other"
+        }
 
 
 def test_a_file_that_is_added_under_two_spellings_is_live_once() -> None:

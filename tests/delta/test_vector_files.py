@@ -24,7 +24,7 @@ from lakescan.errors import CorruptData, StorageError
 from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.storage import Storage
-from lakescan.tables.row_changes import RowChanges, Statement
+from lakescan.tables.row_changes import RowChanges, RowLevelCommand
 from lakescan.writing.row_deletes import WrittenDeletes
 from tests.support.delta_state import added, commit, created
 
@@ -52,7 +52,7 @@ def write(
     writer = VectorWriter(str(folder), storage or Storage(), "write", **options)
     written = writer.write(files, rows)
     target = lakescan.table(folder)._target(WriteOptions())
-    target.change(RowChanges(Statement.DELETE, None, deletes=written))
+    target.change(RowChanges(RowLevelCommand.DELETE, None, deletes=written))
     return written
 
 

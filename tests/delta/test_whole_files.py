@@ -8,13 +8,13 @@ import pytest
 
 from lakescan.errors import StorageError
 from lakescan.storage import Storage
-from lakescan.storage.whole_file import publish, published
+from lakescan.storage.whole_file import publish, replace_file
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
 
 
 def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
     target = tmp_path / "log" / "file"
-    with published(Storage(), str(target)) as stream:
+    with replace_file(Storage(), str(target)) as stream:
         stream.write(b"content")
         assert not target.exists()
     assert target.read_bytes() == b"content"
@@ -22,7 +22,7 @@ def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
 
 
 def interrupted(storage: Storage, location: str) -> None:
-    with published(storage, location) as stream:
+    with replace_file(storage, location) as stream:
         stream.write(b"ne")
         raise KeyboardInterrupt
 
@@ -64,7 +64,7 @@ def test_object_stores_publish_whole_files_too(tmp_path: Path) -> None:
         with pytest.raises(KeyboardInterrupt):
             interrupted(storage, target)
         assert storage.read(target) == b"old"
-        with published(storage, target) as stream:
+        with replace_file(storage, target) as stream:
             stream.write(b"new")
         assert storage.read(target) == b"new"
         assert [each.name for each in storage.list("s3://lake/t/_delta_log")] == ["file"]

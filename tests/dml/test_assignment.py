@@ -6,7 +6,7 @@ import pytest
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement, SchemaMismatch
-from lakescan.statements.rows.assignment import assigned, column_of, with_plain_columns
+from lakescan.statements.rows.assignment import cast_to_column, column_of, strip_qualifiers
 from lakescan.statements.rows.parse import parse
 from lakescan.statements.rows.statements import Update
 from lakescan.statements.syntax.names import TableName
@@ -16,7 +16,7 @@ TIMES = [t.DATE, t.Timestamp(), t.Timestamp(zoned=False)]
 
 
 def text(found: t.Type, column: t.Type, *, ansi: bool = True) -> str:
-    return assigned("v", found, t.Field(1, "c", column), ansi=ansi)
+    return cast_to_column("v", found, t.Field(1, "c", column), ansi=ansi)
 
 
 @pytest.mark.parametrize("kind", [*NUMBERS, *TIMES, t.STRING, t.BOOLEAN, t.BINARY])
@@ -93,14 +93,14 @@ def test_the_table_s_name_is_told_from_a_struct_by_the_columns(
 def test_a_column_is_set_once_by_all_its_names() -> None:
     statement = parse("UPDATE db.t SET t.price = 1, db.t.id = 2")
     assert statement is not None
-    plain = with_plain_columns(statement, ["id", "price"])
+    plain = strip_qualifiers(statement, ["id", "price"])
     assert isinstance(plain, Update)
     assert [each.column for each in plain.assignments] == [("price",), ("id",)]
     twice = parse("UPDATE t SET t.price = 1, price = 2")
     assert twice is not None
     with pytest.raises(InvalidStatement, match="price is set twice"):
-        with_plain_columns(twice, ["price"])
+        strip_qualifiers(twice, ["price"])
     merge = parse("MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN UPDATE SET t.a = 1, A = 2")
     assert merge is not None
     with pytest.raises(InvalidStatement, match="set twice"):
-        with_plain_columns(merge, ["a"])
+        strip_qualifiers(merge, ["a"])

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from lakescan.errors import InvalidStatement, UnsupportedFeature
 from lakescan.statements.rows.parse import parse
 from lakescan.statements.rows.statements import (
-    Action,
     Assignment,
     Clause,
     Delete,
     DmlStatement,
     Insert,
     Merge,
+    MergeAction,
     Update,
     When,
 )
 from lakescan.statements.syntax.names import Sql, TableName
-from lakescan.statements.syntax.parse import Kind, statement_of
+from lakescan.statements.syntax.parse import StatementKind, statement_of
 from lakescan.statements.syntax.text import tokens
 
 # From the documentation of Spark, Delta and Iceberg, and what else Spark's grammar takes.
@@ -173,17 +173,17 @@ def test_a_merge_has_its_parts() -> None:
         (
             Clause(
                 When.MATCHED,
-                Action.UPDATE,
+                MergeAction.UPDATE,
                 sql("CASE WHEN s.id > 1 THEN true END"),
                 (Assignment(("x", "id"), sql("s.id + 1")), Assignment(("name",), sql("DEFAULT"))),
             ),
             Clause(
                 When.NOT_MATCHED,
-                Action.INSERT,
+                MergeAction.INSERT,
                 None,
                 (Assignment(("id",), sql("s.id")), Assignment(("a.b",), sql("concat('a, b', (1))"))),
             ),
-            Clause(When.NOT_MATCHED_BY_SOURCE, Action.DELETE, sql("x.id = 3"), ()),
+            Clause(When.NOT_MATCHED_BY_SOURCE, MergeAction.DELETE, sql("x.id = 3"), ()),
         )
     )
 
@@ -322,9 +322,9 @@ def test_kinds_of_statements() -> None:
     kinds = [
         statement_of(text).kind for text in ("/* x */ delete from t", "-- y\nWITH q AS (SELECT 1) UPDATE t SET a=1")
     ]
-    assert kinds == [Kind.DELETE, Kind.UPDATE]
-    assert statement_of("FROM t INSERT INTO s SELECT 1").kind is Kind.INSERT
-    assert statement_of("WITH insert AS (SELECT 1) SELECT * FROM insert").kind is Kind.QUERY
+    assert kinds == [StatementKind.DELETE, StatementKind.UPDATE]
+    assert statement_of("FROM t INSERT INTO s SELECT 1").kind is StatementKind.INSERT
+    assert statement_of("WITH insert AS (SELECT 1) SELECT * FROM insert").kind is StatementKind.QUERY
 
 
 _GAPS = st.sampled_from([" ", "\n", "\t ", " /* ; ) WHEN 'x */ ", " -- THEN ( `\n", "/**/"])

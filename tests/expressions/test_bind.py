@@ -20,7 +20,7 @@ from lakescan.errors import InvalidFilter, NoSuchColumn
 from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json
 from lakescan.expressions.column import col
-from lakescan.expressions.evaluate import keep
+from lakescan.expressions.evaluate import matching_rows
 from lakescan.expressions.predicate import FALSE, TRUE, Comparison, In, IsNull
 from lakescan.expressions.sql import parse_filter
 
@@ -110,7 +110,7 @@ def test_years_beyond_those_of_python_are_literals_too(day: int, written: str) -
         assert isinstance(found, Comparison)
         assert found.value.value == day
         assert str(found).startswith("d >= ")
-    kept = keep(bind(predicate, SCHEMA), lambda _: pa.array([-800_001, day], pa.int32()).cast(pa.date32()), 2)
+    kept = matching_rows(bind(predicate, SCHEMA), lambda _: pa.array([-800_001, day], pa.int32()).cast(pa.date32()), 2)
     assert kept.to_pylist() == [False, True]
 
 
@@ -230,7 +230,7 @@ def test_decimals_compare_with_numbers_of_more_digits_than_they_have(number: Dec
         schema = Schema((t.Field(1, "n", t.Decimal(precision, 2)),))
         bound = bind(Comparison("n", op=op, value=number), schema)
         column = pa.array(_DECIMALS, pa.decimal128(precision, 2))
-        found = keep(bound, lambda _, column=column: column, len(_DECIMALS)).to_pylist()
+        found = matching_rows(bound, lambda _, column=column: column, len(_DECIMALS)).to_pylist()
 
         assert found == [_OPERATORS[op](each, number) for each in _DECIMALS]
 
@@ -246,7 +246,7 @@ def test_chains_may_be_as_long_as_they_like(rows: list[int]) -> None:
     text = " or ".join(f"a = {number}" for number in range(1500))
     for predicate in (chain, parse_filter(text), parse_filter(f"not ({text.replace('=', '!=').replace('or', 'and')})")):
         bound = bind(predicate, schema)
-        found = column.filter(keep(bound, lambda _: column, len(column)))
+        found = column.filter(matching_rows(bound, lambda _: column, len(column)))
         assert found.to_pylist() == wanted
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.expressions.bind import bind
-from lakescan.expressions.evaluate import columns_of, keep
+from lakescan.expressions.evaluate import column_getter, matching_rows
 from lakescan.expressions.sql import parse_filter
 
 SCHEMA = Schema(
@@ -74,7 +74,7 @@ def test_a_filter_keeps_the_rows_that_duckdb_keeps(rows: list[dict], condition: 
     table = pa.Table.from_pylist(rows, schema=pa.schema([f.with_metadata(None) for f in SCHEMA.arrow()]))
     numbered = table.append_column("row", pa.array(range(table.num_rows), pa.int64()))
     predicate = bind(parse_filter(condition), SCHEMA)
-    kept = numbered.filter(keep(predicate, columns_of(table.combine_chunks(), SCHEMA), table.num_rows))
+    kept = numbered.filter(matching_rows(predicate, column_getter(table.combine_chunks(), SCHEMA), table.num_rows))
     connection = duckdb.connect()
     connection.register("numbered", numbered)
     expected = connection.sql(f"select row from numbered where {condition}").fetchall()
@@ -86,12 +86,12 @@ def test_like_knows_percent_underscore_and_backslash() -> None:
     schema = Schema((t.Field(3, "s", t.STRING),))
     for pattern, kept in [("a%", 3), ("a_c", 3), ("a\\%c", 1), ("%b%", 2)]:
         predicate = bind(parse_filter(f"s like '{pattern}'".replace("\\", "\\\\")), schema)
-        mask = keep(predicate, columns_of(table, schema), 5)
+        mask = matching_rows(predicate, column_getter(table, schema), 5)
         assert mask.to_pylist().count(True) == kept, pattern
 
 
 def test_members_of_null_structs_are_null() -> None:
     schema = Schema((t.Field(1, "p", t.Struct((t.Field(2, "x", t.LONG),))),))
     table = pa.table({"p": pa.array([{"x": 1}, None, {"x": None}], pa.struct([("x", pa.int64())]))})
-    mask = keep(bind(parse_filter("p.x is null"), schema), columns_of(table, schema), 3)
+    mask = matching_rows(bind(parse_filter("p.x is null"), schema), column_getter(table, schema), 3)
     assert mask.to_pylist() == [False, True, True]

@@ -16,8 +16,8 @@ import lakescan
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.expressions.bind import bind
-from lakescan.expressions.evaluate import columns_of, keep
-from lakescan.expressions.implied import Implied, implied
+from lakescan.expressions.evaluate import column_getter, matching_rows
+from lakescan.expressions.implied import Inference, infer_predicate
 from lakescan.expressions.scalar.expression import ScalarExpression
 
 TYPES = {
@@ -33,7 +33,7 @@ TYPES = {
     "w": t.Timestamp(zoned=False),
 }
 ROW_SCHEMA = Schema(tuple(t.Field(place, name, kind) for place, (name, kind) in enumerate(TYPES.items(), 1)))
-SCHEMA = ROW_SCHEMA.extended(
+SCHEMA = ROW_SCHEMA.append_fields(
     (
         t.Field(20, "b", t.BINARY),
         t.Field(21, "wide", t.Decimal(38, 30)),
@@ -46,8 +46,8 @@ SCHEMA = ROW_SCHEMA.extended(
 NOW = datetime(2024, 3, 15, 2, tzinfo=UTC)
 
 
-def implied_by(text: str, **options: Any) -> Implied:
-    found = implied(text, SCHEMA, **{"now": NOW, **options})
+def implied_by(text: str, **options: Any) -> Inference:
+    found = infer_predicate(text, SCHEMA, **{"now": NOW, **options})
     bind(found.predicate, SCHEMA, case_sensitive=False)  # it is one that can be bound
     return found
 
@@ -203,7 +203,7 @@ REWRITTEN = {  # calls that sqlglot's dialect does not write as they were
 @pytest.mark.parametrize(("condition", "expected"), [*_cases(EXACT), *_cases(NECESSARY)])
 def test_trees_of_the_spark_dialect_imply_the_same(condition: str, expected: str) -> None:
     tree = sqlglot.parse_one(condition, into=sqlglot.exp.Condition, dialect="spark")
-    assert str(implied(tree, SCHEMA, now=NOW).predicate) == REWRITTEN.get(condition, expected)
+    assert str(infer_predicate(tree, SCHEMA, now=NOW).predicate) == REWRITTEN.get(condition, expected)
 
 
 NEW_YORK = """
@@ -231,7 +231,7 @@ def test_clocks_that_are_changed_widen_what_follows(condition: str, expected: st
 
 def test_the_unit_of_a_call_is_no_column() -> None:
     schema = Schema((t.Field(1, "day", t.DATE), t.Field(2, "z", t.Timestamp())))
-    assert str(implied("date_diff(day, z, now()) > 3", schema).predicate) == "z is not null"
+    assert str(infer_predicate("date_diff(day, z, now()) > 3", schema).predicate) == "z is not null"
 
 
 def test_a_plus_sign_makes_a_number_of_a_text() -> None:
@@ -347,11 +347,13 @@ def _is_true(expression: ScalarExpression, row: pa.RecordBatch) -> bool | None:
 @given(st.lists(ROWS, min_size=1, max_size=8), CONDITIONS)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_row_for_which_a_condition_is_true_has_what_it_implies(rows: list[dict[str, Any]], text: str) -> None:
-    found = implied(text, ROW_SCHEMA)
+    found = infer_predicate(text, ROW_SCHEMA)
     batch = pa.RecordBatch.from_pylist(rows, schema=ROW_SCHEMA.arrow())
-    kept = keep(bind(found.predicate, ROW_SCHEMA), columns_of(batch, ROW_SCHEMA), batch.num_rows).to_pylist()
+    kept = matching_rows(
+        bind(found.predicate, ROW_SCHEMA), column_getter(batch, ROW_SCHEMA), batch.num_rows
+    ).to_pylist()
     try:
-        expression = ScalarExpression.of(text, ROW_SCHEMA)
+        expression = ScalarExpression.parse(text, ROW_SCHEMA)
     except lakescan.UnsupportedFeature:
         return
     for place, row in enumerate(rows):

@@ -14,7 +14,7 @@ from lakescan.errors import InvalidFilter
 from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json
 from lakescan.expressions.column import col
-from lakescan.expressions.evaluate import columns_of, keep
+from lakescan.expressions.evaluate import column_getter, matching_rows
 from lakescan.expressions.predicate import Like, Predicate, starts_with
 from lakescan.expressions.sql import parse_filter
 from lakescan.planning.column_stats import ColumnStats
@@ -30,7 +30,7 @@ PATTERNS = st.lists(st.sampled_from([*"ab%_.*(^$[ \n\u00e9\U0001f600", r"\%", r"
 
 def matching(predicate: Predicate, texts: list[str | None]) -> list[str]:
     rows = pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], names=["s"])
-    kept = keep(bind(predicate, SCHEMA), columns_of(rows, SCHEMA), len(texts))
+    kept = matching_rows(bind(predicate, SCHEMA), column_getter(rows, SCHEMA), len(texts))
     return rows.column(0).filter(kept).to_pylist()
 
 

@@ -8,8 +8,8 @@ import pytest
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.expressions.predicate import Comparison
-from lakescan.expressions.quotes import with_escaped_quotes
-from lakescan.expressions.scalar.condition import Condition
+from lakescan.expressions.quotes import escape_doubled_quotes
+from lakescan.expressions.scalar.condition import RowCondition
 from lakescan.expressions.sql import parse_filter
 
 
@@ -23,10 +23,10 @@ def test_a_doubled_quote_is_a_quote(text: str, value: str) -> None:
 
 @pytest.mark.parametrize("text", ["'a' 'b'", "''", "r'a''b'", "'a'\"b\"", "`a``b`"])
 def test_other_quotes_stay(text: str) -> None:
-    assert with_escaped_quotes(text) == text
+    assert escape_doubled_quotes(text) == text
 
 
 def test_conditions_of_expressions_know_them_too() -> None:
     schema = Schema((t.Field(1, "s", t.STRING),), 0)
     rows = pa.record_batch({"s": ["it's", "its"]})
-    assert Condition.of("upper(s) = 'IT''S'", schema).holds(rows).to_pylist() == [True, False]
+    assert RowCondition.parse("upper(s) = 'IT''S'", schema).holds(rows).to_pylist() == [True, False]

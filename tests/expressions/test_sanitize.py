@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakescan.expressions.sanitize import sanitized, sanitized_list
+from lakescan.expressions.sanitize import sanitize_list, sanitize_literal
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
@@ -47,27 +47,29 @@ NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
     ],
 )
 def test_literals_are_shown_by_type_and_magnitude(value: Any, shown: str) -> None:
-    assert sanitized(value, NOW) == shown
+    assert sanitize_literal(value, NOW) == shown
 
 
 @pytest.mark.parametrize("value", ["secret", "", "2026-99-99", True, Decimal("1.50"), b"abc", uuid.UUID(int=5)])
 def test_other_literals_are_hashes(value: Any) -> None:
-    text = sanitized(value, NOW)
+    text = sanitize_literal(value, NOW)
     assert text.startswith("(hash-")
     assert len(text) == len("(hash-00000000)")
-    assert sanitized(value, NOW) == text
+    assert sanitize_literal(value, NOW) == text
 
 
 def test_the_hash_is_that_of_bucket_partitions() -> None:
     """Murmur3 of 'iceberg', by the specification's appendix B, is 1210000089."""
-    assert sanitized("iceberg") == f"(hash-{1210000089:08x})"
+    assert sanitize_literal("iceberg") == f"(hash-{1210000089:08x})"
 
 
 @given(st.text(min_size=4))
 def test_no_text_is_shown(text: str) -> None:
-    assert text not in sanitized(text) or text in "(hash-)(date-today)(timestamp-about-now-days-ago-from-now-hours)"
+    assert (
+        text not in sanitize_literal(text) or text in "(hash-)(date-today)(timestamp-about-now-days-ago-from-now-hours)"
+    )
 
 
 def test_long_lists_are_abbreviated() -> None:
-    assert sanitized_list(["a", "b"]) == [sanitized("a"), sanitized("b")]
-    assert sanitized_list(list(range(10, 30))) == ["(2-digit-int)", "... (19 values hidden, 20 in total)"]
+    assert sanitize_list(["a", "b"]) == [sanitize_literal("a"), sanitize_literal("b")]
+    assert sanitize_list(list(range(10, 30))) == ["(2-digit-int)", "... (19 values hidden, 20 in total)"]

@@ -35,7 +35,7 @@ SCHEMA = Schema(tuple(t.Field(place, name, kind) for place, (name, kind) in enum
 )
 def test_conditions_that_are_compared_need_parentheses(text: str) -> None:
     with pytest.raises(lakescan.UnsupportedFeature, match="a condition as an operand of"):
-        ScalarExpression.of(text, SCHEMA)
+        ScalarExpression.parse(text, SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_conditions_that_are_compared_need_parentheses(text: str) -> None:
 )
 def test_parts_that_engines_read_otherwise_are_refused(text: str, named: str) -> None:
     with pytest.raises(lakescan.UnsupportedFeature, match=named):
-        ScalarExpression.of(text, SCHEMA)
+        ScalarExpression.parse(text, SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_texts_and_years_that_duckdb_reads_otherwise_are_as_in_spark(text: str, 
         {"i": [1], "s": ["2024-1-2 0:00:00 +02:00"], "d": [date(9999, 12, 31)], "s2": [" 5.0"]}
     )
     rows = rows.set_column(0, "i", rows["i"].cast(pa.int32()))
-    expression = pickle.loads(pickle.dumps(ScalarExpression.of(text, schema)))
+    expression = pickle.loads(pickle.dumps(ScalarExpression.parse(text, schema)))
     assert expression.evaluate(rows).to_pylist() == [value]
 
 
@@ -79,5 +79,5 @@ def test_texts_that_are_no_timestamps_fail(text: str) -> None:
     schema = Schema((t.Field(1, "s", t.STRING),))
     rows = pa.RecordBatch.from_pydict({"s": [text]})
     with pytest.raises(lakescan.SchemaMismatch, match=f"CAST_INVALID_INPUT: the text '{text}' is no TIMESTAMP"):
-        ScalarExpression.of("cast(s as timestamp)", schema).evaluate(rows)
-    assert ScalarExpression.of("try_cast(s as timestamp)", schema).evaluate(rows).to_pylist() == [None]
+        ScalarExpression.parse("cast(s as timestamp)", schema).evaluate(rows)
+    assert ScalarExpression.parse("try_cast(s as timestamp)", schema).evaluate(rows).to_pylist() == [None]

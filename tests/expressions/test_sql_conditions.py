@@ -20,10 +20,10 @@ from lakescan.common.schema import Schema
 from lakescan.errors import InvalidFilter, NoSuchColumn, SchemaMismatch, UnsupportedFeature
 from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json
-from lakescan.expressions.evaluate import columns_of, keep
-from lakescan.expressions.predicate import TRUE, Comparison, Predicate, SqlCondition, fields_read, understood
+from lakescan.expressions.evaluate import column_getter, matching_rows
+from lakescan.expressions.predicate import TRUE, Comparison, Predicate, SqlCondition, predicate_fields, replace_sql
 from lakescan.expressions.sql import parse_filter
-from lakescan.expressions.sql_condition import with_columns
+from lakescan.expressions.sql_condition import replace_columns
 from lakescan.planning.rest_report import expression
 from tests.support.catalog import local_catalog
 
@@ -144,7 +144,7 @@ def test_outside_of_utc_a_condition_that_computes_with_instants_is_refused(text:
     ],
 )
 def test_other_conditions_are_evaluated_in_any_zone(text: str) -> None:
-    assert fields_read(bind(parse_filter(text), TEXT_AND_TIMES, zone=ZoneInfo("Asia/Tokyo")))
+    assert predicate_fields(bind(parse_filter(text), TEXT_AND_TIMES, zone=ZoneInfo("Asia/Tokyo")))
 
 
 def test_a_value_is_no_condition() -> None:
@@ -155,7 +155,7 @@ def test_a_value_is_no_condition() -> None:
 def test_names_ignore_case_if_the_filter_does() -> None:
     rows = pa.record_batch({"a": [1, 2], "b": [1, 1], "s": [{"x": 1}, None], "items": pa.nulls(2)})
     bound = bind(parse_filter("A = B and S.X + 0 = a"), SCHEMA, case_sensitive=False)
-    assert keep(bound, columns_of(rows, SCHEMA), 2).to_pylist() == [True, False]
+    assert matching_rows(bound, column_getter(rows, SCHEMA), 2).to_pylist() == [True, False]
 
 
 def test_a_condition_of_constants_is_decided_when_it_is_bound() -> None:
@@ -166,8 +166,8 @@ def test_a_condition_of_constants_is_decided_when_it_is_bound() -> None:
 def test_what_a_condition_implies_is_bound_with_it_and_replaces_it_where_it_is_exact() -> None:
     assert bind(parse_filter("a = 3 - 2"), SCHEMA) == bind(A_IS_1, SCHEMA)
     bound = bind(parse_filter("a + 1 = 2 and b % 2 = 0 or a = b"), SCHEMA)
-    assert fields_read(bound) == {1, 2}
-    assert understood(bound) != bound
+    assert predicate_fields(bound) == {1, 2}
+    assert replace_sql(bound) != bound
 
 
 @pytest.mark.parametrize("text", ["d = current_date()", "d = date_add(current_date, n)", "ts < now()"])
@@ -176,7 +176,7 @@ def test_all_copies_of_a_condition_have_one_time(text: str) -> None:
     rows = pa.table({"d": [date(2024, 2, 29)], "n": [0], "ts": [datetime(2024, 2, 28, 23, tzinfo=UTC)]})
     condition = SqlCondition(text, now=datetime(2024, 2, 29, 23, 59, tzinfo=UTC))
     for copied in (condition, from_json(to_json(condition)), ~~condition):
-        kept = keep(bind(copied, schema), columns_of(rows.cast(schema.arrow()), schema), 1)
+        kept = matching_rows(bind(copied, schema), column_getter(rows.cast(schema.arrow()), schema), 1)
         assert kept.to_pylist() == [True]
 
 
@@ -191,15 +191,18 @@ def test_all_copies_of_a_condition_have_one_time(text: str) -> None:
 def test_a_condition_is_evaluated_only_where_others_leave_it_open(text: str, expected: list[bool]) -> None:
     rows = pa.record_batch({"a": [1, 1, 1], "b": [3, 0, None]})
     schema = Schema(SCHEMA.fields[:2])
-    assert keep(bind(parse_filter(text), schema), columns_of(rows, schema), 3).to_pylist() == expected
+    assert matching_rows(bind(parse_filter(text), schema), column_getter(rows, schema), 3).to_pylist() == expected
 
 
 def test_a_condition_is_not_evaluated_on_deleted_rows() -> None:
     rows, schema = pa.record_batch({"a": [1, 1], "b": [3, 0]}), Schema(SCHEMA.fields[:2])
     bound = bind(parse_filter("10 div b > 1"), schema)
-    assert keep(bound, columns_of(rows, schema), 2, among=pa.array([True, False])).to_pylist() == [True, False]
+    assert matching_rows(bound, column_getter(rows, schema), 2, among=pa.array([True, False])).to_pylist() == [
+        True,
+        False,
+    ]
     with pytest.raises(SchemaMismatch, match="division by zero"):
-        keep(bound, columns_of(rows, schema), 2)
+        matching_rows(bound, column_getter(rows, schema), 2)
 
 
 COLLECTIONS = pa.table(
@@ -265,7 +268,7 @@ def test_reports_to_catalogs_have_what_the_condition_implies() -> None:
 
 def test_names_of_columns_are_replaced_where_they_are_in_the_text() -> None:
     text = "`a` + s.x > a.b /* a */ and exists(items, a -> a > s) and a = 'a'"
-    assert with_columns(text, lambda each: ("_", 1)) == "_ + _.x > _.b /* a */ and exists(_, a -> a > _) and _ = 'a'"
+    assert replace_columns(text, lambda each: ("_", 1)) == "_ + _.x > _.b /* a */ and exists(_, a -> a > _) and _ = 'a'"
 
 
 def plain() -> pa.Table:

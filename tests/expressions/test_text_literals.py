@@ -22,7 +22,7 @@ from lakescan.errors import InvalidFilter
 from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json
 from lakescan.expressions.column import col
-from lakescan.expressions.evaluate import keep
+from lakescan.expressions.evaluate import matching_rows
 from lakescan.expressions.predicate import Predicate
 from lakescan.expressions.sql import parse_filter
 from lakescan.expressions.text_values import is_special, value_of_text
@@ -97,7 +97,7 @@ def column(name: str) -> pa.Array:
 
 def kept(name: str, predicate: Predicate, zone: tzinfo = UTC) -> list[bool]:
     values, schema = column(name), Schema((t.Field(1, "c", KINDS[name]),))
-    result: list[bool] = keep(bind(predicate, schema, zone=zone), lambda _: values, len(values)).to_pylist()
+    result: list[bool] = matching_rows(bind(predicate, schema, zone=zone), lambda _: values, len(values)).to_pylist()
     return result
 
 
@@ -114,7 +114,7 @@ def test_comparisons_with_a_text_keep_the_rows_that_spark_keeps(name: str, zone:
     wrong = []
     for text, signs in ANSWERS[name]["zones"][zone].items():
         for op, written in SIGNS.items():
-            for predicate in (col("c")._compared(op, text), parse_filter(f"c {written} {quoted(text)}")):
+            for predicate in (col("c")._compare(op, text), parse_filter(f"c {written} {quoted(text)}")):
                 try:
                     found: Any = kept(name, predicate, zone_of(zone))
                 except InvalidFilter:

@@ -13,8 +13,8 @@ from lakescan.definition.table_changes import (
     FIRST,
     AddColumn,
     ChangeColumn,
+    ColumnPosition,
     DropColumn,
-    Place,
     RenameColumn,
     SetOrder,
     TableChange,
@@ -23,7 +23,7 @@ from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.statements.syntax.alter_table import ACTIONS, AlterTable
 from lakescan.statements.syntax.commands import Call, Optimize, Restore, Vacuum
 from lakescan.statements.syntax.create_table import CreateTable
-from lakescan.statements.syntax.namespaces import Show, Shown
+from lakescan.statements.syntax.namespaces import Show, ShowKind
 from lakescan.statements.syntax.refs import CreateRef
 from lakescan.statements.syntax.statements import FORMS, parse_statement
 
@@ -94,7 +94,7 @@ def test_columns_with_types_in_partitioned_by_are_new_ones() -> None:
 def test_several_columns_are_added_with_their_places() -> None:
     assert changes("ADD COLUMNS (a INT FIRST, p.b STRING COMMENT 'x' AFTER c)") == (
         AddColumn((), t.Field(0, "a", t.INT), None, FIRST),
-        AddColumn(("p",), t.Field(0, "b", t.STRING, doc="x"), None, Place("c")),
+        AddColumn(("p",), t.Field(0, "b", t.STRING, doc="x"), None, ColumnPosition("c")),
     )
     assert changes("DROP COLUMN IF EXISTS a, p.b") == (DropColumn(("a",), True), DropColumn(("p", "b"), True))
 
@@ -167,16 +167,16 @@ def test_commands_of_delta() -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("SHOW TABLES", Shown.TABLES),
-        ("SHOW DATABASES LIKE 'a*'", Shown.NAMESPACES),
-        ("DESCRIBE history.t", Shown.TABLE),
-        ("DESC HISTORY t LIMIT 5", Shown.HISTORY),
-        ("DESCRIBE DETAIL '/lake/t'", Shown.DETAIL),
-        ("DESCRIBE NAMESPACE EXTENDED lake.shop", Shown.NAMESPACE),
-        ("SHOW COLUMNS IN t IN lake.shop", Shown.COLUMNS),
+        ("SHOW TABLES", ShowKind.TABLES),
+        ("SHOW DATABASES LIKE 'a*'", ShowKind.NAMESPACES),
+        ("DESCRIBE history.t", ShowKind.TABLE),
+        ("DESC HISTORY t LIMIT 5", ShowKind.HISTORY),
+        ("DESCRIBE DETAIL '/lake/t'", ShowKind.DETAIL),
+        ("DESCRIBE NAMESPACE EXTENDED lake.shop", ShowKind.NAMESPACE),
+        ("SHOW COLUMNS IN t IN lake.shop", ShowKind.COLUMNS),
     ],
 )
-def test_what_is_shown(text: str, what: Shown) -> None:
+def test_what_is_shown(text: str, what: ShowKind) -> None:
     found = parse_statement(text)
     assert isinstance(found, Show)
     assert found.what is what

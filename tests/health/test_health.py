@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.maintenance.health.findings import coarser
+from lakescan.maintenance.health.findings import coarser_field
 from tests.support.browser import drawn
 from tests.transaction.aged import age, folder_of, stray
 from tests.transaction.support import Make, now, rows
@@ -238,14 +238,16 @@ def test_a_clustered_table_is_compacted_along_its_columns(local: lakescan.Catalo
 
 def test_advice_on_partitions_names_the_fields_of_the_table(local: lakescan.Catalog) -> None:
     days = ["day"]
-    assert [coarser(each, days) for each in ("hour(ts)", "day(ts)", "month(ts)", "year(ts)", "bucket(16, id)")] == [
+    assert [
+        coarser_field(each, days) for each in ("hour(ts)", "day(ts)", "month(ts)", "year(ts)", "bucket(16, id)")
+    ] == [
         "days(ts)",
         "months(ts)",
         "years(ts)",
         "",
         "",
     ]
-    assert (coarser("day", ["day"]), coarser("part", ["day"])) == ("months(day)", "bucket(16, part)")
+    assert (coarser_field("day", ["day"]), coarser_field("part", ["day"])) == ("months(day)", "bucket(16, part)")
     many = pa.table({"id": range(100), "day": [date(2026, 1, 1) + timedelta(n) for n in range(100)]})
     for format, advice in (
         ("iceberg", "REPLACE PARTITION FIELD day WITH months(day)"),

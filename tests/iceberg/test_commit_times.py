@@ -23,7 +23,7 @@ from lakescan.common.schema import Schema
 from lakescan.errors import NoSuchTable
 from lakescan.iceberg.commit.publish import snapshot_updates
 from lakescan.iceberg.commit.snapshot_producer import NewSnapshot
-from lakescan.iceberg.view.changes import ViewText, new_view, replaced
+from lakescan.iceberg.view.changes import ViewText, new_view, replace_view
 from tests.support.own_catalog import local, no_other_catalogs
 from tests.transaction.support import NAME, now, rows
 
@@ -263,7 +263,7 @@ def test_versions_of_a_view_are_in_order() -> None:
 
     view = new_view(text(2_000_000, "SELECT 1"), "/lake/v", {})
     for query in ("SELECT 2", "SELECT 1"):
-        view = replaced(view, text(1_000_000, query), {}, "v")
+        view = replace_view(view, text(1_000_000, query), {}, "v")
     times = [at for at, _ in view.log]
     assert len(times) == 3
     assert times == sorted(set(times))

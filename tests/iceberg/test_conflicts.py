@@ -19,12 +19,12 @@ import lakescan
 from lakescan.expressions.bind import bind
 from lakescan.expressions.sql import parse_filter
 from lakescan.iceberg.commit.conflicts import Validation
-from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.file_changes import SnapshotChanges
 from lakescan.iceberg.commit.written_files import added_files
 from lakescan.maintenance import compact
 from lakescan.options.write import WriteOptions
 from lakescan.tables.into import append_rows, overwrite_rows
-from lakescan.tables.rows import rows_of
+from lakescan.tables.rows import as_rows
 from lakescan.writing.partitioned_writer import write_rows
 from tests.support import own_catalog, row_deltas
 from tests.transaction.support import Row, data_files, maker, now, pairs, rows
@@ -54,7 +54,7 @@ def bound(where: str) -> Any:
 
 def delta(deletes: list[Any]) -> None:
     commit = row_deltas.commit()
-    commit.row_delta(FileChanges(added_deletes=row_deltas.added(deletes)), Validation.of(commit.base))
+    commit.row_delta(SnapshotChanges(added_deletes=row_deltas.added(deletes)), Validation.create(commit.base))
 
 
 def files_of(part: str) -> pa.Array:
@@ -63,7 +63,7 @@ def files_of(part: str) -> pa.Array:
 
 
 def drop(part: str) -> None:
-    row_deltas.publish("delete", FileChanges(removed=files_of(part)))
+    row_deltas.publish("delete", SnapshotChanges(removed=files_of(part)))
 
 
 THEIRS: dict[str, tuple[Callable[[], object], Callable[[Row], bool], Rows]] = {
@@ -92,10 +92,10 @@ def after_theirs(name: str) -> Rows:
 
 
 def overwriting(where: str | None, new: Rows, **options: Any) -> Callable[[], object]:
-    parsed = WriteOptions.of(options)
+    parsed = WriteOptions.parse(options)
     target = now()._target(parsed)
     assert target.scan.snapshot.id is not None
-    return lambda: overwrite_rows(target, rows_of(rows(*new)), parsed, where)
+    return lambda: overwrite_rows(target, as_rows(rows(*new)), parsed, where)
 
 
 def compacting() -> Callable[[], object]:
@@ -107,10 +107,10 @@ def compacting() -> Callable[[], object]:
 def deleting(where: str, **read: Any) -> Callable[[], object]:
     """A row delta of deletes by position of the matching rows, as DELETE makes it."""
     commit = row_deltas.commit()
-    changes = FileChanges(added_deletes=row_deltas.added(row_deltas.by_position(where)))
+    changes = SnapshotChanges(added_deletes=row_deltas.added(row_deltas.by_position(where)))
     referenced = pa.array(list(row_deltas.positions_of(where)), pa.string())
     read = {"ignores_deletes": True, **read}
-    validation = Validation.of(commit.base, where=bound(where), referenced=referenced, **read)
+    validation = Validation.create(commit.base, where=bound(where), referenced=referenced, **read)
     return lambda: commit.row_delta(changes, validation)
 
 
@@ -118,11 +118,11 @@ def updating(where: str, new: Rows) -> Callable[[], object]:
     """A row delta of deletes by position of the matching rows, and of new ones, as UPDATE and MERGE make it."""
     commit = row_deltas.commit()
     written = write_rows(commit.writes, rows(*new).to_batches(), "w")
-    changes = FileChanges(
+    changes = SnapshotChanges(
         added_files(written, commit.base), added_deletes=row_deltas.added(row_deltas.by_position(where))
     )
     referenced = pa.array(list(row_deltas.positions_of(where)), pa.string())
-    validation = Validation.of(commit.base, where=bound(where), referenced=referenced, checks_deletes=True)
+    validation = Validation.create(commit.base, where=bound(where), referenced=referenced, checks_deletes=True)
     return lambda: commit.row_delta(changes, validation)
 
 
@@ -269,7 +269,7 @@ def test_a_branch_that_was_rolled_back_is_a_conflict(table: lakescan.Table) -> N
 
 def test_the_first_commit_of_another_writer_is_checked_too(local: lakescan.Catalog) -> None:
     maker("iceberg", local)()
-    make = lambda parsed, target: overwrite_rows(target, rows_of(rows((9, "a"))), parsed, IN_A)  # noqa: E731
+    make = lambda parsed, target: overwrite_rows(target, as_rows(rows((9, "a"))), parsed, IN_A)  # noqa: E731
     first, second = (now()._target(NO_OPTIONS) for _ in range(2))
     now().append(rows((1, "b")))
     make(NO_OPTIONS, first)
@@ -281,11 +281,11 @@ def test_the_first_commit_of_another_writer_is_checked_too(local: lakescan.Catal
 @pytest.mark.parametrize("kind", ["append", "overwrite", "rewrite manifests"])
 def test_a_branch_that_was_removed_is_not_made_again(kind: str, table: lakescan.Table) -> None:
     """A new one would have no rows of the one before."""
-    options = WriteOptions.of({"branch": "dev"})
+    options = WriteOptions.parse({"branch": "dev"})
     target = now()._target(options)
     make = {
-        "append": lambda: append_rows(target, rows_of(rows((9, "a"))), options),
-        "overwrite": lambda: overwrite_rows(target, rows_of(rows((9, "a"))), options, IN_A),
+        "append": lambda: append_rows(target, as_rows(rows((9, "a"))), options),
+        "overwrite": lambda: overwrite_rows(target, as_rows(rows((9, "a"))), options, IN_A),
         "rewrite manifests": target.rewrite_manifests,
     }[kind]
     assert target.scan.snapshot.id is not None
@@ -298,7 +298,7 @@ def test_a_branch_that_was_removed_is_not_made_again(kind: str, table: lakescan.
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 def test_a_tag_is_not_written_to(when: str, table: lakescan.Table) -> None:
-    tagged, options = row_deltas.head().id, WriteOptions.of({"branch": "x"})
+    tagged, options = row_deltas.head().id, WriteOptions.parse({"branch": "x"})
     target = now()._target(options) if when == "meanwhile" else None
     with row_deltas.opened()[0].manage_snapshots() as refs:
         if target is not None:
@@ -306,7 +306,7 @@ def test_a_tag_is_not_written_to(when: str, table: lakescan.Table) -> None:
         refs.create_tag(tagged, "x")
     now().append(rows((8, "b")))
     with pytest.raises((lakescan.CommitConflict, lakescan.InvalidOption), match=r"removed the branch 'x'|is a tag"):
-        append_rows(target or now()._target(options), rows_of(rows((9, "a"))), options)
+        append_rows(target or now()._target(options), as_rows(rows((9, "a"))), options)
     reference = row_deltas.base().metadata.refs["x"]
     assert (reference.kind, reference.snapshot_id) == ("tag", tagged)
 
@@ -322,7 +322,7 @@ def test_the_first_commit_of_another_writer_is_missed_once_it_has_expired(merged
     now().append(rows((2, "b")))
     row_deltas.opened()[0].maintenance.expire_snapshots().by_id(first).commit()
     with pytest.raises(lakescan.CommitConflict, match=r"since the table was empty, .* cannot be checked"):
-        overwrite_rows(target, rows_of(rows((9, "a"))), NO_OPTIONS, IN_A)
+        overwrite_rows(target, as_rows(rows((9, "a"))), NO_OPTIONS, IN_A)
     assert pairs() == [(1, "a"), (2, "b")]
 
 
@@ -345,7 +345,7 @@ def test_the_operation_of_a_row_delta_tells_what_it_changed(table: lakescan.Tabl
     assert pairs() == [(2, "a"), (3, "a"), (4, "c"), (5, "b"), (6, "b")]
     commit = row_deltas.commit()
     written = write_rows(commit.writes, rows((7, "a")).to_batches(), "w")
-    commit.row_delta(FileChanges(added_files(written, commit.base)), Validation.of(commit.base))
+    commit.row_delta(SnapshotChanges(added_files(written, commit.base)), Validation.create(commit.base))
     assert row_deltas.head().operation == "append"
 
 
@@ -356,17 +356,17 @@ def test_a_vector_replaces_the_one_before_and_no_other(local: lakescan.Catalog) 
     [path] = row_deltas.positions_of("id > 0")
     both = row_deltas.vectors_of({path: [0, 1]})
     commit = row_deltas.commit()
-    alone = FileChanges(added_deletes=row_deltas.added(both))
+    alone = SnapshotChanges(added_deletes=row_deltas.added(both))
     with pytest.raises(lakescan.CommitConflict, match="has a deletion vector already"):
-        commit.row_delta(alone, Validation.of(commit.base))
+        commit.row_delta(alone, Validation.create(commit.base))
     removed = pa.table({"path": [old["file_path"]], "content_offset": [old["content_offset"]]})
-    replacing = FileChanges(added_deletes=row_deltas.added(both), removed_deletes=removed)
-    commit.row_delta(replacing, Validation.of(commit.base))
+    replacing = SnapshotChanges(added_deletes=row_deltas.added(both), removed_deletes=removed)
+    commit.row_delta(replacing, Validation.create(commit.base))
     assert pairs() == [(3, "a")]
     assert now().inspect("delete_files").num_rows == 1
     again = row_deltas.commit()
     with pytest.raises(lakescan.CommitConflict, match="of the delete files to remove are not in the branch"):
-        again.row_delta(FileChanges(removed_deletes=removed), Validation.of(again.base))
+        again.row_delta(SnapshotChanges(removed_deletes=removed), Validation.create(again.base))
 
 
 @pytest.mark.parametrize(
@@ -389,11 +389,11 @@ def test_delete_files_that_the_format_version_does_not_have_are_refused(
 def test_a_data_file_is_not_removed_and_deleted_from_at_once(table: lakescan.Table) -> None:
     deletes = row_deltas.by_position("id = 1")
     commit = row_deltas.commit()
-    both = FileChanges(
+    both = SnapshotChanges(
         removed=pa.array(list(row_deltas.positions_of("id = 1"))), added_deletes=row_deltas.added(deletes)
     )
     with pytest.raises(lakescan.CommitConflict, match="is to be removed, but delete files to add refer to it"):
-        commit.row_delta(both, Validation.of(commit.base, referenced=both.removed))
+        commit.row_delta(both, Validation.create(commit.base, referenced=both.removed))
 
 
 def test_a_delete_that_wrote_rows_again_moved_them(table: lakescan.Table) -> None:
@@ -401,7 +401,7 @@ def test_a_delete_that_wrote_rows_again_moved_them(table: lakescan.Table) -> Non
     make = deleting("id = 1", isolation="snapshot")
     commit = row_deltas.commit()
     written = write_rows(commit.writes, rows((1, "a")).to_batches(), "w")
-    row_deltas.publish("delete", FileChanges(added_files(written, commit.base), files_of("a")))
+    row_deltas.publish("delete", SnapshotChanges(added_files(written, commit.base), files_of("a")))
     with pytest.raises(lakescan.CommitConflict, match="to which delete files of this commit refer"):
         make()
     assert pairs() == [(1, "a"), *B]
@@ -457,7 +457,7 @@ def test_rows_that_move_to_another_spec_meet_no_equality_deletes_of_its_partitio
     delta(row_deltas.equality_deletes([2]))
     commit = row_deltas.commit()
     in_partition = row_deltas.added(row_deltas.equality_deletes([1], "a"), row_deltas.base().metadata.default_spec_id)
-    commit.row_delta(FileChanges(added_deletes=in_partition), Validation.of(commit.base))
+    commit.row_delta(SnapshotChanges(added_deletes=in_partition), Validation.create(commit.base))
     assert pairs() == [(1, "a"), (3, "a")]
     with pytest.raises(lakescan.CommitConflict, match="writes rows again in another spec"):
         make()

@@ -20,7 +20,7 @@ from lakescan.errors import CorruptMetadata, LimitExceeded, NoSuchSnapshot, Unsu
 from lakescan.formats.metadata_table import as_table
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.iceberg.metadata.json_node import LONG_MAX
-from lakescan.iceberg.metadata.locate import InFolder
+from lakescan.iceberg.metadata.locate import FolderSource
 from lakescan.iceberg.metadata.parse import parse_metadata
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.scan.increments import lineage
@@ -195,7 +195,7 @@ def test_metadata_is_unpacked_up_to_a_limit(pack: Callable[[bytes], bytes], monk
 
 
 def opened(node: dict[str, Any]) -> IcebergTable:
-    return IcebergTable(parse(node), Storage(), InFolder("there.metadata.json", Storage()))
+    return IcebergTable(parse(node), Storage(), FolderSource("there.metadata.json", Storage()))
 
 
 @pytest.mark.parametrize("log", [[None], [{}], {"a": 1}, [{"snapshot-id": "x", "timestamp-ms": 1}]])

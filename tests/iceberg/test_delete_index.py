@@ -65,7 +65,7 @@ def bounds(low: str, high: str) -> dict[str, Any]:
 
 def matched(data: list[dict[str, Any]], deletes: list[dict[str, Any]]) -> dict[str, list[str]]:
     index = DeleteIndex.build(pa.Table.from_pylist(deletes, schema=SCHEMA), frozenset({0}), {})
-    pairs = index.match(pa.Table.from_pylist(data, schema=SCHEMA)).expanded()
+    pairs = index.match(pa.Table.from_pylist(data, schema=SCHEMA)).expand()
     names = index.table["path"].to_pylist() if deletes else []
     found: dict[str, list[str]] = {d["file_path"]: [] for d in data}
     for file, delete in zip(*(each.tolist() for each in pairs), strict=True):

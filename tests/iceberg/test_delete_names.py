@@ -16,9 +16,9 @@ from samples.iceberg_deletes import commit_deletes, write_deletion_vectors, writ
 import lakescan
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.scan.delete_index import DeleteIndex
-from lakescan.reading.deletes.named_positions import NamedPositions
+from lakescan.reading.deletes.named_positions import PositionsByFile
 from lakescan.reading.deletes.roaring import bitmap_of
-from lakescan.storage.locations import Places
+from lakescan.storage.locations import LocationMatcher
 from tests.iceberg.test_delete_index import SCHEMA, bounds, positions, row, vector
 from tests.support.catalog import local_catalog
 
@@ -165,8 +165,8 @@ names = st.sampled_from(["/t/a", "file:/t/a", "/t//a", "s3://b/x", "s3a://b/x", 
 @given(st.lists(names, min_size=1, max_size=4), names, st.sampled_from(["referenced", "bounds", "vector", "several"]))
 def test_the_index_finds_what_the_rule_says(files: list[str], name: str, how: str) -> None:
     """The files of that very name, else those at its place if they have one name; several names rule none out."""
-    places = Places(home="hdfs://h/t")
-    where = {each: places.of(pa.array([each]))[0].as_py() for each in {*files, name}}
+    places = LocationMatcher(home="hdfs://h/t")
+    where = {each: places.canonicalize(pa.array([each]))[0].as_py() for each in {*files, name}}
     delete = {
         "referenced": positions("d", 2, referenced_data_file=name),
         "bounds": positions("d", 2, stats=bounds(name, name)),
@@ -192,15 +192,15 @@ def test_the_index_finds_what_the_rule_says(files: list[str], name: str, how: st
 def test_positions_are_those_of_the_name_and_of_other_names_of_the_place(
     deleted: dict[str, int], files: list[str]
 ) -> None:
-    places = Places()
-    where = {each: places.of(pa.array([each]))[0].as_py() for each in {*files, *deleted}}
-    found = NamedPositions({n: bitmap_of(pa.array([p]).to_numpy()) for n, p in deleted.items()}, places)
+    places = LocationMatcher()
+    where = {each: places.canonicalize(pa.array([each]))[0].as_py() for each in {*files, *deleted}}
+    found = PositionsByFile({n: bitmap_of(pa.array([p]).to_numpy()) for n, p in deleted.items()}, places)
     for path in files:
         others = [f for f in files if f != path and where[f] == where[path]]
         alike = [n for n in deleted if n not in files and where[n] == where[path]]
         if alike and others:
             with pytest.raises(UnsupportedFeature, match="may mean"):
-                found.alike(path, where[path], others)
+                found.other_spellings(path, where[path], others)
             continue
         expected = {deleted[n] for n in [path, *alike] if n in deleted}
-        assert set(found.of([path, *found.alike(path, where[path], others)])) == expected
+        assert set(found.positions_of([path, *found.other_spellings(path, where[path], others)])) == expected

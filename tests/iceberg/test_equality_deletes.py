@@ -16,7 +16,7 @@ from samples.iceberg_deletes import DeleteFile, commit_deletes, local, write_equ
 from samples.iceberg_table import write_table
 
 import lakescan
-from lakescan.reading.deletes.keys import DeletedKeys
+from lakescan.reading.deletes.keys import DeletedKeyMap
 from tests.support.catalog import local_catalog
 
 NAN = float("nan")
@@ -36,7 +36,9 @@ def test_the_map_knows_the_newest_delete_of_every_key(rows: list[Any], deletes: 
     def columns(values: list[Any]) -> list[pa.Array]:
         return [pa.array([v[0] for v in values], pa.int64()), pa.array([v[1] for v in values], pa.float64())]
 
-    found = DeletedKeys.of((1, 2), columns([d for d, _ in deletes]), np.array([s for _, s in deletes], dtype=np.int64))
+    found = DeletedKeyMap.build(
+        (1, 2), columns([d for d, _ in deletes]), np.array([s for _, s in deletes], dtype=np.int64)
+    )
     data = columns(rows)
     newest = found.newest_delete(lambda field_id: data[field_id - 1], len(rows))
     expected = [max((s for d, s in deletes if key(d) == key(r)), default=-1) for r in rows]
@@ -269,13 +271,13 @@ def test_wide_keys_are_held_by_bytes(table: Any, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(equality, "KEYS_AT_ONCE", 1 << 21)
     monkeypatch.setattr(equality, "BYTES_AT_ONCE", 4500)
     sizes: list[int] = []
-    numbered = equality.DeletedKeys.numbered
+    numbered = equality.DeletedKeyMap.build_index
 
     def measured(columns: Any, keys: Any, sequence: Any) -> Any:
         sizes.append(sum(each.nbytes for each in keys))
         return numbered(columns, keys, sequence)
 
-    monkeypatch.setattr(equality.DeletedKeys, "numbered", measured)
+    monkeypatch.setattr(equality.DeletedKeyMap, "build_index", measured)
     assert lakescan.table(location).scan().to_arrow()["id"].to_pylist() == [6, 7]
     assert len(sizes) > 2
     assert max(sizes) < 2 * 4500
@@ -295,7 +297,7 @@ def test_deletes_of_rows_that_the_filter_drops_are_left_out_of_reading_alone(tab
     scan = lakescan.table(location).scan()
 
     def counts(scan: lakescan.Scan) -> list[int]:
-        return [spec.plan().deletes.num_rows for spec in (scan.spec, scan.spec.for_reading())]
+        return [spec.plan().deletes.num_rows for spec in (scan.spec, scan.spec.prune_deletes())]
 
     assert counts(scan) == [2, 2]
     assert counts(scan.where("id > 5")) == [2, 1]

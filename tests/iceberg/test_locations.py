@@ -15,7 +15,7 @@ FLAT = {**HASHED, "write.object-storage.partitioned-paths": "false"}
 
 
 def located(properties: dict[str, str], name: str, partition: str | None = None, table: str = TABLE) -> str:
-    return DataLocations.of(table, IcebergProperties(properties, table)).new(name, partition)
+    return DataLocations.create(table, IcebergProperties(properties, table)).new(name, partition)
 
 
 @pytest.mark.parametrize(

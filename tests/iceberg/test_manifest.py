@@ -19,7 +19,7 @@ from samples.iceberg_deletes import _manifest_schema
 
 from lakescan.common import types as t
 from lakescan.errors import CorruptMetadata
-from lakescan.iceberg.manifests.avro import FILE, _by_columns, read_avro
+from lakescan.iceberg.manifests.avro import FILE, _decode_columns, read_avro
 from lakescan.iceberg.manifests.avro_container import open_container
 from lakescan.iceberg.manifests.bounds import decode_values, recorded_stats
 from lakescan.iceberg.manifests.manifest import _NAMES, STATS, read_manifests
@@ -198,7 +198,7 @@ def test_both_decoders_read_every_manifest_alike() -> None:
         except CorruptMetadata:
             continue
         total += 1
-        found = _by_columns([file], json.loads(file.schema), names)
+        found = _decode_columns([file], json.loads(file.schema), names)
         if found is not None:
             fast += 1
             assert plain(found) == plain(slow.drop_columns([FILE])), path
@@ -280,7 +280,7 @@ def test_partition_values_of_every_type_are_the_same_by_both_decoders(
     out = io.BytesIO()
     fastavro.writer(out, fastavro.parse_schema(written), [entry(partition={"p": v}) for v in [*values, None]])
     spec = PartitionSpec(0, (PartitionField(1000, "p", 2, Transform("identity"), kind),))
-    assert _by_columns([open_container(out.getvalue(), "m")], written, _NAMES) is not None
+    assert _decode_columns([open_container(out.getvalue(), "m")], written, _NAMES) is not None
     found = []
     for many in (0, 1 << 30):
         monkeypatch.setattr("lakescan.iceberg.manifests.avro._MANY_ROWS", many)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakescan.common import types as t
 from lakescan.iceberg.metadata.partition_spec import Transform
-from lakescan.iceberg.scan.partition_bounds import tightened
+from lakescan.iceberg.scan.partition_bounds import tighten_stats
 from lakescan.planning.column_stats import ColumnStats
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -149,7 +149,7 @@ def test_two_sources_of_bounds_leave_the_tighter_of_every_type(kind: t.Type, low
 
     one = ColumnStats(bounds(low, high, low, None), bounds(low, high, high, None))
     other = ColumnStats(bounds(high, low, None, low), bounds(high, low, None, high))
-    found = tightened(one, other)
+    found = tighten_stats(one, other)
     assert found.lower is not None
     assert found.upper is not None
     assert found.lower.to_pylist() == [high, high, low, low]

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakescan.iceberg.scan.partition_key import with_partition_key
+from lakescan.iceberg.scan.partition_key import add_partition_key
 
 PIECES = st.one_of(st.none(), st.text("\x00\x01:,0129null", max_size=4))
 PARTITIONS = st.lists(st.tuples(PIECES, PIECES, st.one_of(st.none(), st.integers(-9, 99))), min_size=1, max_size=12)
@@ -17,7 +17,7 @@ PARTITIONS = st.lists(st.tuples(PIECES, PIECES, st.one_of(st.none(), st.integers
 def keys(partitions: list[tuple[Any, ...]]) -> list[str]:
     kinds = [pa.string(), pa.string(), pa.int32()]
     columns = [pa.array(values, kind) for values, kind in zip(zip(*partitions, strict=True), kinds, strict=True)]
-    found = with_partition_key(pa.table({"partition": pa.StructArray.from_arrays(columns, ["a", "b", "c"])}))
+    found = add_partition_key(pa.table({"partition": pa.StructArray.from_arrays(columns, ["a", "b", "c"])}))
     return found["partition_key"].to_pylist()
 
 

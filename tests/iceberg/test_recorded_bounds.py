@@ -30,7 +30,7 @@ def recorded(field: t.Field) -> ColumnStats:
     stats = pa.StructArray.from_arrays([counts], ["null_value_counts"])
     files = pa.table({"file_format": FORMATS, "record_count": [5, 5], "stats": stats})
     scan = ManifestScan({}, schema, {}, TRUE, schema.by_id, Storage())
-    return scan._recorded(files, field)
+    return scan._manifest_stats(files, field)
 
 
 def known(mask: pa.Array | None) -> list[Any]:

@@ -13,7 +13,7 @@ import pytest
 from pyroaring import BitMap64
 
 from lakescan.errors import CorruptData, InvalidOption, UnsupportedFeature
-from lakescan.iceberg.maintenance.rewrite_table_path.delete_files import DeleteFileMove, moved_vectors
+from lakescan.iceberg.maintenance.rewrite_table_path.delete_files import DeleteFileMove, move_vectors
 from lakescan.iceberg.maintenance.rewrite_table_path.prefixes import Prefixes
 from lakescan.storage import Storage
 from lakescan.writing.puffin import PuffinWriter
@@ -75,14 +75,14 @@ def footer_of(data: bytes) -> dict[str, Any]:
 
 def test_vectors_stay_where_they_are_in_the_file() -> None:
     before = vectors("/t/data/1.parquet", "/t/data/2.parquet")
-    after = moved_vectors(before, "x", Prefixes("/t", "s3://bucket/é"))
+    after = move_vectors(before, "x", Prefixes("/t", "s3://bucket/é"))
     old, new = footer_of(before), footer_of(after)
     for was, now in zip(old["blobs"], new["blobs"], strict=True):
         at = slice(now["offset"], now["offset"] + now["length"])
         assert after[at] == before[at]
         name = was["properties"]["referenced-data-file"].replace("/t/", "s3://bucket/é/")
         assert now == {**was, "properties": {**was["properties"], "referenced-data-file": name}}
-    assert moved_vectors(after, "x", Prefixes("s3://bucket/é", "/t")) == before
+    assert move_vectors(after, "x", Prefixes("s3://bucket/é", "/t")) == before
 
 
 def test_what_is_no_puffin_file_is_refused() -> None:
@@ -94,7 +94,7 @@ def test_what_is_no_puffin_file_is_refused() -> None:
         whole.replace(b'"blobs"', b'"blobs;'),
     ):
         with pytest.raises(CorruptData, match="x"):
-            moved_vectors(damaged, "x", Prefixes("/t", "/u"))
+            move_vectors(damaged, "x", Prefixes("/t", "/u"))
     compressed = whole[:-8] + b"\x01\0\0\0" + whole[-4:]
     with pytest.raises(UnsupportedFeature, match="compressed footer"):
-        moved_vectors(compressed, "x", Prefixes("/t", "/u"))
+        move_vectors(compressed, "x", Prefixes("/t", "/u"))

@@ -14,12 +14,12 @@ import lakescan
 from lakescan.expressions.bind import bind
 from lakescan.expressions.sql import parse_filter
 from lakescan.iceberg.commit.conflicts import Validation
-from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.file_changes import SnapshotChanges
 from lakescan.iceberg.commit.written_files import added_files
 from lakescan.maintenance import compact
 from lakescan.options.write import WriteOptions
 from lakescan.tables.into import append_rows, overwrite_rows
-from lakescan.tables.rows import rows_of
+from lakescan.tables.rows import as_rows
 from lakescan.writing.partitioned_writer import write_rows
 from tests.support import own_catalog, row_deltas
 from tests.transaction.support import Row, maker, now, pairs, rows
@@ -70,10 +70,10 @@ class Change:
     def begin(self, before: list[Row], number: int) -> Callable[[], object]:
         """Read the table as it is now; what is returned makes the change, however late."""
         target = now()._target(
-            WriteOptions.of({"overwrite_mode": "dynamic"}) if self.kind == "partitions" else NO_OPTIONS
+            WriteOptions.parse({"overwrite_mode": "dynamic"}) if self.kind == "partitions" else NO_OPTIONS
         )
         assert target.scan.snapshot.id is not None
-        new = rows_of(rows(*self.new(before, number)))
+        new = as_rows(rows(*self.new(before, number)))
         match self.kind:
             case "append":
                 return lambda: append_rows(target, new, NO_OPTIONS)
@@ -93,11 +93,11 @@ class Change:
             keys = [row[0] for row in before if self.matches(row)]
             deletes = row_deltas.equality_deletes(keys, self.part) if keys else []
         written = write_rows(commit.writes, rows(*self.new(before, number)).to_batches(), "w")
-        changes = FileChanges(
+        changes = SnapshotChanges(
             added_files(written, commit.base), added_deletes=row_deltas.added(deletes) if deletes else {}
         )
         where = bind(parse_filter(self.where), now()._spec.snapshot.schema)
-        validation = Validation.of(commit.base, where=where, checks_deletes=updates, ignores_deletes=not updates)
+        validation = Validation.create(commit.base, where=where, checks_deletes=updates, ignores_deletes=not updates)
         return lambda: commit.row_delta(changes, validation) if deletes or written else None
 
 

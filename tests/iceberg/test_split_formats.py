@@ -87,7 +87,7 @@ def test_an_avro_file_that_breaks_off_between_blocks_is_noticed_in_splits(tmp_pa
     data = path.read_bytes()
     with path.open("rb") as file:
         blocks = open_blocks(file, "f", len(data))
-        last = list(blocks.within(0, NO_END))[-1]
+        last = list(blocks.read_blocks(0, NO_END))[-1]
     kept = data[: data.rindex(blocks.marker, 0, -16) + 16]
     path.write_bytes(kept)
     for size in (len(data) * 2, len(data) // 5):

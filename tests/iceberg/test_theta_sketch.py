@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from lakescan.common import types as t
 from lakescan.errors import CorruptData, UnsupportedFeature
-from lakescan.iceberg.maintenance.statistics.single_values import hashes_of
+from lakescan.iceberg.maintenance.statistics.single_values import hash_values
 from lakescan.iceberg.maintenance.statistics.theta_sketch import MOST, ThetaSketch
 from lakescan.iceberg.manifests.bounds import encode_value
 
 
 def sketch(values: pa.Array, kind: t.Type) -> ThetaSketch:
-    return ThetaSketch().with_hashes(hashes_of(values, kind))
+    return ThetaSketch().add_hashes(hash_values(values, kind))
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def sketch(values: pa.Array, kind: t.Type) -> ThetaSketch:
 )
 def test_bytes_are_those_of_the_reference(values: pa.Array, kind: t.Type, expected: str) -> None:
     """Made with the library: it writes 0 for the sampling probability, which readers ignore, and Java 1.0."""
-    assert sketch(values, kind).serialized().hex() == expected.replace(" ", "")
+    assert sketch(values, kind).serialize().hex() == expected.replace(" ", "")
 
 
 UTC = datetime.fromisoformat("2026-01-31T12:00:00.000001+00:00")
@@ -65,7 +65,7 @@ def test_values_are_hashed_by_their_serialization(kind: t.Type, value: Any, stor
     arrow = kind.arrow()
     values = pa.array([value], arrow.storage_type if isinstance(arrow, pa.ExtensionType) else arrow)
     serialized = pa.array([encode_value(stored, kind)], pa.binary())
-    assert hashes_of(values, kind).tolist() == hashes_of(serialized, t.BINARY).tolist()
+    assert hash_values(values, kind).tolist() == hash_values(serialized, t.BINARY).tolist()
 
 
 def test_nulls_and_empty_values_count_for_nothing() -> None:
@@ -75,13 +75,13 @@ def test_nulls_and_empty_values_count_for_nothing() -> None:
 @pytest.mark.parametrize("kind", [t.Struct(()), t.VARIANT, t.UNKNOWN], ids=str)
 def test_only_primitive_types_have_hashes(kind: t.Type) -> None:
     with pytest.raises(UnsupportedFeature, match="distinct values"):
-        hashes_of(pa.nulls(1), kind)
+        hash_values(pa.nulls(1), kind)
 
 
 @given(st.lists(st.binary(max_size=50)), st.integers(0, 50))
 def test_values_have_the_same_hash_whatever_is_around_them(values: list[bytes], at: int) -> None:
-    whole = hashes_of(pa.array(values, pa.binary()), t.BINARY).tolist()
-    parts = [hashes_of(pa.array(some, pa.binary()), t.BINARY).tolist() for some in (values[:at], values[at:])]
+    whole = hash_values(pa.array(values, pa.binary()), t.BINARY).tolist()
+    parts = [hash_values(pa.array(some, pa.binary()), t.BINARY).tolist() for some in (values[:at], values[at:])]
     assert whole == parts[0] + parts[1]
 
 
@@ -92,9 +92,9 @@ def test_parts_unite_to_the_whole(ends: list[int], seed: int) -> None:
     whole = sketch(pa.array(values), t.LONG)
     united = ThetaSketch()
     for some in np.split(values, sorted(ends)):
-        part = ThetaSketch.parse(sketch(pa.array(some), t.LONG).serialized())
-        united = ThetaSketch.parse(united.united(part).serialized())
-    assert united.serialized() == whole.serialized()
+        part = ThetaSketch.parse(sketch(pa.array(some), t.LONG).serialize())
+        united = ThetaSketch.parse(united.union(part).serialize())
+    assert united.serialize() == whole.serialize()
 
 
 @pytest.mark.parametrize("count", [1, 2, MOST - 1, MOST, MOST + 1, 100_000])

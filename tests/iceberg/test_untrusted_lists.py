@@ -11,7 +11,7 @@ import pytest
 
 import lakescan
 from lakescan.common import types as t
-from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.file_changes import SnapshotChanges
 from lakescan.iceberg.manifests.bounds import decode_values, encode_value
 from tests.support import own_catalog, row_deltas
 from tests.support.manifests import rewrite_avro
@@ -30,7 +30,7 @@ def change_list(change: Callable[[list[dict[str, Any]]], None]) -> None:
 
 def test_a_delete_stays_where_its_data_is_recorded_as_newer_than_it_is(local: lakescan.Catalog) -> None:
     maker("iceberg", local)().append(rows((1, "a"), (2, "a")))
-    row_deltas.publish("delete", FileChanges(added_deletes=row_deltas.added(row_deltas.position_deletes("id = 1"))))
+    row_deltas.publish("delete", SnapshotChanges(added_deletes=row_deltas.added(row_deltas.position_deletes("id = 1"))))
     now().append(rows((3, "b")))
 
     def too_high(manifests: list[dict[str, Any]]) -> None:
@@ -45,7 +45,7 @@ def test_a_delete_stays_where_its_data_is_recorded_as_newer_than_it_is(local: la
 
 def test_a_delete_that_is_older_than_all_data_goes(local: lakescan.Catalog) -> None:
     maker("iceberg", local)().append(rows((1, "a"), (2, "a")))
-    row_deltas.publish("delete", FileChanges(added_deletes=row_deltas.added(row_deltas.position_deletes("id = 1"))))
+    row_deltas.publish("delete", SnapshotChanges(added_deletes=row_deltas.added(row_deltas.position_deletes("id = 1"))))
     now().overwrite(rows((3, "a")))
     now().append(rows((4, "a")))
     now().append(rows((5, "a")))

@@ -8,7 +8,7 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidOption
 from lakescan.iceberg.metadata.json_node import Node
-from lakescan.iceberg.view.changes import ViewText, new_view, replaced, updates, with_properties
+from lakescan.iceberg.view.changes import ViewText, new_view, replace_view, updates, with_properties
 from lakescan.iceberg.view.metadata import ViewMetadata, view_of
 
 
@@ -26,13 +26,13 @@ def actions(base: ViewMetadata, new: ViewMetadata) -> list[str]:
 
 
 def test_metadata_is_read_as_it_is_written(view: ViewMetadata) -> None:
-    later = replaced(view, text("SELECT 2", at=5, column="m"), {}, "v")
-    assert view_of(Node.of(later.node(), "here")) == later
+    later = replace_view(view, text("SELECT 2", at=5, column="m"), {}, "v")
+    assert view_of(Node.wrap(later.node(), "here")) == later
     assert later.log == ((1, 1), (5, 2))
 
 
 def test_a_new_query_with_new_columns_adds_a_schema_and_a_version(view: ViewMetadata) -> None:
-    new = replaced(view, text("SELECT 2", column="m"), {"k": "v"}, "v")
+    new = replace_view(view, text("SELECT 2", column="m"), {"k": "v"}, "v")
     assert actions(view, new) == ["set-properties", "add-schema", "add-view-version", "set-current-view-version"]
     [_, schema, version, current] = updates(view, new)
     assert schema["schema"]["fields"][0]["name"] == "m"
@@ -40,15 +40,15 @@ def test_a_new_query_with_new_columns_adds_a_schema_and_a_version(view: ViewMeta
 
 
 def test_a_new_query_with_the_same_columns_keeps_their_schema(view: ViewMetadata) -> None:
-    new = replaced(view, text("SELECT 2"), {}, "v")
+    new = replace_view(view, text("SELECT 2"), {}, "v")
     assert actions(view, new) == ["add-view-version", "set-current-view-version"]
     assert new.current.schema_id == view.current.schema_id
 
 
 def test_the_same_query_is_no_change_and_an_earlier_one_is_current_again(view: ViewMetadata) -> None:
-    assert actions(view, replaced(view, text("SELECT 1", at=9), {}, "v")) == []
-    second = replaced(view, text("SELECT 2", at=2), {}, "v")
-    third = replaced(second, text("SELECT 1", at=3), {}, "v")
+    assert actions(view, replace_view(view, text("SELECT 1", at=9), {}, "v")) == []
+    second = replace_view(view, text("SELECT 2", at=2), {}, "v")
+    third = replace_view(second, text("SELECT 1", at=3), {}, "v")
     assert list(updates(second, third)) == [{"action": "set-current-view-version", "view-version-id": 1}]
     assert third.log == ((1, 1), (2, 2), (3, 1))
 
@@ -64,8 +64,8 @@ def test_properties_are_set_and_removed(view: ViewMetadata) -> None:
 def test_old_versions_go_and_the_log_begins_behind_them(view: ViewMetadata) -> None:
     found = with_properties(view, {"version.history.num-entries": "2"}, [])
     for number in (2, 3):
-        found = replaced(found, text(f"SELECT {number}", at=number), {}, "v")
+        found = replace_view(found, text(f"SELECT {number}", at=number), {}, "v")
     assert sorted(found.versions) == [2, 3]
     assert found.log == ((2, 2), (3, 3))
     with pytest.raises(InvalidOption, match="num-entries"):
-        replaced(found, text("SELECT 4"), {"version.history.num-entries": "0"}, "v")
+        replace_view(found, text("SELECT 4"), {"version.history.num-entries": "0"}, "v")

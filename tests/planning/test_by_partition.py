@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakescan.planning.partition_groups import partition_numbers, shared_out
+from lakescan.planning.partition_groups import assign_groups, partition_numbers
 
 PIECES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1000)), max_size=60)
 
@@ -16,7 +16,7 @@ PIECES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1000)), max_size=6
 def test_each_group_is_of_one_partition_and_holds_neighbours_of_it(pieces: list[tuple[int, int]], size: int) -> None:
     partition = np.array([number for number, _ in pieces], dtype=np.int64)
     lengths = np.array([length for _, length in pieces], dtype=np.int64)
-    group = shared_out(partition, lengths, size)
+    group = assign_groups(partition, lengths, size)
     assert sorted(set(group.tolist())) == list(range(len(set(group.tolist()))))
     for number in set(partition.tolist()):
         mine = group[partition == number]
@@ -26,9 +26,9 @@ def test_each_group_is_of_one_partition_and_holds_neighbours_of_it(pieces: list[
 
 
 def test_a_partition_is_shared_out_evenly() -> None:
-    group = shared_out(np.zeros(12, dtype=np.int64), np.full(12, 100), 500)
+    group = assign_groups(np.zeros(12, dtype=np.int64), np.full(12, 100), 500)
     assert np.bincount(group).tolist() == [6, 6]
-    assert shared_out(np.array([1, 0, 1, 0]), np.array([1, 1, 1, 1]), 500).tolist() == [1, 0, 1, 0]
+    assert assign_groups(np.array([1, 0, 1, 0]), np.array([1, 1, 1, 1]), 500).tolist() == [1, 0, 1, 0]
 
 
 def test_partitions_are_alike_by_all_their_values_and_their_spec() -> None:

@@ -20,9 +20,9 @@ from lakescan.delta.scan.statistics import FileStats
 from lakescan.expressions.predicate import Comparison, IsNull
 from lakescan.iceberg.manifests.bounds import encode_value, recorded_stats
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.planning.corrupt_statistics import consistent, trusted_in_footer, trusted_in_orc
+from lakescan.planning.corrupt_statistics import can_trust_footer, can_trust_orc, drop_contradictions
 from lakescan.planning.prune import might_match, must_match
-from lakescan.reading.parquet.bounds import bounds
+from lakescan.reading.parquet.bounds import decode_bounds
 from lakescan.reading.parquet.footer import ChunkStatistics
 
 LONG = t.Field(1, "n", t.LONG)
@@ -75,7 +75,10 @@ def test_a_lower_bound_above_the_upper_bound_skips_no_file() -> None:
 
 @pytest.mark.parametrize("count", [-1, 4])
 def test_an_impossible_null_count_is_unknown(count: int) -> None:
-    assert known(consistent(ColumnStats(null_count=pa.array([count]), value_count=pa.array([3]))).null_count) is None
+    assert (
+        known(drop_contradictions(ColumnStats(null_count=pa.array([count]), value_count=pa.array([3]))).null_count)
+        is None
+    )
 
 
 def test_a_file_with_a_bound_has_a_value_that_is_not_null() -> None:
@@ -184,12 +187,12 @@ TEXT, UNSIGNED, WIDE = pa.string(), pa.uint32(), pa.decimal128(38, 2)
 def test_bounds_in_footers_are_trusted_by_writer_version_and_type(
     created_by: str | None, physical: str, kind: pa.DataType, trusted: bool
 ) -> None:
-    assert trusted_in_footer(created_by, physical, kind) is trusted
+    assert can_trust_footer(created_by, physical, kind) is trusted
 
 
 def test_bounds_of_bytes_without_a_declared_order_are_not_read() -> None:
     chunk = ChunkStatistics(6, b"a", b"b", 0, ordered=False)
-    values = bounds([chunk], "lower", "BYTE_ARRAY", pa.string(), "parquet-mr version 1.12.0 (build x)")
+    values = decode_bounds([chunk], "lower", "BYTE_ARRAY", pa.string(), "parquet-mr version 1.12.0 (build x)")
     assert values is not None
     assert values.null_count == 1
 
@@ -225,4 +228,4 @@ def test_row_groups_are_not_skipped_by_bounds_of_a_writer_that_records_wrong_one
     [(0, 9, True), (None, 6, True), (0, 0, False), (1, 0, True), (2, 0, True), (4, None, True), (5, 0, False)],
 )
 def test_statistics_of_stripes_are_trusted_by_writer(writer: int | None, version: int | None, trusted: bool) -> None:
-    assert trusted_in_orc(writer, version) is trusted
+    assert can_trust_orc(writer, version) is trusted

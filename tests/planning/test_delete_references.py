@@ -33,11 +33,11 @@ def references(files: list[Own]) -> DeleteReferences:
     pairs = [(n, number) for n, (numbers, _) in enumerate(files) for number in numbers]
     ranges = [(n, *each) for n, (_, some) in enumerate(files) for each in some]
     columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T, np.array(ranges, dtype=np.int64).reshape(-1, 3).T
-    return DeleteReferences.sorted(len(files), tuple(columns[0]), tuple(columns[1]))
+    return DeleteReferences.build(len(files), tuple(columns[0]), tuple(columns[1]))
 
 
 def pairs_of(found: DeleteReferences) -> list[tuple[int, int]]:
-    return list(zip(*(each.tolist() for each in found.expanded()), strict=True))
+    return list(zip(*(each.tolist() for each in found.expand()), strict=True))
 
 
 def model(files: list[Own]) -> list[tuple[int, int]]:
@@ -55,18 +55,18 @@ def test_sums_and_uses_are_those_of_the_pairs(files: list[Own], values: list[int
     assert pairs_of(found) == expected
     assert found.counts.tolist() == [len(each) for each in mine]
     assert found.sums(np.array(values)).tolist() == [sum(values[number] for number in each) for each in mine]
-    assert set(np.flatnonzero(found.used(POSITIONS + KEYS)).tolist()) == {number for _, number in expected}
+    assert set(np.flatnonzero(found.reference_mask(POSITIONS + KEYS)).tolist()) == {number for _, number in expected}
     assert found.has_equality.tolist() == [any(number >= POSITIONS for number in each) for each in mine]
 
 
 @given(files=FILES_OF, others=FILES_OF)
 def test_columns_keep_references_and_joining_adds_them(files: list[Own], others: list[Own]) -> None:
     found = references(files)
-    again = DeleteReferences.of(pa.table(found.columns()))
+    again = DeleteReferences.read_columns(pa.table(found.columns()))
     assert pairs_of(again) == model(files)
     others = [*others, *[(set(), [])] * len(files)][: len(files)]
-    shifted = references(others).shifted(POSITIONS + KEYS)
-    assert pairs_of(found.joined(shifted)) == sorted(
+    shifted = references(others).shift(POSITIONS + KEYS)
+    assert pairs_of(found.merge(shifted)) == sorted(
         [*model(files), *((n, number + POSITIONS + KEYS) for n, number in model(others))]
     )
 
@@ -87,7 +87,7 @@ def table(files: list[Own]) -> FileTable:
 
 @given(files=FILES_OF)
 def test_unused_deletes_leave_and_the_others_stay_with_their_files(files: list[Own]) -> None:
-    found = table(files).used_deletes()
+    found = table(files).drop_unused_deletes()
     assert found.state() == table(files).state()
     assert len(found.deletes) == len({number for _, number in model(files)})
 
@@ -112,9 +112,9 @@ def test_a_task_group_has_just_the_deletes_of_its_files(files: list[Own], data: 
         sum({int(d[1:]) for f in np.flatnonzero(group == n) for d in expected[f"f{f}"]}) for n in range(len(groups))
     ]
     assert groups.sizes["delete_bytes"].to_pylist() == sizes
-    shared = groups.sharing_deletes(1)
+    shared = groups.merge_groups(1)
     assert [t.path for g in shared for t in g.tasks()] == [t.path for g in groups for t in g.tasks()]
 
 
 def test_files_without_deletes_refer_to_none() -> None:
-    assert pairs_of(DeleteReferences.of(pa.table(no_references(3)))) == []
+    assert pairs_of(DeleteReferences.read_columns(pa.table(no_references(3)))) == []

@@ -11,7 +11,7 @@ import pytest
 
 from lakescan.planning.delete_references import DeleteReferences
 from lakescan.planning.file_table import DELETES, FILES, FileTable
-from lakescan.planning.group_rows import PLACE, GroupRows, plain, restored
+from lakescan.planning.group_rows import PLACE, GroupRows, decode_plain, encode_plain
 from lakescan.planning.task_groups import TaskGroups
 
 VALUES = [
@@ -38,8 +38,8 @@ VALUES = [
 
 @pytest.mark.parametrize("values", VALUES, ids=lambda each: str(each.type))
 def test_values_survive_as_plain_ones(values: pa.Array) -> None:
-    assert restored(plain(values), values.type).equals(values)
-    assert restored(plain(values.slice(1)), values.type).equals(values.slice(1))
+    assert decode_plain(encode_plain(values), values.type).equals(values)
+    assert decode_plain(encode_plain(values.slice(1)), values.type).equals(values.slice(1))
 
 
 def test_groups_are_the_same_after_they_were_sent() -> None:
@@ -55,11 +55,11 @@ def test_groups_are_the_same_after_they_were_sent() -> None:
     table = FileTable(files, pa.Table.from_pylist([*deletes, *keys], schema=DELETES), constant_fields={0: (1,)})
     pairs = (np.array([0, 1, 3]), np.array([0, 1, 0]))
     ranges = (np.array([0, 2]), np.array([2, 3]), np.array([5, 5]))
-    table = table.with_deletes(DeleteReferences.sorted(5, pairs, ranges), table.deletes)
+    table = table.with_deletes(DeleteReferences.build(5, pairs, ranges), table.deletes)
     zeros = np.zeros(5, dtype=np.int64)
     splits = {"file": pa.array(np.arange(5), pa.int32()), "start": zeros, "stop": zeros, "length": zeros}
     groups = TaskGroups(table, pa.table({**splits, "residual": zeros}), np.array([1, 0, 1, 2, 2]))
-    sent, rows_of = GroupRows.of(groups, pa.array(["f4", "f3", "f2", "f1", "f0"]))
+    sent, rows_of = GroupRows.encode_groups(groups, pa.array(["f4", "f3", "f2", "f1", "f0"]))
     found = [group for batch in sent.to_batches(2) for group in rows_of.groups(batch)]
     assert [group.index for group in found] == [0, 1, 2]
     for mine, theirs in zip(found, groups, strict=True):

@@ -61,7 +61,7 @@ def plan(files: FileTable, condition: str | None = None, limit: int | None = Non
     describe = {"table": "t", "format": "iceberg", "snapshot_id": 1, "snapshot_timestamp": None, "schema_id": 0}
     options = PackingOptions(**packing)
     return make_plan(
-        Candidates.pruned(files, predicate, {}),
+        Candidates.prune_table(files, predicate, {}),
         schema=SCHEMA,
         table_schema=SCHEMA,
         predicate=predicate,
@@ -137,35 +137,35 @@ def test_groups_that_share_equality_deletes_are_read_together() -> None:
     deletes = [[0, 1, 2], [1, 2], [2], [], []]
     found = plan(table([(0, 9)] * 5, deletes, kind="equality-deletes"), split_size=100, open_cost=1)
     assert len(found.groups) == 5
-    together = [[t.path for t in group.tasks()] for group in found.groups.sharing_deletes(1)]
+    together = [[t.path for t in group.tasks()] for group in found.groups.merge_groups(1)]
     assert together == [["f0", "f1", "f2"], ["f3"], ["f4"]]
-    assert list(found.groups.sharing_deletes(1).sizes["delete_bytes"].to_numpy()) == [21, 0, 0]
+    assert list(found.groups.merge_groups(1).sizes["delete_bytes"].to_numpy()) == [21, 0, 0]
     by_position = plan(table([(0, 9)] * 5, deletes), split_size=100, open_cost=1)
-    assert len(by_position.groups.sharing_deletes(1)) == 5
+    assert len(by_position.groups.merge_groups(1)) == 5
 
 
 def test_groups_that_share_equality_deletes_stay_as_large_as_a_split() -> None:
     size = 50 * 2**20
     found = plan(table([(0, 9)] * 4, [[0, 1]] * 4, size=size, kind="equality-deletes"))
-    assert len(found.groups.sharing_deletes(1)) == 2
+    assert len(found.groups.merge_groups(1)) == 2
 
 
 def test_groups_share_equality_deletes_that_are_larger_than_a_split() -> None:
     deletes = [[0, 1, 2], [1, 2], [2]]
     files = table([(0, 9)] * 3, deletes, size=2**20, kind="equality-deletes", delete_size=2**28)
     assert len(plan(files).groups) == 3
-    assert len(plan(files).groups.sharing_deletes(2)) == 1
+    assert len(plan(files).groups.merge_groups(2)) == 1
 
 
 def test_neighbouring_splits_of_a_file_in_a_group_are_joined_for_a_reader() -> None:
     groups = plan(table([(0, 9)] * 2, size=2**20), split_size=2**19, open_cost=1).groups
     whole = plan(table([(0, 9)] * 2, size=2**20), split_size=2**18, open_cost=1)
     packed = PackingOptions(split_size=2**21, open_cost=1).groups_of(whole.splits["length"].to_numpy(), 2**21)
-    joined = TaskGroups(whole.table, whole.splits, packed).joining_splits()
+    joined = TaskGroups(whole.table, whole.splits, packed).join_splits()
     assert len(whole.splits) == 8
     assert [(t.path, t.start, t.stop) for t in joined.tasks()] == [("f0", 0, NO_END), ("f1", 0, NO_END)]
     assert joined.sizes["bytes"].to_pylist() == [2**21]
-    assert [(t.path, t.start) for t in groups.joining_splits().tasks()] == [(t.path, t.start) for t in groups.tasks()]
+    assert [(t.path, t.start) for t in groups.join_splits().tasks()] == [(t.path, t.start) for t in groups.tasks()]
 
 
 def test_a_plan_of_no_files_has_no_groups() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.expressions.bind import bind
-from lakescan.expressions.evaluate import columns_of, keep
+from lakescan.expressions.evaluate import column_getter, matching_rows
 from lakescan.expressions.sql import parse_filter
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.prune import might_match, must_match
@@ -84,7 +84,7 @@ def test_statistics_never_contradict_the_rows(
 ) -> None:
     predicate = bind(parse_filter(condition), SCHEMA)
     table = pa.Table.from_pylist(rows, schema=pa.schema([f.with_metadata(None) for f in SCHEMA.arrow()]))
-    matches = keep(predicate, columns_of(table.combine_chunks().to_batches()[0], SCHEMA), len(rows))
+    matches = matching_rows(predicate, column_getter(table.combine_chunks().to_batches()[0], SCHEMA), len(rows))
     stats = stats_of(rows, known, cut)
     if pc.any(matches).as_py():
         assert might_match(predicate, stats, 1).to_pylist() == [True]

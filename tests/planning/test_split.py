@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakescan import limits
 from lakescan.planning.file_table import FILES, FileTable
-from lakescan.planning.split import NO_END, adapted_size, split_files
+from lakescan.planning.split import NO_END, adaptive_size, split_files
 
 MB = 2**20
 
@@ -88,7 +88,7 @@ def test_every_byte_of_a_file_is_in_exactly_one_split(rows: list[dict], size: in
 
 
 def test_the_split_size_adapts_to_the_cores_but_not_below_16_mb() -> None:
-    assert adapted_size(10_000 * MB, 4, 128 * MB) == 128 * MB
-    assert adapted_size(200 * MB, 4, 128 * MB) == 50 * MB
-    assert adapted_size(20 * MB, 4, 128 * MB) == 16 * MB
-    assert adapted_size(20 * MB, 4, 8 * MB) == 8 * MB
+    assert adaptive_size(10_000 * MB, 4, 128 * MB) == 128 * MB
+    assert adaptive_size(200 * MB, 4, 128 * MB) == 50 * MB
+    assert adaptive_size(20 * MB, 4, 128 * MB) == 16 * MB
+    assert adaptive_size(20 * MB, 4, 8 * MB) == 8 * MB

@@ -11,7 +11,7 @@ import pytest
 
 import lakescan
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.statements.procedures import PROCEDURES, bound, changes_of, procedure_named
+from lakescan.statements.procedures import PROCEDURES, bind_arguments, changes_of, find_procedure
 from tests.procedures.conftest import Called
 from tests.transaction.support import data_files, now, pairs, rows
 
@@ -243,7 +243,7 @@ def test_changes_are_rows_here(table: lakescan.Table, call: Called, local: lakes
     assert found["_change_type"].to_pylist() == ["INSERT"]
     images = call("create_changelog_view", table="db.t", identifier_columns=["id"])
     assert sorted(set(images["_change_type"].to_pylist())) == ["INSERT", "UPDATE_AFTER", "UPDATE_BEFORE"]
-    name, _ = changes_of(local, bound(procedure_named("create_changelog_view"), ["db.t"], {}))
+    name, _ = changes_of(local, bind_arguments(find_procedure("create_changelog_view"), ["db.t"], {}))
     assert name == "t_changes"
     with pytest.raises(UnsupportedFeature, match="net_changes"):
         call("create_changelog_view", table="db.t", net_changes=True)

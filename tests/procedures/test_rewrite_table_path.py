@@ -16,7 +16,7 @@ import pytest
 import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.errors import InvalidOption, MissingFile, UnsupportedFeature
-from lakescan.iceberg.maintenance.rewrite_table_path.manifests import with_value_of_key
+from lakescan.iceberg.maintenance.rewrite_table_path.manifests import replace_map_value
 from lakescan.iceberg.maintenance.rewrite_table_path.prefixes import Prefixes
 from tests.procedures.conftest import Called
 from tests.transaction.support import maker, now, rows
@@ -182,7 +182,9 @@ def test_delta_tables_need_no_other_paths(local: lakescan.Catalog, call: Called)
 def test_nothing_is_left_of_a_failed_rewrite(table: lakescan.Table, call: Called) -> None:
     before = files(table.folder)
     with (
-        patch("lakescan.iceberg.maintenance.rewrite_table_path.rewrite.moved_list", side_effect=OSError("full")),
+        patch(
+            "lakescan.iceberg.maintenance.rewrite_table_path.rewrite.move_manifest_list", side_effect=OSError("full")
+        ),
         pytest.raises(OSError, match="full"),
     ):
         call("rewrite_table_path", "db.t", table.folder, "file:///x")
@@ -191,13 +193,13 @@ def test_nothing_is_left_of_a_failed_rewrite(table: lakescan.Table, call: Called
 
 def test_prefixes_end_at_a_folder() -> None:
     moves = Prefixes("/a/t/", "s3://b/u")
-    assert [moves.moved(each, "it") for each in ("/a/t", "/a/t/x/y", "/a/t//é")] == [
+    assert [moves.move(each, "it") for each in ("/a/t", "/a/t/x/y", "/a/t//é")] == [
         "s3://b/u",
         "s3://b/u/x/y",
         "s3://b/u//é",
     ]
     with pytest.raises(InvalidOption):
-        moves.moved("/a/tt/x", "it")
+        moves.move("/a/tt/x", "it")
 
 
 def test_a_value_in_maps_is_replaced_or_left_out() -> None:
@@ -205,6 +207,6 @@ def test_a_value_in_maps_is_replaced_or_left_out() -> None:
     maps = pa.array([None, [], [(1, b"a"), (2, b"b")], [(2, b"c")], [(2, b"d"), (3, b"e")]], kind)
     values = pa.array([b"x", b"x", b"y", None, b"z"], pa.binary())
     for some, new in ((maps, values), (maps[2:], values[2:])):
-        found = with_value_of_key(some, 2, new).to_pylist()
+        found = replace_map_value(some, 2, new).to_pylist()
         assert found[-3:] == [[(1, b"a"), (2, b"y")], [], [(2, b"z"), (3, b"e")]]
-    assert with_value_of_key(maps, 2, values).to_pylist()[:2] == [None, []]
+    assert replace_map_value(maps, 2, values).to_pylist()[:2] == [None, []]

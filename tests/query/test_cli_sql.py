@@ -60,7 +60,7 @@ def test_the_prompt_goes_on_after_errors(
             raise EOFError from None
 
     monkeypatch.setattr("builtins.input", typed)
-    monkeypatch.setattr(query, "_with_history", lambda: None)
+    monkeypatch.setattr(query, "_enable_history", lambda: None)
     query._prompt("table", None, 10)
     out, err = capsys.readouterr()
     assert "there is no column 'nope'" in err

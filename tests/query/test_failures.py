@@ -7,7 +7,7 @@ import pytest
 
 import lakescan
 from lakescan.errors import QueryFailed
-from lakescan.statements.select.duckdb_errors import plain
+from lakescan.statements.select.duckdb_errors import spark_error_message
 from tests.support import own_catalog
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
@@ -87,7 +87,7 @@ def test_rows_of_a_query_that_fails_are_not_saved(table: lakescan.Table) -> None
     ],
 )
 def test_messages_of_duckdb_are_told_in_the_words_of_spark(said: str, expected: str | None) -> None:
-    found = plain(f"{said}\n\nLINE 1: SELECT\n ^")
+    found = spark_error_message(f"{said}\n\nLINE 1: SELECT\n ^")
     assert (found is None) == (expected is None)
     assert (found or "").startswith(expected or "")
 

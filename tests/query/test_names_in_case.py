@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakescan
-from lakescan.common.distinct_names import as_distinct, distinct, renamed_table, with_own_names
+from lakescan.common.distinct_names import distinct_names, distinct_schema, distinct_table, restore_names
 from lakescan.errors import InvalidStatement, NoSuchColumn, UnsupportedFeature
 from tests.support import own_catalog
 
@@ -108,7 +108,7 @@ def test_duckdb_itself_gets_no_rows_that_it_would_confuse(table: lakescan.Table,
 
 @given(st.lists(st.text(alphabet="aAbB_12", min_size=1, max_size=4)))
 def test_names_are_distinct_without_case_and_stay_if_they_are(names: list[str]) -> None:
-    found = distinct(names)
+    found = distinct_names(names)
     assert len({name.lower() for name in found}) == len(names)
     if len({name.lower() for name in names}) == len(names):
         assert found == names
@@ -117,7 +117,7 @@ def test_names_are_distinct_without_case_and_stay_if_they_are(names: list[str]) 
 def test_values_get_their_own_names_back_at_any_depth() -> None:
     value = [("k", {"b": [{"b": 1, "B": 2}], "B": "x"})]
     rows = pa.table({"m": pa.array([None, value, value], DEEP)}).slice(1)
-    made = renamed_table(rows)
-    assert made.schema == as_distinct(rows.schema) != rows.schema
-    back = with_own_names(made["m"].combine_chunks(), DEEP)
+    made = distinct_table(rows)
+    assert made.schema == distinct_schema(rows.schema) != rows.schema
+    back = restore_names(made["m"].combine_chunks(), DEEP)
     assert (back.type, back.to_pylist()) == (DEEP, [value, value])

@@ -6,11 +6,11 @@ import pytest
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.statements.select.pushdown import pushed_down
-from lakescan.statements.select.relations import Pushed
-from lakescan.statements.select.session_settings import Settings
+from lakescan.statements.select.pushdown import find_pushdowns
+from lakescan.statements.select.relations import Pushdown
+from lakescan.statements.select.session_settings import QuerySettings
 from lakescan.statements.select.table_references import occurrences
-from lakescan.statements.syntax.parse import parsed
+from lakescan.statements.syntax.parse import parse_tree
 
 _MEMBERS = t.Struct((t.Field(11, "a", t.INT), t.Field(12, "b", t.STRING)))
 _A = Schema((t.Field(1, "x", t.LONG), t.Field(2, "y", t.LONG), t.Field(3, "n", t.STRING), t.Field(4, "s", _MEMBERS)))
@@ -18,11 +18,11 @@ _B = Schema((t.Field(1, "x", t.LONG), t.Field(2, "z", t.LONG), t.Field(3, "d", t
 _SCHEMAS = {"a": _A, "b": _B}
 
 
-def pushed(text: str) -> list[Pushed]:
+def pushed(text: str) -> list[Pushdown]:
     """What goes into the scans of the tables a and b, in the order of the text."""
-    tree = parsed(text)
+    tree = parse_tree(text)
     found = [each for each in occurrences(tree, text) if each.names[-1] in _SCHEMAS]
-    result = pushed_down(tree, {each: _SCHEMAS[each.names[-1]] for each in found}, {}, Settings())
+    result = find_pushdowns(tree, {each: _SCHEMAS[each.names[-1]] for each in found}, {}, QuerySettings())
     return [result[each] for each in sorted(found, key=lambda each: each.start)]
 
 
@@ -195,9 +195,9 @@ def test_a_limit_is_pushed_where_any_rows_will_do(text: str, expected: int | Non
     ],
 )
 def test_joins_ask_for_values_of_the_other_side(text: str, expected: list[list[str]]) -> None:
-    tree = parsed(text)
+    tree = parse_tree(text)
     found = sorted(occurrences(tree, text), key=lambda each: each.start)
-    result = pushed_down(tree, {each: _SCHEMAS[each.names[-1]] for each in found}, {}, Settings())
+    result = find_pushdowns(tree, {each: _SCHEMAS[each.names[-1]] for each in found}, {}, QuerySettings())
     places = {each: n for n, each in enumerate(found)}
     among = [
         [

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.expressions.bind import bind
-from lakescan.expressions.evaluate import columns_of, keep
-from lakescan.statements.duckdb.queries import Given
-from lakescan.statements.duckdb.statement import translated
-from lakescan.statements.select.pushdown import pushed_down
-from lakescan.statements.select.relations import Pushed
-from lakescan.statements.select.session_settings import Settings
+from lakescan.expressions.evaluate import column_getter, matching_rows
+from lakescan.statements.duckdb.queries import QueryTable
+from lakescan.statements.duckdb.statement import translate_query
+from lakescan.statements.select.pushdown import find_pushdowns
+from lakescan.statements.select.relations import Pushdown
+from lakescan.statements.select.session_settings import QuerySettings
 from lakescan.statements.select.table_references import Occurrence, occurrences
-from lakescan.statements.syntax.parse import parsed
+from lakescan.statements.syntax.parse import parse_tree
 
 _NAMES = ("a", "b", "c")
 _COLUMNS = ("k", "v", "w")
@@ -130,14 +130,14 @@ def queries(draw: st.DrawFn, depth: int = 2) -> str:
     return f"SELECT {', '.join(columns)} FROM {text}{where}"
 
 
-def _narrowed(rows: pa.Table, pushed: Pushed) -> pa.Table:
+def _narrowed(rows: pa.Table, pushed: Pushdown) -> pa.Table:
     """The rows of a scan's condition."""
     batch = rows.combine_chunks()
-    mask = keep(bind(pushed.predicate, _SCHEMA), columns_of(batch, _SCHEMA), batch.num_rows)
+    mask = matching_rows(bind(pushed.predicate, _SCHEMA), column_getter(batch, _SCHEMA), batch.num_rows)
     return batch.filter(mask)
 
 
-def _among(rows: dict[Occurrence, pa.Table], each: Occurrence, pushed: Pushed) -> pa.Table:
+def _among(rows: dict[Occurrence, pa.Table], each: Occurrence, pushed: Pushdown) -> pa.Table:
     """The rows of a scan that have keys of the scans that it is joined with."""
     found = rows[each]
     for (column,), among in pushed.among:
@@ -157,26 +157,26 @@ def test_narrowed_scans_change_no_result(
     query: str, data: tuple[pa.Table, ...], reader: str | None, order: Random
 ) -> None:
     text = query if reader is None else f"WITH q AS ({query}) {reader}"
-    tree = parsed(text)
+    tree = parse_tree(text)
     found = occurrences(tree, text)
-    pushed = pushed_down(tree, dict.fromkeys(found, _SCHEMA), {}, Settings())
+    pushed = find_pushdowns(tree, dict.fromkeys(found, _SCHEMA), {}, QuerySettings())
     rows = {each: _narrowed(data[_NAMES.index(each.names[0])], pushed[each]) for each in found}
     for each in order.sample(found, len(found)) if found else ():
         rows[each] = _among(rows, each, pushed[each])
     places = {each.start: n for n, each in enumerate(found)}
     names = [pushed[each].columns or _COLUMNS for each in found]
 
-    def whole(table: Any) -> Given:
-        return Given(table.name, [(name, t.LONG) for name in _COLUMNS], frozenset({(table.name,)}))
+    def whole(table: Any) -> QueryTable:
+        return QueryTable(table.name, [(name, t.LONG) for name in _COLUMNS], frozenset({(table.name,)}))
 
-    def narrow(table: Any) -> Given:
+    def narrow(table: Any) -> QueryTable:
         n = places[table.parts[0].meta["start"]]
-        return Given(f"t{n}", [(name, t.LONG) for name in names[n]], frozenset({(table.name,)}))
+        return QueryTable(f"t{n}", [(name, t.LONG) for name in names[n]], frozenset({(table.name,)}))
 
     with duckdb.connect() as connection:
         for name, whole_rows in zip(_NAMES, data, strict=True):
             connection.register(name, whole_rows)
         for n, each in enumerate(found):
             connection.register(f"t{n}", rows[each].select(list(names[n])))
-        results = [connection.sql(translated(text, tables, {}).sql).fetchall() for tables in (whole, narrow)]
+        results = [connection.sql(translate_query(text, tables, {}).sql).fetchall() for tables in (whole, narrow)]
     assert Counter(results[0]) == Counter(results[1])

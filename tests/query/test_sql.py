@@ -380,7 +380,7 @@ def test_what_does_not_fit_in_memory_is_not_in_the_working_directory(
     run = _Run(query._found, query._frames)
     run.connection.execute("SET memory_limit = '40MB'")
     [(folder,)] = run.connection.execute("SELECT current_setting('temp_directory')").fetchall()
-    _, batches = run.started()
+    _, batches = run.start()
     assert next(batches).num_rows
     assert list(Path(folder).iterdir())
     assert not list(tmp_path.iterdir())

@@ -25,9 +25,9 @@ from lakescan.iceberg.manifests.avro import read_avro
 from lakescan.iceberg.manifests.avro_container import open_container
 from lakescan.planning.split import NO_END
 from lakescan.reading.avro.blocks import open_blocks
-from lakescan.reading.avro.columnar import NotColumnar, encoded
-from lakescan.reading.avro.file import ColumnsOfBlocks
-from lakescan.reading.avro.physical import is_columnar, stored_schema
+from lakescan.reading.avro.columnar import NotColumnar, encode_varint
+from lakescan.reading.avro.file import BlockDecoder
+from lakescan.reading.avro.physical import is_columnar, physical_schema
 from lakescan.reading.avro.records import arrow_field
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.file_schema import read_fields
@@ -142,8 +142,8 @@ def decoded(schema: dict[str, Any], data: bytes, *, columnar: bool) -> list[pa.A
     """The columns of a file of `stored(schema)`, read as one of the schema itself."""
     blocks = open_blocks(io.BytesIO(data), "f", len(data))
     fields = [arrow_field(each) for each in schema["fields"]]
-    columns = ColumnsOfBlocks(schema, blocks.schema.least, fields, columnar)
-    found = [arrays for _, _, arrays in columns.batches(blocks.within(0, NO_END))]
+    columns = BlockDecoder(schema, blocks.schema.least, fields, columnar)
+    found = [arrays for _, _, arrays in columns.batches(blocks.read_blocks(0, NO_END))]
     return [pa.chunked_array([each[n] for each in found], field.type) for n, field in enumerate(fields)]
 
 
@@ -158,7 +158,7 @@ def test_both_decoders_give_the_same_columns(data: st.DataObject, members: list[
     plain = fastavro.parse_schema(stored(schema))
     fastavro.writer(out, plain, [renamed(row, schema) for row in records], sync_interval=40)
     by_records = decoded(schema, out.getvalue(), columnar=False)
-    assert is_columnar(stored_schema(schema))
+    assert is_columnar(physical_schema(schema))
     by_columns = decoded(schema, out.getvalue(), columnar=True)
     for left, right in zip(by_records, by_columns, strict=True):
         right.validate(full=True)
@@ -198,7 +198,7 @@ def file_of(schema: dict[str, Any], count: int, records: bytes) -> bytes:
     """An Avro file of one block that declares so many records."""
     out = io.BytesIO()
     fastavro.writer(out, fastavro.parse_schema(schema), [], sync_marker=bytes(16))
-    return out.getvalue() + encoded(count) + encoded(len(records)) + records + bytes(16)
+    return out.getvalue() + encode_varint(count) + encode_varint(len(records)) + records + bytes(16)
 
 
 @pytest.mark.parametrize(
@@ -248,9 +248,9 @@ def in_zstandard(data: bytes, schema: Any) -> bytes:
     fastavro.writer(out, schema, [], sync_marker=bytes(16))
     parts = [out.getvalue().replace(b"\x14avro.codec\x08null", b"\x14avro.codec\x12zstandard")]
     assert b"zstandard" in parts[0]
-    for block in open_blocks(io.BytesIO(data), "f", len(data)).within(0, NO_END):
+    for block in open_blocks(io.BytesIO(data), "f", len(data)).read_blocks(0, NO_END):
         packed = pa.Codec("zstd").compress(block.data, asbytes=True)
-        parts.append(encoded(block.rows) + encoded(len(packed)) + packed + bytes(16))
+        parts.append(encode_varint(block.rows) + encode_varint(len(packed)) + packed + bytes(16))
     return b"".join(parts)
 
 
@@ -306,11 +306,11 @@ def test_a_block_is_in_the_split_where_the_marker_before_it_begins(tmp_path: Pat
     data = (tmp_path / "f").read_bytes()
     blocks = open_blocks(io.BytesIO(data), "f", len(data))
     second = data.index(blocks.marker, blocks.body)
-    first_rows = [block.first_row for block in blocks.within(0, NO_END)]
+    first_rows = [block.first_row for block in blocks.read_blocks(0, NO_END)]
     for start, expected in ((second, first_rows[1]), (second + 1, first_rows[2])):
-        assert next(blocks.within(start, NO_END)).first_row == expected
-    assert [block.first_row for block in blocks.within(0, second)] == [0]
-    assert [block.first_row for block in blocks.within(0, second + 1)] == first_rows[:2]
+        assert next(blocks.read_blocks(start, NO_END)).first_row == expected
+    assert [block.first_row for block in blocks.read_blocks(0, second)] == [0]
+    assert [block.first_row for block in blocks.read_blocks(0, second + 1)] == first_rows[:2]
 
 
 def test_an_orc_footer_that_contradicts_arrows_reading_is_refused(tmp_path: Path) -> None:

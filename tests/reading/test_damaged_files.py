@@ -24,7 +24,7 @@ from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.decoding import decoding
 from lakescan.reading.file_schema import read_fields
-from lakescan.reading.parquet.bounds import bounds
+from lakescan.reading.parquet.bounds import decode_bounds
 from lakescan.reading.parquet.file import open_parquet
 from lakescan.reading.parquet.footer import Footer
 from lakescan.reading.projection import resolve
@@ -253,7 +253,7 @@ def test_bounds_of_footers_are_those_that_pyarrow_reads(
     expected = file.metadata.row_group(0).column(0).statistics
     assert found[0].null_count == expected.null_count
     for side, bound in (("lower", "min"), ("upper", "max")):
-        ours = bounds(found, side, file.schema.column(0).physical_type, kind[0], None)
+        ours = decode_bounds(found, side, file.schema.column(0).physical_type, kind[0], None)
         assert ours is not None
         assert ours.to_pylist() == [getattr(expected, bound) if expected.has_min_max else None]
 
@@ -263,8 +263,8 @@ def test_bounds_of_another_length_or_type_are_not_believed() -> None:
 
     for wrong in (b"", b"\x01", b"\x01" * 9):
         short = [ChunkStatistics(2, wrong, wrong, 0, True)]
-        assert bounds(short, "lower", "INT64", pa.int64(), None).to_pylist() == [None]
+        assert decode_bounds(short, "lower", "INT64", pa.int64(), None).to_pylist() == [None]
     other = [ChunkStatistics(1, b"\x01" * 8, b"\x01" * 8, 0, True)]
-    assert bounds(other, "lower", "INT64", pa.int64(), None).to_pylist() == [None]
+    assert decode_bounds(other, "lower", "INT64", pa.int64(), None).to_pylist() == [None]
     unordered = [ChunkStatistics(6, b"a", b"b", 0, False)]
-    assert bounds(unordered, "lower", "BYTE_ARRAY", pa.string(), None).to_pylist() == [None]
+    assert decode_bounds(unordered, "lower", "BYTE_ARRAY", pa.string(), None).to_pylist() == [None]

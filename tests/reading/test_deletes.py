@@ -19,8 +19,8 @@ from lakescan.errors import CorruptData
 from lakescan.planning.delete_file import delete_files
 from lakescan.reading.deletes import positions as deletes
 from lakescan.reading.deletes.positions import RowSelection
-from lakescan.reading.deletes.roaring import bitmap_of, within, words_of
-from lakescan.reading.deletes.vectors import of_file
+from lakescan.reading.deletes.roaring import bitmap_of, positions_in_range, words_of
+from lakescan.reading.deletes.vectors import check_vector_rows
 from tests.support.catalog import local_catalog
 
 POSITIONS = st.lists(st.integers(0, 300) | st.integers(2**33, 2**33 + 300), unique=True)
@@ -36,7 +36,7 @@ def test_the_mask_of_a_batch_is_false_where_rows_are_deleted(positions: list[int
 @given(POSITIONS, st.integers(0, 2**33), st.integers(1, 2**33))
 def test_a_range_of_a_bitmap_has_its_positions(positions: list[int], first: int, rows: int) -> None:
     expected = sorted(n - first for n in positions if first <= n < first + rows)
-    assert within(BitMap64(positions), first, rows).tolist() == expected
+    assert positions_in_range(BitMap64(positions), first, rows).tolist() == expected
 
 
 @given(st.lists(st.integers(0, 10_000_000), unique=True, max_size=20))
@@ -112,13 +112,13 @@ def test_all_deletes_of_a_file_with_more_than_recorded_apply(
 
 def test_a_vector_of_rows_that_the_file_lacks_is_refused() -> None:
     vector = BitMap64([1, 9])
-    assert of_file(vector, "f", 10) == vector
-    assert of_file(vector, "f", None) == vector
+    assert check_vector_rows(vector, "f", 10) == vector
+    assert check_vector_rows(vector, "f", None) == vector
     for rows in (0, 2, 9):
         with pytest.raises(CorruptData, match=r"f has .* rows, but its deletion vector deletes row 9"):
-            of_file(vector, "f", rows)
+            check_vector_rows(vector, "f", rows)
     with pytest.raises(CorruptData, match="at most"):
-        of_file(BitMap64([2**62]), "f", None)
+        check_vector_rows(BitMap64([2**62]), "f", None)
 
 
 def test_position_deletes_of_rows_that_the_file_lacks_delete_nothing(table: Any) -> None:

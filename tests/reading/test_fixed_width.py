@@ -124,7 +124,7 @@ def test_deleted_rows_are_left_out(tmp_path: Path) -> None:
 def test_it_is_polars_that_decodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_deltalake(str(tmp_path), pa.table({"id": range(100), "text": ["x"] * 100}))
     asked = []
-    decoded = fixed_width.decoded
+    decoded = fixed_width.decode_with_polars
     monkeypatch.setattr(
         "lakescan.reading.parquet.file.decoded_by_polars", lambda *a: asked.append((a[1], decoded(*a))) or asked[-1][1]
     )

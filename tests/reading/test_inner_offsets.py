@@ -9,9 +9,9 @@ import pytest
 from deltalake import WriterProperties, write_deltalake
 
 import lakescan
-from lakescan.common.arrays import without_inner_offsets
-from lakescan.expressions.scalar.computed import computed
-from lakescan.reading.batches import decoded
+from lakescan.common.arrays import remove_inner_offsets
+from lakescan.expressions.scalar.computed import evaluate_sql
+from lakescan.reading.batches import decode_dictionaries
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -35,7 +35,7 @@ def read_by_duckdb(column: pa.Array) -> list[object]:
 @pytest.mark.parametrize("name", COLUMNS)
 def test_duckdb_reads_the_rows_of_a_slice(name: str) -> None:
     part = COLUMNS[name].slice(3, 5)
-    whole = without_inner_offsets(part)
+    whole = remove_inner_offsets(part)
     assert whole.equals(part)
     alone = pa.array(part.to_pylist(), part.type)
     assert read_by_duckdb(whole) == read_by_duckdb(alone)
@@ -44,22 +44,24 @@ def test_duckdb_reads_the_rows_of_a_slice(name: str) -> None:
 @pytest.mark.parametrize("name", COLUMNS)
 def test_columns_in_chunks_are_copied_chunk_by_chunk(name: str) -> None:
     column = pa.chunked_array([COLUMNS[name].slice(3, 5), COLUMNS[name].slice(0, 2)])
-    whole = without_inner_offsets(column)
+    whole = remove_inner_offsets(column)
     assert whole.equals(column)
     alone = pa.array(column.to_pylist(), column.type)
     assert read_by_duckdb(whole) == read_by_duckdb(alone)
-    values = computed("c0 IS NULL", [column], len(column), pa.bool_())
+    values = evaluate_sql("c0 IS NULL", [column], len(column), pa.bool_())
     assert values.to_pylist() == [False] * 7
 
 
 def test_only_what_has_an_offset_and_a_struct_inside_is_copied() -> None:
     for column in (_NESTED, _INNER.slice(3, 2), _KEYS.slice(3, 2), pa.array([[n] for n in range(9)]).slice(3, 2)):
-        assert without_inner_offsets(column) is column
+        assert remove_inner_offsets(column) is column
 
 
 def test_a_slice_of_a_batch_is_handed_on_as_its_own_rows() -> None:
     batch = pa.record_batch({"c": _NESTED}).slice(80)
-    assert read_by_duckdb(decoded(batch, batch.schema).column("c")) == [{"s": {"q": n}} for n in range(80, _ROWS)]
+    assert read_by_duckdb(decode_dictionaries(batch, batch.schema).column("c")) == [
+        {"s": {"q": n}} for n in range(80, _ROWS)
+    ]
 
 
 def test_a_filter_whose_columns_are_decoded_first_gives_duckdb_the_rows_that_match(tmp_path: Path) -> None:
@@ -75,5 +77,5 @@ def test_a_filter_whose_columns_are_decoded_first_gives_duckdb_the_rows_that_mat
 def test_frames_of_statements_and_columns_of_expressions_may_be_slices() -> None:
     frame = pa.table({"c": _NESTED}).slice(80)
     assert lakescan.sql("SELECT c.s.q FROM f", f=frame).to_arrow()["q"].to_pylist() == list(range(80, _ROWS))
-    values = computed("c0.s.q", [_NESTED.slice(80)], 10, pa.int64())
+    values = evaluate_sql("c0.s.q", [_NESTED.slice(80)], 10, pa.int64())
     assert values.to_pylist() == list(range(80, _ROWS))

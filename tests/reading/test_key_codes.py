@@ -42,7 +42,7 @@ def test_a_value_is_found_if_it_is_known(kind: str, data: Any) -> None:
     arrow, values = KINDS[kind]
     known = data.draw(st.lists(st.none() | values, max_size=8))
     asked = data.draw(st.lists(st.none() | values, max_size=8))
-    codes, numbers = KeyCodes.of(pa.array(known, arrow))
+    codes, numbers = KeyCodes.build(pa.array(known, arrow))
     found = codes.find(pa.array(asked, arrow))
     for value, number in zip(asked, found.tolist(), strict=True):
         alike = {n for k, n in zip(known, numbers.tolist(), strict=True) if same(k, value)}
@@ -52,7 +52,7 @@ def test_a_value_is_found_if_it_is_known(kind: str, data: Any) -> None:
 
 def test_values_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_codes, "hashes", lambda values: np.zeros(len(values), dtype=np.uint64))
-    codes, numbers = KeyCodes.of(pa.array(["a", "b", None, "a"]))
+    codes, numbers = KeyCodes.build(pa.array(["a", "b", None, "a"]))
     assert numbers[0] == numbers[3] != numbers[1]
     assert codes.find(pa.array(["b", "c", "a", None])).tolist() == [numbers[1], -1, numbers[0], numbers[2]]
 

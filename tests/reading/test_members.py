@@ -18,7 +18,7 @@ from pyarrow import orc
 
 from lakescan.common import types as t
 from lakescan.common.schema import FieldMatching, Schema
-from lakescan.common.selection import SelectedColumn, Selection, columns_read
+from lakescan.common.selection import SelectedColumn, Selection, prune_columns
 from lakescan.expressions.predicate import TRUE
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
@@ -157,7 +157,7 @@ def read(path: str, file_format: str, context: ReadContext) -> tuple[list[dict[s
         projection = resolve(read_fields(data.schema, context.matching), columns, context.matching, {})
         for _, batch in data.batches(data.chunks(0, NO_END), projection, 5):
             whole = pa.RecordBatch.from_arrays(projection.apply(batch), schema=columns.arrow())
-            rows += context.selected(whole, columns).to_pylist()
+            rows += context.select_output(whole, columns).to_pylist()
             decoded.append(batch)
     return rows, decoded[0]
 
@@ -254,6 +254,6 @@ def test_an_orc_file_whose_names_have_dots_is_read(tmp_path: Path) -> None:
 
 def test_columns_are_cut_down_to_the_members_on_the_paths() -> None:
     inner = MEMBERS[1].type.fields[1]
-    assert columns_read([(COLUMN, MEMBERS[0]), (COLUMN,)]) == (COLUMN,)
-    (cut,) = columns_read([(COLUMN, MEMBERS[1], inner), (COLUMN, MEMBERS[0])])
+    assert prune_columns([(COLUMN, MEMBERS[0]), (COLUMN,)]) == (COLUMN,)
+    (cut,) = prune_columns([(COLUMN, MEMBERS[1], inner), (COLUMN, MEMBERS[0])])
     assert cut.type == t.Struct((MEMBERS[0], replace(MEMBERS[1], type=t.Struct((inner,)))))

@@ -151,7 +151,7 @@ def test_deleted_positions_stay_those_of_the_file(tmp_path: Path, location: str,
 def test_statistics_of_untrusted_writers_skip_nothing(
     location: str, read: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(orc_footer, "trusted_in_orc", lambda writer, version: False)
+    monkeypatch.setattr(orc_footer, "can_trust_orc", lambda writer, version: False)
     assert lakescan.table(location).scan().where("n = 2500").to_arrow()["n"].to_pylist() == [2500]
     assert set(read) == set(range(STRIPES))
 

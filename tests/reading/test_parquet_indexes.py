@@ -198,6 +198,6 @@ def test_hashes_are_those_of_xxhash(data: bytes, hashed: int) -> None:
 def test_a_damaged_index_rules_nothing_out(cut: int) -> None:
     header = bytes.fromhex("1540" + "1c1c0000" * 3 + "00")
     data = (header + bytes(32))[:cut]
-    found = BloomFilter.parsed(lambda start, length: data[start : start + length], (0, 0), len(data) or 1)
+    found = BloomFilter.parse(lambda start, length: data[start : start + length], (0, 0), len(data) or 1)
     assert found is None
     assert page_statistics(data, 2) is None

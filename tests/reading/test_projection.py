@@ -17,7 +17,7 @@ from lakescan.errors import CorruptMetadata
 from lakescan.reading.batches import batch_of
 from lakescan.reading.casting import cast_leaf
 from lakescan.reading.file_schema import read_fields
-from lakescan.reading.projection import only_read, resolve
+from lakescan.reading.projection import prune_members, resolve
 
 BY_ID = FieldMatching(by_id=True)
 
@@ -35,7 +35,7 @@ def read(
     schema = Schema(tuple(fields))
     projection = resolve(read_fields(file.schema, matching), schema, matching, constants or {})
     whole = file.combine_chunks().to_batches()[0]
-    columns = [only_read(whole.column(field.index), field) for field in projection.read]
+    columns = [prune_members(whole.column(field.index), field) for field in projection.read]
     read = pa.schema([pa.field(field.name, array.type) for field, array in zip(projection.read, columns, strict=True)])
     batch = batch_of(columns, read, whole.num_rows)
     return pa.table(projection.apply(batch), schema=schema.arrow()).to_pylist()

@@ -23,7 +23,7 @@ from samples.delta_deletes import commit_vectors, stored_vector
 
 import lakescan
 from lakescan.expressions.bind import bind
-from lakescan.expressions.evaluate import columns_of, keep
+from lakescan.expressions.evaluate import column_getter, matching_rows
 from lakescan.expressions.sql import parse_filter
 from lakescan.reading import tested_first
 from lakescan.reading.parquet import file as parquet_file
@@ -124,7 +124,7 @@ def limits(piece: int, few: int) -> Iterator[None]:
 def expected(path: str, whole: pa.RecordBatch, condition: str, selected: list[str]) -> pa.Table:
     """The filter evaluated on all rows, then the columns."""
     schema = lakescan.table(path).scan().select(*COLUMNS, "_pos").spec.output
-    mask = keep(bind(parse_filter(condition), schema), columns_of(whole, schema), whole.num_rows)
+    mask = matching_rows(bind(parse_filter(condition), schema), column_getter(whole, schema), whole.num_rows)
     left = pa.table(whole.filter(mask))
     members = {"person.a as member": "a", "person.b as other": "b"}
     columns = [

@@ -10,7 +10,7 @@ import pytest
 
 import lakescan
 from lakescan.reading.parquet.file import open_parquet
-from lakescan.reading.parquet.unknown_groups import REFUSAL, without_unknown_groups
+from lakescan.reading.parquet.unknown_groups import REFUSAL, remove_unknown_groups
 from lakescan.storage import Storage
 
 ROWS = pa.table(
@@ -50,7 +50,7 @@ def spoil(path: Path) -> None:
 
 def test_the_type_is_taken_from_groups_and_from_nothing_else(odd: Path, tmp_path: Path) -> None:
     pq.write_table(ROWS, tmp_path / "plain.parquet")
-    assert without_unknown_groups(footer_of(odd.read_bytes())) == footer_of((tmp_path / "plain.parquet").read_bytes())
+    assert remove_unknown_groups(footer_of(odd.read_bytes())) == footer_of((tmp_path / "plain.parquet").read_bytes())
 
 
 def test_such_a_file_is_read(odd: Path) -> None:
@@ -78,4 +78,4 @@ def test_a_footer_that_breaks_off_is_an_error(odd: Path) -> None:
     footer = footer_of(odd.read_bytes())
     for length in range(0, 200, 7):
         with pytest.raises((IndexError, ValueError)):
-            without_unknown_groups(footer[:length])
+            remove_unknown_groups(footer[:length])

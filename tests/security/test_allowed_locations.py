@@ -83,22 +83,22 @@ def test_a_table_in_a_remote_store_leads_to_no_local_file(local: str) -> None:
 def test_no_table_leads_to_a_host_that_hands_out_credentials(host: str, allowed: AllowedLocations) -> None:
     for scheme in ("hdfs", "abfss", "http"):
         with pytest.raises(LocationRefused, match="credentials"):
-            Storage(allowed=allowed).relocated(f"{scheme}://{host}/latest/meta-data")
+            Storage(allowed=allowed).current_location(f"{scheme}://{host}/latest/meta-data")
 
 
 @pytest.mark.parametrize("other", ["s3://other/f", "s3a://lake/x", "gs://b/f", "abfss://c@b.dfs.core.windows.net/f"])
 def test_files_that_were_added_from_other_buckets_are_reached(other: str) -> None:
-    assert Storage(allowed=REMOTE).relocated(other) == other
-    assert Storage(allowed=LOCAL).relocated("file:///elsewhere/f") == "file:///elsewhere/f"
+    assert Storage(allowed=REMOTE).current_location(other) == other
+    assert Storage(allowed=LOCAL).current_location("file:///elsewhere/f") == "file:///elsewhere/f"
 
 
 def test_what_the_reader_relocates_is_reached_but_nothing_above_it() -> None:
     storage = Storage(relocate={"s3://old": "/mnt/copy"}, allowed=REMOTE)
-    assert storage.relocated("s3://old/t/f") == "/mnt/copy/t/f"
-    assert storage.relocated("s3://old/t/../f") == "/mnt/copy/t/../f"
+    assert storage.current_location("s3://old/t/f") == "/mnt/copy/t/f"
+    assert storage.current_location("s3://old/t/../f") == "/mnt/copy/t/../f"
     for climbing in ("s3://old/../../etc/passwd", "s3://old/t/../../../etc/passwd", "s3://old/../copy2/f"):
         with pytest.raises(LocationRefused, match="climbs out"):
-            storage.relocated(climbing)
+            storage.current_location(climbing)
 
 
 def test_with_allowed_locations_a_table_leads_to_these_and_its_own_folder_alone() -> None:
@@ -151,7 +151,7 @@ def test_links_lead_out_of_no_allowed_folder(tmp_path: Path) -> None:
 
 def test_the_limits_go_with_a_storage_to_workers_and_to_writers() -> None:
     storage = Storage(allowed=AllowedLocations().at("s3://lake/t", []))
-    for each in (pickle.loads(pickle.dumps(storage)), Storage.of(storage), storage.for_writing()):
+    for each in (pickle.loads(pickle.dumps(storage)), Storage.copy_from(storage), storage.request_write_access()):
         with pytest.raises(LocationRefused):
             each.open("s3://other/f").__enter__()
 
@@ -200,16 +200,16 @@ def test_a_table_in_s3_that_names_a_local_file_is_refused_as_a_whole(hostile: tu
 
 @pytest.mark.parametrize("catalog_says", [None, "s3://lake"])
 def test_what_a_catalog_may_name_is_its_property_of_the_reader(catalog_says: str | None) -> None:
-    from lakescan.tables.base import FoundTable
+    from lakescan.tables.base import CatalogTable
 
     given = None if catalog_says is None else (catalog_says,)
-    found = FoundTable("iceberg", "s3://lake/t/metadata/1.metadata.json", allowed_locations=given)
+    found = CatalogTable("iceberg", "s3://lake/t/metadata/1.metadata.json", allowed_locations=given)
     storage = found.storage()
-    storage.relocated("s3://lake/t/f")
+    storage.current_location("s3://lake/t/f")
     if given is None:
-        storage.relocated("s3://other/f")
+        storage.current_location("s3://other/f")
     else:
         with pytest.raises(LocationRefused):
-            storage.relocated("s3://other/f")
+            storage.current_location("s3://other/f")
     with pytest.raises(LocationRefused):
-        storage.relocated("/etc/passwd")
+        storage.current_location("/etc/passwd")

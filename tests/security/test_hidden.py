@@ -11,9 +11,16 @@ import pytest
 from hive_metastore.ttypes import InvalidOperationException
 
 import lakescan
-from lakescan.catalogs.answers import without_answers
-from lakescan.catalogs.properties import kept_secret
-from lakescan.common.secrets import Secret, hidden, hide_in, keep, keep_of_address, secret
+from lakescan.catalogs.answers import drop_pydantic_causes
+from lakescan.catalogs.properties import hide_secret
+from lakescan.common.secrets import (
+    Secret,
+    hide_error_secrets,
+    hide_secrets,
+    register_address_secrets,
+    register_secrets,
+    secret,
+)
 from lakescan.errors import InvalidOption, UnsupportedFeature
 
 TOKEN = "t0ken-of-the-test"
@@ -35,16 +42,16 @@ def test_a_secret_stays_one_in_other_processes() -> None:
 
 
 def test_causes_of_other_libraries_show_no_secret() -> None:
-    keep([TOKEN])
+    register_secrets([TOKEN])
     failure = OSError(5, f"failed with {TOKEN}")
     failure.__cause__ = ValueError(f"Invalid header value b'Bearer {TOKEN}'")
-    hide_in(failure)
+    hide_error_secrets(failure)
     assert TOKEN not in "".join(traceback.format_exception(failure))
 
 
 def test_what_an_error_carries_stays_what_it_is(tmp_path: Path) -> None:
     """A password that is also a word of a view's query does not take the view away."""
-    keep(["pa55-n"])
+    register_secrets(["pa55-n"])
     lake = lakescan.catalog("lake", warehouse=str(tmp_path))
     lake.create_namespace("n")
     lakescan.sql("CREATE VIEW lake.n.v AS SELECT 'pa55-n' AS s")
@@ -52,25 +59,25 @@ def test_what_an_error_carries_stays_what_it_is(tmp_path: Path) -> None:
 
 
 def test_errors_of_thrift_show_no_secret() -> None:
-    keep([TOKEN])
+    register_secrets([TOKEN])
     failure = InvalidOperationException(message=f"refused for {TOKEN}")
-    hide_in(failure)
-    without_answers(failure)
+    hide_error_secrets(failure)
+    drop_pydantic_causes(failure)
     assert TOKEN not in str(failure) + repr(failure)
     assert "refused for ***" in str(failure)
 
 
 def test_an_error_that_is_one_of_its_own_causes_is_looked_through_once() -> None:
-    keep([TOKEN])
+    register_secrets([TOKEN])
     first, second = ValueError(f"first {TOKEN}"), ValueError(f"second {TOKEN}")
     first.__cause__, second.__context__ = second, first
-    hide_in(first)
-    without_answers(first)
+    hide_error_secrets(first)
+    drop_pydantic_causes(first)
     assert [str(first), str(second)] == ["first ***", "second ***"]
 
 
 def test_log_lines_show_no_secret(caplog: pytest.LogCaptureFixture) -> None:
-    keep([TOKEN])
+    register_secrets([TOKEN])
     with caplog.at_level(logging.DEBUG, "lakescan"):
         for name in ("lakescan", "lakescan.sql", "lakescan.metrics"):
             logging.getLogger(name).info("sent %s", TOKEN)
@@ -88,20 +95,20 @@ def test_log_lines_show_no_secret(caplog: pytest.LogCaptureFixture) -> None:
     ],
 )
 def test_passwords_and_signatures_in_addresses_are_secrets(address: str) -> None:
-    keep_of_address(address)
-    assert hidden("cannot resolve pa55word@host") == "cannot resolve ***@host"
+    register_address_secrets(address)
+    assert hide_secrets("cannot resolve pa55word@host") == "cannot resolve ***@host"
 
 
 def test_a_password_is_hidden_as_it_is_sent() -> None:
-    keep_of_address("postgresql://bob:pa55%2Fword%21@host/db")
-    assert hidden("refused for pa55/word!") == "refused for ***"
-    kept_secret("auth", {"type": "basic", "basic": {"username": "bob", "password": "pa55-of-bob"}})
-    assert hidden("Authorization: Basic Ym9iOnBhNTUtb2YtYm9i") == "Authorization: Basic ***"
+    register_address_secrets("postgresql://bob:pa55%2Fword%21@host/db")
+    assert hide_secrets("refused for pa55/word!") == "refused for ***"
+    hide_secret("auth", {"type": "basic", "basic": {"username": "bob", "password": "pa55-of-bob"}})
+    assert hide_secrets("Authorization: Basic Ym9iOnBhNTUtb2YtYm9i") == "Authorization: Basic ***"
 
 
 def test_a_secret_that_is_a_word_is_hidden_where_it_is_a_value() -> None:
-    keep(["another", "SECRET"])
-    assert hidden("set AWS_SECRET_ACCESS_KEY, not 'SECRET'") == "set AWS_SECRET_ACCESS_KEY, not '***'"
-    assert hidden("another server, Bearer another, u:another@h, token=another") == (
+    register_secrets(["another", "SECRET"])
+    assert hide_secrets("set AWS_SECRET_ACCESS_KEY, not 'SECRET'") == "set AWS_SECRET_ACCESS_KEY, not '***'"
+    assert hide_secrets("another server, Bearer another, u:another@h, token=another") == (
         "another server, Bearer ***, u:***@h, token=***"
     )

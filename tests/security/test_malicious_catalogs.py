@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.catalogs.lookup import find
+from lakescan.catalogs.lookup import find_table
 from lakescan.catalogs.registry import connection
 from lakescan.common.identifiers import Identifier
 from lakescan.errors import LakescanError, LocationRefused, StorageError
@@ -195,7 +195,7 @@ def test_a_unity_catalog_names_no_hosts_and_hands_no_secret_of_the_user_to_other
     with unity_server("s3://lake", config) as server:
         lakescan.catalog("main", type="unity", uri=server.uri, token=TOKEN, **own).create_namespace("db")
         server.tables[NAME] = StoredTable(NAME, "u", "s3://lake/t", "EXTERNAL", {}, {})
-        storage = find(Identifier("main", ("db",), "t")).storage()
+        storage = find_table(Identifier("main", ("db",), "t")).storage()
         found = storage.settings_at("s3://lake/t").s3()
     assert (found["access_key"], found["secret_key"]) == ("a", "b")
     assert found["endpoint_override"] == "http://127.0.0.1:9"

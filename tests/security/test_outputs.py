@@ -20,7 +20,7 @@ from lakescan.common.control_characters import harmless, harmless_json
 from lakescan.storage import Storage
 from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.credentials import Credential, Credentials
-from lakescan.storage.faults import shown, told
+from lakescan.storage.faults import error_text, redact
 
 HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">'
 SECRET = "s3cr3t-k3y-of-the-reader"
@@ -117,8 +117,8 @@ def test_errors_of_storage_options_do_not_repeat_their_values() -> None:
     ],
 )
 def test_errors_repeat_no_password_and_no_signature_of_a_location(location: str) -> None:
-    assert SECRET not in shown(location)
-    assert SECRET not in told(OSError(f"no bucket '{location}' is there, nor {location.partition('://')[2]}"))
+    assert SECRET not in redact(location)
+    assert SECRET not in error_text(OSError(f"no bucket '{location}' is there, nor {location.partition('://')[2]}"))
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_errors_repeat_no_password_and_no_signature_of_a_location(location: str)
     ["s3://bucket/day=2026-01-31 12:00/a@b", "abfss://c@a.dfs.core.windows.net/t", "/lake/a:b@c/f", "C:/lake/a@b"],
 )
 def test_errors_repeat_other_locations_as_they_are(location: str) -> None:
-    assert shown(location) == location
-    assert told(OSError(f"{location} is not there")) == f"{location} is not there"
+    assert redact(location) == location
+    assert error_text(OSError(f"{location} is not there")) == f"{location} is not there"
 
 
 def test_neither_the_plan_nor_the_metadata_of_a_table_has_the_secrets(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.catalogs.registry import configuration_of, connection, given
+from lakescan.catalogs.registry import all_configurations, configuration_of, connection
 from lakescan.cli import main
 from lakescan.storage import Storage
 from lakescan.storage.options import StorageOptions
@@ -171,7 +171,7 @@ def test_failures_of_rest_catalogs(outputs: Outputs, own: str, failure: str) -> 
         outputs.of(lambda: lakescan.table("lake.n.t").scan().to_arrow())
         outputs.of(lambda: lakescan.sql("SELECT * FROM lake.n.t").to_arrow())
         outputs.of(lambda: configuration_of("lake"))
-        outputs.of(given)
+        outputs.of(all_configurations)
         if lake is not None:
             outputs.of(lake.list_namespaces)
             outputs.of(lambda: lake.create_table("n.t", "id BIGINT"))
@@ -290,7 +290,7 @@ def test_failures_of_stores(outputs: Outputs, store: str, failure: str) -> None:
     place, settings = STORES[store]
     with FAILURES[failure]() as uri:
         settings = placed(settings, uri)
-        outputs.of(lambda: StorageOptions.of(settings))
+        outputs.of(lambda: StorageOptions.parse(settings))
         outputs.of(lambda: Storage(settings))
         outputs.of(lambda: lakescan.table(place, storage_options=settings))
         if failure == "refused port":
@@ -348,7 +348,7 @@ def test_a_table_and_what_is_made_of_it(
 
 
 def test_an_error_shows_no_secret_after_it_was_sent_to_another_process() -> None:
-    from lakescan.common.secrets import keep
+    from lakescan.common.secrets import register_secrets
 
-    keep([f"{SECRET}-x"])
+    register_secrets([f"{SECRET}-x"])
     assert SECRET.encode() not in pickle.dumps(lakescan.LakescanError(f"a token {SECRET}-x"))

@@ -25,8 +25,8 @@ import pytest
 import lakescan
 from lakescan import limits
 from lakescan.catalogs import registry
-from lakescan.catalogs.properties import of_server, property_named
-from lakescan.catalogs.registry import connection, give_all, given
+from lakescan.catalogs.properties import filter_server_properties, property_named
+from lakescan.catalogs.registry import all_configurations, connection, register_catalogs
 from lakescan.catalogs.rest_catalog import _check_redirection
 from lakescan.errors import (
     CorruptMetadata,
@@ -38,11 +38,11 @@ from lakescan.errors import (
 )
 from lakescan.storage import Storage, reachable
 from lakescan.storage.allowed import AllowedLocations
-from lakescan.storage.azure_endpoints import with_account
+from lakescan.storage.azure_endpoints import assign_account
 from lakescan.storage.credentials import Credential, Credentials
-from lakescan.storage.issued import is_of_storage, with_server
+from lakescan.storage.issued import is_storage_property, merge_server_properties
 from lakescan.storage.known_settings import SETTINGS
-from lakescan.storage.settings import settings_named
+from lakescan.storage.settings import find_settings
 from tests.support.rest_server import Request, RestServer, rest_server
 
 SECRET = "SECRET-OF-THE-READER"
@@ -210,30 +210,36 @@ def test_a_tables_metadata_sends_secrets_nowhere(tmp_path: Path, store: str) -> 
 def test_a_servers_host_gets_no_credentials_of_the_user() -> None:
     own = STORES["s3"][1]
     for said in ({"s3.endpoint": "http://evil"}, {"s3.endpoint": "http://evil", "s3.access-key-id": "x"}):
-        assert "s3.endpoint" not in with_server(own, said, "a server")
-        assert with_server(own, said, "a server") == own
-    assert with_server(STORES["gcs"][1], {"gcs.service.host": "http://evil"}, "a server") == STORES["gcs"][1]
+        assert "s3.endpoint" not in merge_server_properties(own, said, "a server")
+        assert merge_server_properties(own, said, "a server") == own
+    assert (
+        merge_server_properties(STORES["gcs"][1], {"gcs.service.host": "http://evil"}, "a server") == STORES["gcs"][1]
+    )
 
 
 def test_a_servers_host_counts_with_its_own_credentials() -> None:
     said = {"s3.endpoint": "http://store", "s3.access-key-id": "x", "s3.secret-access-key": "y"}
-    found = with_server({**STORES["s3"][1], "client.role-arn": "r", "client.access-key-id": "a"}, said, "a server")
+    found = merge_server_properties(
+        {**STORES["s3"][1], "client.role-arn": "r", "client.access-key-id": "a"}, said, "a server"
+    )
     assert found == {"s3.region": "eu-west-1", **said}
     anonymous = {"s3.endpoint": "http://store", "s3.anonymous": "true"}
-    assert with_server(STORES["s3"][1], anonymous, "a server") == {"s3.region": "eu-west-1", **anonymous}
-    assert with_server(STORES["s3"][1], {**anonymous, "s3.anonymous": "false"}, "a server") == STORES["s3"][1]
+    assert merge_server_properties(STORES["s3"][1], anonymous, "a server") == {"s3.region": "eu-west-1", **anonymous}
+    assert (
+        merge_server_properties(STORES["s3"][1], {**anonymous, "s3.anonymous": "false"}, "a server") == STORES["s3"][1]
+    )
 
 
 def test_the_user_s_own_host_stays_with_credentials_of_the_server() -> None:
     said = {"s3.access-key-id": "x", "s3.secret-access-key": "y", "s3.session-token": "z"}
     own = {"s3.endpoint": "http://mine", "s3.access-key-id": "a", "s3.secret-access-key": "b"}
-    assert with_server(own, said, "a server") == {"s3.endpoint": "http://mine", **said}
+    assert merge_server_properties(own, said, "a server") == {"s3.endpoint": "http://mine", **said}
 
 
 @pytest.mark.parametrize("region", ["evil.example/", "x@evil", "a.b", ""])
 def test_a_region_of_a_server_is_no_part_of_another_host(region: str) -> None:
-    assert of_server({"s3.region": region}, "a server") == {}
-    assert of_server({"client.region": "eu-west-1"}, "a server") == {"client.region": "eu-west-1"}
+    assert filter_server_properties({"s3.region": region}, "a server") == {}
+    assert filter_server_properties({"client.region": "eu-west-1"}, "a server") == {"client.region": "eu-west-1"}
 
 
 @pytest.mark.parametrize(
@@ -245,7 +251,7 @@ def test_a_region_of_a_server_is_no_part_of_another_host(region: str) -> None:
     ],
 )  # fmt: skip
 def test_what_only_the_user_may_set(name: str) -> None:
-    assert of_server({name: "x"}, "a server") == {}
+    assert filter_server_properties({name: "x"}, "a server") == {}
 
 
 SAID: dict[str, dict[str, Any]] = {"token server": {"oauth2-server-uri": "/oauth/tokens"}, "uri": {"uri": ""}}
@@ -371,18 +377,18 @@ def test_secrets_of_the_environment_go_to_no_account_that_a_catalog_has_chosen(
 
 def test_secrets_of_azure_are_for_the_account_of_the_warehouse() -> None:
     own = {"adls.account-key": "c2VjcmV0"}
-    assert with_account(own, AZURE.format("mine")) == {**own, "adls.account-name": "mine"}
-    assert with_account(own, "s3://lake") == with_account(own, "name") == with_account(own, None) == own
-    assert with_account({**own, "adls.account-name": "other"}, AZURE.format("mine"))["adls.account-name"] == "other"
+    assert assign_account(own, AZURE.format("mine")) == {**own, "adls.account-name": "mine"}
+    assert assign_account(own, "s3://lake") == assign_account(own, "name") == assign_account(own, None) == own
+    assert assign_account({**own, "adls.account-name": "other"}, AZURE.format("mine"))["adls.account-name"] == "other"
 
 
 @pytest.mark.parametrize("ending", ["", ".dfs.core.windows.net"])
 def test_a_signature_by_account_is_that_of_the_location_s_account(ending: str) -> None:
     said = {f"adls.sas-token.{each}{ending}": f"sig={each}" for each in ("mine", "theirs")}
-    found = of_server(said, "a server", AZURE.format("theirs"))
+    found = filter_server_properties(said, "a server", AZURE.format("theirs"))
     assert found == {"adls.account-name": "theirs", "adls.sas-token": "sig=theirs"}
-    assert of_server(said, "a server") == {}
-    assert of_server({f"adls.sas-token.mine{ending}": "sig=x"}, "a server") == {
+    assert filter_server_properties(said, "a server") == {}
+    assert filter_server_properties({f"adls.sas-token.mine{ending}": "sig=x"}, "a server") == {
         "adls.account-name": "mine",
         "adls.sas-token": "sig=x",
     }
@@ -390,7 +396,7 @@ def test_a_signature_by_account_is_that_of_the_location_s_account(ending: str) -
 
 def test_signatures_that_a_server_issues_reach_its_account(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reachable, "_why_not", lambda *_: None)
-    issued = of_server({"adls.sas-token.theirs": SAS}, "a server", AZURE.format("theirs"))
+    issued = filter_server_properties({"adls.sas-token.theirs": SAS}, "a server", AZURE.format("theirs"))
     storage = Storage(
         io_properties={"adls.account-name": "mine", "adls.account-key": "c2VjcmV0"},
         vended=Credentials([Credential("", issued)]),
@@ -410,7 +416,7 @@ def test_signatures_that_a_server_issues_reach_its_account(monkeypatch: pytest.M
 )  # fmt: skip
 def test_no_host_of_a_server_hands_out_the_credentials_of_this_machine(host: str) -> None:
     said = {"s3.endpoint": host, "s3.access-key-id": "x", "s3.secret-access-key": "y"}
-    assert "s3.endpoint" not in with_server({}, said, "a server")
+    assert "s3.endpoint" not in merge_server_properties({}, said, "a server")
 
 
 def test_a_default_of_the_server_does_not_replace_what_the_user_spells_otherwise(
@@ -488,12 +494,12 @@ def test_readers_with_other_secrets_share_no_cache(tmp_path: Path) -> None:
 
 def test_blank_keys_of_a_server_are_none() -> None:
     said = {"s3.endpoint": "http://evil", "s3.access-key-id": " ", "s3.secret-access-key": ""}
-    assert with_server({}, said, "a server") == {}
+    assert merge_server_properties({}, said, "a server") == {}
 
 
 def test_a_credential_by_prefix_does_not_turn_signing_off_and_keep_the_host() -> None:
     own = {"s3.endpoint": "http://evil", "s3.remote-signing-enabled": "true"}
-    assert with_server(own, {"s3.remote-signing-enabled": "false"}, "a server") == own
+    assert merge_server_properties(own, {"s3.remote-signing-enabled": "false"}, "a server") == own
 
 
 def test_the_host_of_a_server_goes_with_its_credentials_by_prefix(server: tuple[RestServer, str]) -> None:
@@ -586,11 +592,11 @@ def test_a_later_configuration_counts_though_the_clock_went_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lakescan.catalog("lake", warehouse=str(tmp_path / "first"))
-    first = given()["lake"]
+    first = all_configurations()["lake"]
     monkeypatch.setattr("time.time_ns", lambda: 1)
     lakescan.catalog("lake", warehouse=str(tmp_path / "second"))
-    give_all({"lake": first})
-    assert given()["lake"].properties["warehouse"].endswith("second")
+    register_catalogs({"lake": first})
+    assert all_configurations()["lake"].properties["warehouse"].endswith("second")
 
 
 RUN = """
@@ -639,7 +645,7 @@ def test_limits_of_the_environment_reach_other_processes(tmp_path: Path, monkeyp
     monkeypatch.setenv("PYICEBERG_CATALOG__LIMITED__TYPE", "sql")
     monkeypatch.setenv("PYICEBERG_CATALOG__LIMITED__ALLOWED_LOCATIONS", f"file://{tmp_path}/w")
     lakescan.catalog("limited", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
-    assert given()["limited"].properties["allowed-locations"] == f"file://{tmp_path}/w"
+    assert all_configurations()["limited"].properties["allowed-locations"] == f"file://{tmp_path}/w"
     lake = lakescan.catalog("limited")
     lake.create_namespace("n")
     with pytest.raises(LocationRefused):
@@ -713,7 +719,7 @@ def is_properties(node: ast.expr) -> bool:
 def test_every_property_that_pyiceberg_reads_is_described() -> None:
     names = read_by_pyiceberg()
     assert len(names) > 120
-    unknown = {each for each in names - OF_ENTRIES if property_named(each) is None and not settings_named(each)}
+    unknown = {each for each in names - OF_ENTRIES if property_named(each) is None and not find_settings(each)}
     assert unknown == set()
 
 
@@ -789,7 +795,7 @@ def test_every_setting_of_obstore_is_described_or_not_offered() -> None:
         and not any(
             setting.store == store
             for each in (name, *(prefix + name for prefix in PREFIXES[store]))
-            for setting in settings_named(each)
+            for setting in find_settings(each)
         )
     }
     assert unknown == set()
@@ -847,9 +853,9 @@ def test_every_setting_of_hadoop_s_client_is_described_as_the_user_s_own() -> No
     of_trust = set[str]().union(*OF_HADOOP_S_CLIENT.values())
     assert {each for each in names if not TUNED.fullmatch(each)} == of_trust
     for name in (*names, *of_trust, "fs.s3a.bucket.lake.endpoint", "spark.hadoop.fs.s3a.endpoint"):
-        assert of_server({name: "x"}, "a server") == {}, name
-        assert with_server({}, {name: "x"}, "a server") == {}, name
-        assert not is_of_storage(name), name  # no such property of a table or a catalog configures files
+        assert filter_server_properties({name: "x"}, "a server") == {}, name
+        assert merge_server_properties({}, {name: "x"}, "a server") == {}, name
+        assert not is_storage_property(name), name  # no such property of a table or a catalog configures files
 
 
 def test_no_setting_is_sent_to_hadoop_s_client() -> None:

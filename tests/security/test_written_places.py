@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakescan
-from lakescan.catalogs.registry import allowed_in, allowed_locations, lend, withdraw
+from lakescan.catalogs.registry import allowed_locations, forget_transaction, location_limits, register_transaction
 from lakescan.errors import LocationRefused
 
 CHANGES: dict[str, Callable[[lakescan.Table], Any]] = {
@@ -151,10 +151,10 @@ def test_a_replaced_table_is_written_where_it_may_lead(leading_out: Callable[[st
 
 def test_a_transaction_has_the_limits_of_its_catalog() -> None:
     lakescan.catalog("rested", type="in-memory", warehouse="s3://lake/", **{"allowed-locations": "s3://lake/"})
-    name = lend("rested", lambda alias: alias)
+    name = register_transaction("rested", lambda alias: alias)
     try:
         assert allowed_locations(name) == ("s3://lake/",)
         with pytest.raises(LocationRefused):
-            allowed_in(name, "s3://lake/t/metadata/1.metadata.json").check("s3://other/f")
+            location_limits(name, "s3://lake/t/metadata/1.metadata.json").check("s3://other/f")
     finally:
-        withdraw(name)
+        forget_transaction(name)

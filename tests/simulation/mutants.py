@@ -67,9 +67,9 @@ def _overwriting_put() -> Any:
 @contextmanager
 def _forgotten_ids() -> Iterator[None]:
     """Both places that know a commit again."""
-    real = conflicts.Winner.info.fget
+    real = conflicts.WinningCommit.info.fget
     info = property(lambda self: {name: value for name, value in real(self).items() if name != put.ID})
-    with patch.object(put, "_is_own", lambda *_: False), patch.object(conflicts.Winner, "info", info):
+    with patch.object(put, "_is_own", lambda *_: False), patch.object(conflicts.WinningCommit, "info", info):
         yield
 
 
@@ -100,7 +100,7 @@ def _no_looks() -> Any:
 
 
 def _young_orphans() -> Any:
-    return patch.object(orphans, "time_of", lambda storage, folder: datetime.now(UTC) + timedelta(days=3650))
+    return patch.object(orphans, "store_time", lambda storage, folder: datetime.now(UTC) + timedelta(days=3650))
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def _overtaken() -> Any:
 
 
 def _forgotten_deletes() -> Any:
-    def of(*arguments: Any, real: Any = ExistingDeletes.of) -> ExistingDeletes:
+    def of(*arguments: Any, real: Any = ExistingDeletes.read) -> ExistingDeletes:
         return replace(real(*arguments), replaced_rows=BitMap64(), deleted=BitMap64())
 
     return patch.object(row_deletes.ExistingDeletes, "of", staticmethod(of))
@@ -138,17 +138,19 @@ def _own_branch_alone() -> Any:
 
 
 def _blind_to_removals() -> Any:
-    real = conflicts.Winner._of_files
+    real = conflicts.WinningCommit._file_conflict
 
     def of_files(self: Any, intent: Any, location: str) -> Any:
         return real(self, replace(intent, removed=intent.removed.slice(0, 0)), location)
 
-    return patch.object(conflicts.Winner, "_of_files", of_files)
+    return patch.object(conflicts.WinningCommit, "_of_files", of_files)
 
 
 def _without_applications() -> Any:
-    real = conflicts.Winner._of_table
-    return patch.object(conflicts.Winner, "_of_table", lambda self, intent: real(self, replace(intent, app_id=None)))
+    real = conflicts.WinningCommit._table_conflict
+    return patch.object(
+        conflicts.WinningCommit, "_of_table", lambda self, intent: real(self, replace(intent, app_id=None))
+    )
 
 
 def _rows_of_old_vectors_forgotten() -> Any:
@@ -174,8 +176,8 @@ def _swapped_anyway() -> Any:
 def _neighbours_overlooked() -> Iterator[None]:
     """Files are removed as if no other table had metadata in the folder."""
     with (
-        patch.object(iceberg_target, "named_by_neighbours", lambda *_: iter(())),
-        patch.object(purge, "named_by_copies", lambda *_: iter(())),
+        patch.object(iceberg_target, "neighbour_files", lambda *_: iter(())),
+        patch.object(purge, "copy_files", lambda *_: iter(())),
     ):
         yield
 
@@ -194,7 +196,7 @@ def forgotten_records() -> Iterator[None]:
     """Transactions are forgotten once their snapshots expire."""
     with (
         patch.object(iceberg_commit, "record_updates", lambda *_: ()),
-        patch.object(expire, "moved_records", lambda *_: ({}, [])),
+        patch.object(expire, "move_records", lambda *_: ({}, [])),
     ):
         yield
 
@@ -203,8 +205,8 @@ def forgotten_records() -> Iterator[None]:
 def _unordered_times() -> Iterator[None]:
     with (
         patch.object(publish, "next_time", lambda _: int(time.time() * 1000)),
-        patch.object(write, "with_later_snapshots", lambda updates, _: tuple(updates)),
-        patch.object(write, "with_ordered_times", lambda _, updated: updated),
+        patch.object(write, "advance_snapshot_times", lambda updates, _: tuple(updates)),
+        patch.object(write, "order_commit_times", lambda _, updated: updated),
     ):
         yield
 
@@ -214,7 +216,7 @@ def _unordered_versions() -> Any:
         DeltaCommit,
         "_in_commit_timestamp",
         lambda self, version, now, last: (
-            {"inCommitTimestamp": now} if self._now.properties.in_commit_timestamps else {}
+            {"inCommitTimestamp": now} if self._final_metadata.properties.in_commit_timestamps else {}
         ),
     )
 
@@ -225,7 +227,7 @@ MUTANTS = (
     Mutant(
         "Delta's conflicts are not looked for",
         _DELTA,
-        lambda: patch.object(conflicts.Winner, "check", lambda *_: None),
+        lambda: patch.object(conflicts.WinningCommit, "check", lambda *_: None),
         _CHANGES,
     ),
     Mutant("a commit of Delta replaces another's", _DELTA, _overwriting_put, ("append",)),

@@ -55,17 +55,17 @@ def check_reads(spark: Any) -> None:
 @contextmanager
 def planning(work: Callable[[], None]) -> Iterator[None]:
     """Do some work whenever a read is planned."""
-    original = rule.replaced_rows
+    original = rule.plan_read
 
     def worked(*arguments: Any, **named: Any) -> Any:
         work()
         return original(*arguments, **named)
 
-    rule.replaced_rows = worked
+    rule.plan_read = worked
     try:
         yield
     finally:
-        rule.replaced_rows = original
+        rule.plan_read = original
 
 
 def interrupt() -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import types as s
 import lakescan
 import lakescan.spark
 from lakescan.spark.types import schema_of_rows
-from lakescan.spark.writing.arrow_batches import BYTES, RECORDS, BatchBound, BatchLimits, HandedRows, batch_bound
+from lakescan.spark.writing.arrow_batches import BYTES, RECORDS, ArrowTransfer, BatchBound, BatchLimits, batch_bound
 from lakescan.spark.writing.row_widths import RowWidth, row_width
 from tests.support import own_catalog
 
@@ -41,8 +41,8 @@ def seen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def batches_of(frame: Any) -> list[Any]:
-    handed = HandedRows(frame)
-    return list(handed.run(handed.in_arrow(frame, seen, SEEN), lambda found: found.collect()))
+    handed = ArrowTransfer(frame)
+    return list(handed.run(handed.map_in_arrow(frame, seen, SEEN), lambda found: found.collect()))
 
 
 def is_measured(found: list[Any]) -> bool:
@@ -179,8 +179,8 @@ def test_columns_that_are_never_null_stay_so(spark: Any) -> None:
         for batch in batches:
             yield pa.RecordBatch.from_pydict({"n": [any(field.nullable for field in batch.schema)]})
 
-    handed = HandedRows(frame)
-    found = handed.run(handed.in_arrow(frame, nullable, "n boolean"), lambda found: found.collect())
+    handed = ArrowTransfer(frame)
+    found = handed.run(handed.map_in_arrow(frame, nullable, "n boolean"), lambda found: found.collect())
     assert {row["n"] for row in found} == {False}
 
 
@@ -199,8 +199,8 @@ def test_the_sessions_settings_stay_as_they_are(spark: Any) -> None:
         return found.collect()
 
     frame = spark.range(10)
-    handed = HandedRows(frame)
-    found = handed.run(handed.in_arrow(frame, seen, SEEN), action)
+    handed = ArrowTransfer(frame)
+    found = handed.run(handed.map_in_arrow(frame, seen, SEEN), action)
     assert not is_measured(found)
     assert during == [(before, None, "67108864b")]
     assert dict(spark.conf.getAll) == before
@@ -214,9 +214,9 @@ def test_the_sessions_settings_stay_as_they_are_after_an_error(spark: Any) -> No
         raise ValueError("no")
 
     frame = spark.range(10)
-    handed = HandedRows(frame)
+    handed = ArrowTransfer(frame)
     with pytest.raises(Exception, match="no"):
-        handed.run(handed.in_arrow(frame, fail, SEEN), lambda found: found.collect())
+        handed.run(handed.map_in_arrow(frame, fail, SEEN), lambda found: found.collect())
     assert dict(spark.conf.getAll) == before
     assert is_measured(spark.range(1).mapInArrow(seen, SEEN).collect())
 

@@ -18,8 +18,8 @@ from pyspark.sql.types import LongType
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.expressions.implied import implied
-from lakescan.spark.connect.narrowing import Narrowed, ReadColumn, narrowed
+from lakescan.expressions.implied import infer_predicate
+from lakescan.spark.connect.narrowing import NarrowedRead, ReadColumn, narrow_reads
 
 FIELDS = (
     t.Field(1, "id", t.LONG),
@@ -53,7 +53,7 @@ def other() -> Any:
     return DataFrame(p.Read("other"), Session())
 
 
-def reads_of(frame: Any, *, case_sensitive: bool = False, own: frozenset[str] = frozenset()) -> list[Narrowed]:
+def reads_of(frame: Any, *, case_sensitive: bool = False, own: frozenset[str] = frozenset()) -> list[NarrowedRead]:
     """What is needed of each read in a frame, in the order of the reads."""
     root = frame._plan.plan(None)
     columns = tuple(ReadColumn(f.name, (f.name,), str(f.type)) for f in FIELDS)
@@ -62,7 +62,7 @@ def reads_of(frame: Any, *, case_sensitive: bool = False, own: frozenset[str] = 
         is_ours = relation.WhichOneof("rel_type") == "read" and relation.read.HasField("data_source")
         return columns if is_ours else None
 
-    return narrowed([root], columns_of, lambda _: False, case_sensitive=case_sensitive, own_functions=own)
+    return narrow_reads([root], columns_of, lambda _: False, case_sensitive=case_sensitive, own_functions=own)
 
 
 def needs(frame: Any, *, case_sensitive: bool = False) -> list[tuple[str, list[str] | None, int | None]]:
@@ -80,7 +80,7 @@ def totals_of(frame: Any, own: frozenset[str] = frozenset()) -> tuple[list[str],
 
 
 def texts_of(conditions: Any) -> str:
-    texts = [str(implied(each, SCHEMA, time_zone="UTC").predicate) for each in conditions]
+    texts = [str(infer_predicate(each, SCHEMA, time_zone="UTC").predicate) for each in conditions]
     return " and ".join(text for text in texts if text != "true")
 
 

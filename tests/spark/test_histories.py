@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 import lakescan
 from lakescan.common.schema import Schema
 from lakescan.common.types import INT, Field
-from lakescan.iceberg.scan.never_renamed import settled_names
+from lakescan.iceberg.scan.never_renamed import stable_name_ids
 from tests.spark.histories import STEPS, History, Step, delta_history, iceberg_history
 from tests.support.rows import differences
 
@@ -107,4 +107,4 @@ def schemas(*columns: dict[str, int]) -> dict[int, Schema]:
     ],
 )
 def test_which_names_are_settled(history: dict[int, Schema], last: int | None, settled: set[int]) -> None:
-    assert settled_names(history, last) == settled
+    assert stable_name_ids(history, last) == settled

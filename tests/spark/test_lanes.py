@@ -28,7 +28,7 @@ from samples.iceberg_table import write_table
 import lakescan
 from lakescan.common.cache import CACHE
 from lakescan.spark.native import file_facts as facts
-from lakescan.spark.native.file_facts import Places
+from lakescan.spark.native.file_facts import SizeIndex
 from lakescan.spark.native.frames import frame_of_plan
 from lakescan.spark.native.lanes import choose_lanes
 from tests.support.catalog import local_catalog
@@ -290,10 +290,10 @@ def test_sizes_have_places_of_their_own() -> None:
     generator = np.random.default_rng(0)
     for count in (1, 2, 10, 300):
         sizes = np.unique(generator.integers(1_000_000, 9_000_000, count))
-        places = Places.find(sizes)
+        places = SizeIndex.find(sizes)
         assert places is not None
-        assert len(np.unique(places.of(sizes))) == len(sizes)
-    assert Places.find(np.array([5, 5])) is None
+        assert len(np.unique(places.canonicalize(sizes))) == len(sizes)
+    assert SizeIndex.find(np.array([5, 5])) is None
 
 
 @pytest.fixture

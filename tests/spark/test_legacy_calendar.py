@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from samples.iceberg_table import write_table
 
 import lakescan
-from lakescan.reading.parquet.legacy_calendar import rebased_days, rebased_micros
+from lakescan.reading.parquet.legacy_calendar import rebase_days, rebase_micros
 
 pytestmark = pytest.mark.spark
 
@@ -100,10 +100,10 @@ def test_the_calendar_is_sparks(spark, zone: str) -> None:
     rebase = spark._jvm.org.apache.spark.sql.catalyst.util.RebaseDateTime
     random = np.random.default_rng(0)
     days = np.concatenate([random.integers(-1_500_000, -141_427, 150), np.arange(-171_550, -171_530)])
-    assert rebased_days(days).tolist() == [rebase.rebaseJulianToGregorianDays(int(d)) for d in days]
+    assert rebase_days(days).tolist() == [rebase.rebaseJulianToGregorianDays(int(d)) for d in days]
     micros = random.integers(-719_162 * DAY, -25_567 * DAY, 150)
     expected = [rebase.rebaseJulianToGregorianMicros(zone, int(m)) for m in micros]
-    assert rebased_micros(micros, zone).tolist() == expected
+    assert rebase_micros(micros, zone).tolist() == expected
 
 
 def test_icebergs_files_are_read_as_icebergs_reader_does(spark, tmp_path: Path) -> None:

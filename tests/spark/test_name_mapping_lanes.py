@@ -481,7 +481,7 @@ def check_random_mappings(spark: SparkSession, folder: Path, seed: int, count: i
                 assert all("in the table and" in each for each in refused), text  # a file that does not fit the table
                 assert refused or differences(found_rows, expected) == "", text
         spec = scan.spec
-        found += choose_lanes(spec, spec.plan(), spark, looks_up=False).named
+        found += choose_lanes(spec, spec.plan(), spark, looks_up=False).files_by_name
     return found
 
 

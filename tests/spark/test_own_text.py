@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import lakescan
-from lakescan.spark.statements.error_places import own_message
+from lakescan.spark.statements.error_places import translate_message
 
 SELECT = "SELECT id FROM own.db.t AS a JOIN own.db.u AS b USING (id)\nWHERE {} = 1"
 
@@ -51,6 +51,6 @@ def test_the_place_is_underlined_in_the_users_text(spark: Any, tables: None, tex
 
 
 def test_a_message_without_a_place_is_left_as_it_is() -> None:
-    assert own_message("[SOME_ERROR] what is wrong. SQLSTATE: 42000", "SELECT 1", ()) == (
+    assert translate_message("[SOME_ERROR] what is wrong. SQLSTATE: 42000", "SELECT 1", ()) == (
         "[SOME_ERROR] what is wrong. SQLSTATE: 42000"
     )

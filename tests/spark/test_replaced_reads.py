@@ -406,7 +406,7 @@ def test_frames_of_secrets_stay_apart_and_at_their_snapshots(
         made.append(lakescan.spark.table(spark, f"secretsof{folder}.n.t"))
         table.append(pa.table({"id": range(200, 215)}))
         catalog.load_table("n.t").delete("id < 3")
-    monkeypatch.setattr(frames, "FRAMES", frames.Frames())
+    monkeypatch.setattr(frames, "FRAMES", frames.ScanCache())
     monkeypatch.setattr(rule, "FRAMES", frames.FRAMES)
     monkeypatch.setenv("LAKESCAN_SPARK_LANE", lane)
     assert [frame.count() for frame in made] == [10, 5]

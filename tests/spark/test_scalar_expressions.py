@@ -14,7 +14,7 @@ import pytest
 import lakescan
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.expressions.scalar.condition import Condition
+from lakescan.expressions.scalar.condition import RowCondition
 from lakescan.expressions.scalar.expression import ScalarExpression
 
 # ruff: noqa: E501
@@ -159,10 +159,10 @@ def test_values_are_those_of_spark(spark: Any) -> None:
     expected = frame.selectExpr(*(f"{text} AS e{n}" for n, text in enumerate(texts))).toArrow()
     wrong = []
     for text, column in zip(texts, expected.columns, strict=True):
-        mine = ScalarExpression.of(text, SCHEMA).evaluate(rows)
+        mine = ScalarExpression.parse(text, SCHEMA).evaluate(rows)
         pairs = zip(mine.to_pylist(), column.to_pylist(), strict=True)
         if mine.type == pa.bool_():
-            holds = Condition.of(text, SCHEMA).holds(rows.to_batches()[0])
+            holds = RowCondition.parse(text, SCHEMA).holds(rows.to_batches()[0])
             assert holds.equals(mine.fill_null(False)), f"as a filter: {text}"
         differing = [pair for pair in pairs if not _same(*pair)]
         if differing or mine.type != column.type:
@@ -179,4 +179,4 @@ def test_what_fails_in_spark_fails(spark: Any, text: str) -> None:
     with pytest.raises(Exception, match=r"OVERFLOW|ZERO|overflow|INVALID_ARRAY_INDEX"):
         spark.createDataFrame(rows).selectExpr(text).collect()
     with pytest.raises(lakescan.SchemaMismatch, match="cannot be evaluated"):
-        ScalarExpression.of(text, SCHEMA).evaluate(rows)
+        ScalarExpression.parse(text, SCHEMA).evaluate(rows)

@@ -12,7 +12,7 @@ import pytest
 
 import lakescan
 import lakescan.spark
-from lakescan.spark.native.frames import explained
+from lakescan.spark.native.frames import explain_scan
 from lakescan.spark.source.audit import settings_of_session
 
 SETTINGS = (
@@ -54,14 +54,14 @@ def test_a_setting_of_the_session_wins_over_the_table_and_an_option_over_it(
 ) -> None:
     settings.set("spark.sql.iceberg.vectorization.enabled", "false")
     switched_off = "vectorized reads are switched off"
-    assert switched_off in explained(table.scan().spec)
-    assert switched_off not in explained(table.scan().options(vectorization_enabled=True).spec)
+    assert switched_off in explain_scan(table.scan().spec)
+    assert switched_off not in explain_scan(table.scan().options(vectorization_enabled=True).spec)
     settings.unset("spark.sql.iceberg.vectorization.enabled")
-    assert switched_off not in explained(table.scan().spec)
+    assert switched_off not in explain_scan(table.scan().spec)
     table.alter().set_properties({"read.parquet.vectorization.enabled": "false"}).commit()
-    assert switched_off in explained(lakescan.table("sessioned.db.t").scan().spec)
+    assert switched_off in explain_scan(lakescan.table("sessioned.db.t").scan().spec)
     settings.set("spark.sql.iceberg.vectorization.enabled", "true")
-    assert switched_off not in explained(lakescan.table("sessioned.db.t").scan().spec)
+    assert switched_off not in explain_scan(lakescan.table("sessioned.db.t").scan().spec)
 
 
 def test_an_option_that_is_invalid_in_the_session_is_refused_by_name(

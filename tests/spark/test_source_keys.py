@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lakescan
 from lakescan.spark.statements.merge_keys import SourceKeys
-from lakescan.statements.rows.statements import Action, Clause, Merge, When
+from lakescan.statements.rows.statements import Clause, Merge, MergeAction, When
 from lakescan.statements.syntax.names import Sql, TableName
 from tests.support import own_catalog
 from tests.transaction.support import maker, now, rows
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
-EACH = (Clause(When.MATCHED, Action.UPDATE, None, None), Clause(When.NOT_MATCHED, Action.INSERT, None, None))
+EACH = (Clause(When.MATCHED, MergeAction.UPDATE, None, None), Clause(When.NOT_MATCHED, MergeAction.INSERT, None, None))
 
 
 def held(spark: SparkSession, ids: list[int | None], part: str = "new") -> DataFrame:
@@ -28,7 +28,7 @@ def held(spark: SparkSession, ids: list[int | None], part: str = "new") -> DataF
 
 def keys(spark: SparkSession, source: DataFrame, on: str = "t.id = s.id", **more: Any) -> SourceKeys | None:
     statement = Merge(TableName(("db", "t"), "t"), Sql("s"), "s", Sql(on), more.get("clauses", EACH))
-    return SourceKeys.of(statement, now().scan().spec.snapshot.schema, source)
+    return SourceKeys.read_keys(statement, now().scan().spec.snapshot.schema, source)
 
 
 @pytest.fixture(params=["iceberg", "iceberg version 3", "delta"])

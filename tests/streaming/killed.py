@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 
 from lakescan.spark.source.data_source import source_class
-from lakescan.spark.source.stream import CommitReader
+from lakescan.spark.source.stream import TableStreamReader
 from tests.support.session import local_session
 
 POINTS, NEVER = ("planned", "reading", "committed"), "never"
@@ -40,7 +40,7 @@ def _main(name: str, path: str, folder: str, point: str) -> None:
             if os.path.getsize(f"{folder}/{point}") == _TIMES[point]:
                 os.killpg(group, signal.SIGKILL)
 
-    class KilledReader(CommitReader):
+    class KilledReader(TableStreamReader):
         def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
             found = super().partitions(start, end)
             reach("planned")

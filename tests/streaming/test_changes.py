@@ -21,7 +21,7 @@ from samples.iceberg_deletes import (
 )
 
 import lakescan
-from lakescan.reading.net_changes import as_updates, row_numbers, without_carry_overs
+from lakescan.reading.net_changes import drop_carry_overs, pair_updates, row_numbers
 from tests.support.catalog import local_catalog
 
 SCHEMA = pa.schema({"id": pa.int64(), "v": pa.string()})
@@ -225,7 +225,7 @@ VALUES = st.none() | st.sampled_from([0.0, -0.0, 1.0, float("nan")])
 def test_equal_rows_cancel_one_for_one(rows: list[Any]) -> None:
     kinds = [pa.string(), pa.float64(), pa.list_(pa.int64())]
     columns = [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(kinds)]
-    found = without_carry_overs(pa.table(columns, ["c", "x", "l"]), "c", ["x", "l"]).to_pylist()
+    found = drop_carry_overs(pa.table(columns, ["c", "x", "l"]), "c", ["x", "l"]).to_pylist()
 
     def net(each: Any) -> Counter[str]:
         count: Counter[str] = Counter()
@@ -248,7 +248,7 @@ def test_a_deleted_and_an_inserted_row_of_an_identity_are_an_update() -> None:
             "v": ["new", "old", "x", "y", "z"],
         }
     )
-    found = [tuple(row.values()) for row in as_updates(rows, "c", ["k"]).to_pylist()]
+    found = [tuple(row.values()) for row in pair_updates(rows, "c", ["k"]).to_pylist()]
     assert found == [
         ("UPDATE_BEFORE", 1, "old"),
         ("UPDATE_AFTER", 1, "new"),

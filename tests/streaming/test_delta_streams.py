@@ -136,12 +136,14 @@ def test_missing_commits_end_a_stream_unless_loss_is_allowed(path: Path) -> None
 
 
 def test_a_thousand_files_are_a_batch_where_nothing_is_said(tmp_path: Path) -> None:
-    from lakescan.options.streaming import limits_from
+    from lakescan.options.streaming import batch_limits
 
     append(tmp_path / "t", 1)
     scan = lakescan.table(tmp_path / "t").scan()
-    assert limits_from(scan.spec.options, scan.spec.table.default_limits).files == 1000
-    assert limits_from(scan.options(maxBytesPerTrigger="1g").spec.options, scan.spec.table.default_limits).files is None
+    assert batch_limits(scan.spec.options, scan.spec.table.default_limits).files == 1000
+    assert (
+        batch_limits(scan.options(maxBytesPerTrigger="1g").spec.options, scan.spec.table.default_limits).files is None
+    )
 
 
 @pytest.fixture

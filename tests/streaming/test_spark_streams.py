@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import lakescan
-from lakescan.spark.source.stream import CommitReader
+from lakescan.spark.source.stream import TableStreamReader
 from lakescan.spark.types import schema_of
 from tests.streaming.killed import NEVER, POINTS, run_killed
 from tests.streaming.support import Growing
@@ -83,9 +83,9 @@ def test_the_first_batch_stays_what_it_was_where_the_table_goes_on(growing: Grow
     """Spark asks for the initial offset again: for the partitions, and after a crash."""
     growing.append(1, 2)
 
-    def reader() -> CommitReader:
+    def reader() -> TableStreamReader:
         spec = lakescan.table(growing.path).scan().options(maxRowsPerTrigger=1).spec
-        return CommitReader(spec, schema_of(lakescan.table(growing.path).scan().spec), 2)
+        return TableStreamReader(spec, schema_of(lakescan.table(growing.path).scan().spec), 2)
 
     first = reader()
     end = first.latestOffset(first.initialOffset(), None)

@@ -14,8 +14,8 @@ import lakescan
 from lakescan.delta.target import DeltaTarget
 from lakescan.expressions.sql import parse_filter
 from lakescan.options.write import WriteOptions
-from lakescan.tables.removed import Removed
-from lakescan.tables.row_changes import RowChanges, RowCounts, Statement
+from lakescan.tables.removed import RemovedFile
+from lakescan.tables.row_changes import RowChanges, RowCounts, RowLevelCommand
 from lakescan.writing.partitioned_writer import write_rows
 from lakescan.writing.row_deletes import WrittenDeletes
 from tests.support.delta_state import newest
@@ -28,7 +28,7 @@ MAPPED = {"delta.columnMapping.mode": "name"}
 
 def target_of(folder: Path, **options: Any) -> DeltaTarget:
     """The table as a target, at the version that it has now."""
-    target = lakescan.table(folder)._target(WriteOptions.of(options, "delta"))
+    target = lakescan.table(folder)._target(WriteOptions.parse(options, "delta"))
     assert isinstance(target, DeltaTarget)
     _ = target.scan.snapshot
     return target
@@ -58,7 +58,9 @@ def delete(target: DeltaTarget, where: str, **more: Any) -> None:
     counts = RowCounts(deleted=sum(each.rows for each in deletes))
     words = {"predicate": where}
     target.change(
-        RowChanges(Statement.DELETE, parse_filter(where), deletes=deletes, counts=counts, parameters=words, **more)
+        RowChanges(
+            RowLevelCommand.DELETE, parse_filter(where), deletes=deletes, counts=counts, parameters=words, **more
+        )
     )
 
 
@@ -67,14 +69,14 @@ def update(target: DeltaTarget, where: str, new: pa.Table, **more: Any) -> None:
     deletes, files = mark(target, where), write_rows(target.writes, new.to_batches(), "new")
     counts = RowCounts(updated=sum(each.rows for each in deletes))
     target.change(
-        RowChanges(Statement.UPDATE, parse_filter(where), deletes=deletes, files=files, counts=counts, **more)
+        RowChanges(RowLevelCommand.UPDATE, parse_filter(where), deletes=deletes, files=files, counts=counts, **more)
     )
 
 
-def removed(target: DeltaTarget, where: str) -> list[Removed]:
+def removed(target: DeltaTarget, where: str) -> list[RemovedFile]:
     """The files with rows that match, to be removed whole."""
     paths = dict.fromkeys(found(target, where)["_file"].to_pylist())
-    return [Removed(path, {}, 0) for path in paths]
+    return [RemovedFile(path, {}, 0) for path in paths]
 
 
 def images(target: DeltaTarget, *changes: tuple[str, pa.Table]) -> Any:

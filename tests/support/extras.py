@@ -87,10 +87,10 @@ def frames(orders: str, customers: str, folder: Path) -> None:
 def encryption(orders: str, customers: str, folder: Path) -> None:
     """AES GCM streams are written and read."""
     from lakescan.storage.encryption import FileKey
-    from lakescan.storage.encryption.gcm_stream import decrypted, encrypted
+    from lakescan.storage.encryption.gcm_stream import decrypt_stream, encrypt_stream
 
-    data = encrypted(b"rows", FileKey(bytes(16)))
-    assert decrypted(data, FileKey(bytes(16), file_length=len(data)), "f") == b"rows"
+    data = encrypt_stream(b"rows", FileKey(bytes(16)))
+    assert decrypt_stream(data, FileKey(bytes(16), file_length=len(data)), "f") == b"rows"
 
 
 def cli(orders: str, customers: str, folder: Path) -> None:

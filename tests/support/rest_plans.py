@@ -39,7 +39,7 @@ def scan_tasks(
     planned = spec.file_table()
     deletes = planned.deletes.to_pylist()
     of_file: dict[int, list[Any]] = {}
-    for file, number in zip(*(each.tolist() for each in planned.references.expanded()), strict=True):
+    for file, number in zip(*(each.tolist() for each in planned.references.expand()), strict=True):
         of_file.setdefault(file, []).append(deletes[number])
     found = []
     for number, path in enumerate(planned.files["path"].to_pylist()):

@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_text, metadata_writes, with_all_metadata
-from lakescan.storage.issued import of_storage
+from lakescan.iceberg.metadata.pyiceberg_metadata import extend_catalog, metadata_text, metadata_writes
+from lakescan.storage.issued import storage_properties
 from tests.support.rest_plans import as_answer, paged, scan_tasks
 
 TABLE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
@@ -75,7 +75,7 @@ class RestServer:
 
         self.folder = folder
         own = {"uri": f"sqlite:///{folder}/rest.db", "warehouse": f"file://{folder}/warehouse"}
-        self.catalog = with_all_metadata(SqlCatalog("behind", **{**own, **properties}))
+        self.catalog = extend_catalog(SqlCatalog("behind", **{**own, **properties}))
         self.endpoints: list[str] | None = list(ENDPOINTS)
         self.config: dict[str, Any] = {}  # of `v1/config`, beside the endpoints
         self.table_config: dict[str, Any] = {}  # of loaded tables
@@ -188,7 +188,7 @@ class RestServer:
 
     def _planned(self, name: tuple[str, ...], request: dict[str, Any]) -> Answer:
         tasks = scan_tasks(
-            self.catalog.load_table(name).metadata_location, request, of_storage(self.catalog.properties)
+            self.catalog.load_table(name).metadata_location, request, storage_properties(self.catalog.properties)
         )
         if not self.page:
             completed = {"status": "completed", **as_answer(tasks), **self.of_plan}

@@ -14,14 +14,14 @@ import lakescan
 from lakescan.expressions.sql import parse_filter
 from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
-from lakescan.tables.removed import Removed
-from lakescan.tables.row_changes import Mode, RowChanges, Statement
+from lakescan.tables.removed import RemovedFile
+from lakescan.tables.row_changes import RowChanges, RowLevelCommand, RowLevelOperationMode
 from lakescan.writing.partitioned_writer import write_rows
 from lakescan.writing.row_deletes import WrittenDeletes
 from tests.support import row_deltas
 from tests.transaction.support import NAME, Row, rows
 
-MERGE_ON_READ = {f"write.{each}.mode": "merge-on-read" for each in Statement}
+MERGE_ON_READ = {f"write.{each}.mode": "merge-on-read" for each in RowLevelCommand}
 COPY_ON_WRITE = "copy-on-write"
 
 
@@ -54,12 +54,12 @@ def changing(
 
     `read` is what it read, `where` unless given. Files that lose all rows are removed if it `removes_whole`.
     """
-    parsed = WriteOptions.of(options, "iceberg")
+    parsed = WriteOptions.parse(options, "iceberg")
     target = lakescan.table(NAME)._target(parsed)
-    kind = Statement(statement)
+    kind = RowLevelCommand(statement)
     found = {} if where is None else positions_of(where, parsed.branch)
     live = positions_of("true", parsed.branch)
-    is_rewriting = target.mode_of(kind) is Mode.COPY_ON_WRITE
+    is_rewriting = target.mode_of(kind) is RowLevelOperationMode.COPY_ON_WRITE
     whole = [path for path in found if is_rewriting or (removes_whole and len(found[path]) == len(live[path]))]
     others = [path for path in found if path not in whole]
     copied = copies(where, whole, parsed.branch) if is_rewriting and where is not None else []
@@ -69,7 +69,7 @@ def changing(
         deletes = target.delete_writer("deletes").write(planned(target, others), bitmaps)
     written = write_rows(target.writes, rows(*copied, *new).to_batches(), "rows") if copied or new else []
     predicate = None if (read or where) is None else parse_filter(read or where or "")
-    changes = RowChanges(kind, predicate, [Removed(path, {}, 0) for path in whole], deletes, written)
+    changes = RowChanges(kind, predicate, [RemovedFile(path, {}, 0) for path in whole], deletes, written)
     return lambda: target.change(changes)
 
 

@@ -21,7 +21,7 @@ from lakescan.catalogs.registry import connection
 from lakescan.common import types as t
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.commit import IcebergCommit
-from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.file_changes import SnapshotChanges
 from lakescan.iceberg.commit.publish import commit_snapshot
 from lakescan.iceberg.commit.snapshot_producer import SnapshotProducer
 from lakescan.iceberg.data_files.table_writes import IcebergWrites
@@ -148,7 +148,7 @@ def by_position(where: str) -> list[DeleteFile]:
     return vectors(where) if base().format_version > 2 else position_deletes(where)
 
 
-def publish(operation: str, changes: FileChanges) -> None:
+def publish(operation: str, changes: SnapshotChanges) -> None:
     """Commit file changes as they are, under the name of an operation."""
     given, _ = opened()
     producer = SnapshotProducer(base(), STORAGE, operation, changes)

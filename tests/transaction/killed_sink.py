@@ -33,7 +33,7 @@ def run_killed(name: str, folder: Path, point: str) -> int:
 def _main(name: str, folder: str, point: str) -> None:
     group = os.getpgid(0)
     lakescan.catalog("local", warehouse=f"{folder}/lake")
-    catalogs = {"local": lakescan.catalogs.registry.given()["local"]}
+    catalogs = {"local": lakescan.catalogs.registry.all_configurations()["local"]}
 
     def reach(here: str) -> None:
         if here == point:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import lakescan
 from lakescan.delta.target import DeltaTarget
 from lakescan.iceberg.commit.conflicts import Validation
-from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.file_changes import SnapshotChanges
 from lakescan.iceberg.target import IcebergTarget
 from lakescan.maintenance import compact
 from lakescan.options.compact import CompactOptions
@@ -189,7 +189,7 @@ def with_deletes() -> int:
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_groups_that_are_committed_stay_where_others_conflict(kind: str, local: lakescan.Catalog) -> None:
     make(kind, local)
-    options = CompactOptions.of({"partial-progress.enabled": True})
+    options = CompactOptions.parse({"partial-progress.enabled": True})
     target = begun(options)
     now().delete("id = 2")
     expected = pairs()
@@ -202,7 +202,7 @@ def test_groups_that_are_committed_stay_where_others_conflict(kind: str, local: 
 
 def test_a_compaction_all_of_whose_groups_conflict_fails(local: lakescan.Catalog) -> None:
     make("delta, vectors", local)
-    options = CompactOptions.of({"partial-progress.enabled": True})
+    options = CompactOptions.parse({"partial-progress.enabled": True})
     target = begun(options)
     now().delete("id in (2, 3)")
     with pytest.raises(lakescan.CommitConflict):
@@ -277,7 +277,7 @@ def test_equality_deletes_go_with_the_last_older_file(local: lakescan.Catalog) -
     maker("iceberg", local)()
     now().append(rows((1, "a"), (2, "a")))
     now().append(rows((3, "b")))
-    row_deltas.publish("delete", FileChanges(added_deletes=row_deltas.added(row_deltas.equality_deletes([2], "a"))))
+    row_deltas.publish("delete", SnapshotChanges(added_deletes=row_deltas.added(row_deltas.equality_deletes([2], "a"))))
     assert delete_files() == 1
     assert now().compact().removed_files == 1
     assert delete_files() == 0
@@ -288,7 +288,7 @@ def test_deletes_that_applied_to_nothing_are_removed_if_that_is_asked_for(local:
     make("iceberg, a delete file for each partition", local)
     now().delete("id in (0, 8)")
     files = now().scan().where("part = 'a'").plan().files["path"].combine_chunks()
-    row_deltas.publish("delete", FileChanges(removed=files))
+    row_deltas.publish("delete", SnapshotChanges(removed=files))
     assert now().compact(where="part = 'a'").removed_files == 0
     assert delete_files() == 1
     assert now().compact(where="part = 'a'", remove_dangling_deletes=True).removed_files == 0
@@ -318,11 +318,11 @@ def test_new_files_have_the_starting_sequence_number_if_asked_for(
 def test_equality_deletes_of_others_apply_or_conflict(given: bool | None, local: lakescan.Catalog) -> None:
     make("iceberg, vectors", local)
     values = {} if given is None else {"use-starting-sequence-number": given}
-    options = CompactOptions.of(values)
+    options = CompactOptions.parse(values)
     target = begun(options)
     commit = row_deltas.commit()
     added = row_deltas.added(row_deltas.equality_deletes([2], "a"))
-    commit.row_delta(FileChanges(added_deletes=added), Validation.of(commit.base))
+    commit.row_delta(SnapshotChanges(added_deletes=added), Validation.create(commit.base))
     if given is False:
         with pytest.raises(lakescan.CommitConflict):
             compact(target, options=options)

@@ -14,7 +14,7 @@ from lakescan.catalogs.registry import connection
 from lakescan.errors import StorageError
 from lakescan.options.write import WriteOptions
 from lakescan.tables.into import append_rows, overwrite_rows
-from lakescan.tables.rows import rows_of
+from lakescan.tables.rows import as_rows
 from lakescan.tables.save import append
 from lakescan.writing.partitioned_writer import write_rows
 from tests.transaction.support import Make, data_files, maker, now, pairs, rows
@@ -32,7 +32,7 @@ def test_a_delta_overwrite_begins_again_from_what_another_writer_left(local: lak
     local.create_table("db.t", "id BIGINT, part STRING", format="delta").append(rows(A, B))
     before = target_of(now())
     now().append(rows((3, "a"), (4, "b")))
-    overwrite_rows(before, rows_of(rows((9, "a"))), NO_OPTIONS, "part = 'a'")
+    overwrite_rows(before, as_rows(rows((9, "a"))), NO_OPTIONS, "part = 'a'")
     assert pairs() == [B, (4, "b"), (9, "a")]
     assert data_files(tmp_path) == 4  # two appends, the new rows, those that stay; none that was not committed
 
@@ -43,7 +43,7 @@ def test_an_iceberg_overwrite_of_rows_that_another_writer_added_to_is_a_conflict
     now().append(rows((3, "a")))
     files = data_files(tmp_path)
     with pytest.raises(lakescan.CommitConflict, match="Read them again, and retry"):
-        overwrite_rows(before, rows_of(rows((9, "a"))), NO_OPTIONS, "part = 'a'")
+        overwrite_rows(before, as_rows(rows((9, "a"))), NO_OPTIONS, "part = 'a'")
     assert pairs() == [A, B, (3, "a")]
     assert data_files(tmp_path) == files
 
@@ -52,7 +52,7 @@ def test_appends_go_on_from_what_others_committed(made: Make) -> None:
     made()
     before = target_of(now())
     now().append(rows(A))
-    append_rows(before, rows_of(rows(B)), NO_OPTIONS)
+    append_rows(before, as_rows(rows(B)), NO_OPTIONS)
     assert pairs() == [A, B]
 
 
@@ -69,7 +69,7 @@ def test_a_commit_whose_end_is_not_known_leaves_its_files(made: Make, monkeypatc
 
     monkeypatch.setattr(kind, "append", lost)
     with pytest.raises(StorageError):
-        append_rows(target, rows_of(rows(A)), NO_OPTIONS)
+        append_rows(target, as_rows(rows(A)), NO_OPTIONS)
     assert pairs() == [A]
 
 
@@ -110,7 +110,7 @@ def test_an_overwrite_goes_on_where_others_changed_other_rows(made: Make, tmp_pa
     made().append(rows(A, B))
     before = target_of(now())
     now().append(rows((3, "b")))
-    overwrite_rows(before, rows_of(rows((9, "a"))), NO_OPTIONS, "part = 'a'")
+    overwrite_rows(before, as_rows(rows((9, "a"))), NO_OPTIONS, "part = 'a'")
     assert pairs() == [B, (3, "b"), (9, "a")]
     assert data_files(tmp_path) == 4
 
@@ -120,15 +120,15 @@ def test_an_overwrite_goes_on_where_others_changed_other_rows(made: Make, tmp_pa
 def test_files_stay_in_the_partition_spec_that_they_were_written_for(kind: str, how: str, local, tmp_path) -> None:
     """The default spec changes between, and other rows are added by the new one."""
     maker(kind, local)().append(rows(A))
-    options = WriteOptions.of({"overwrite-mode": "dynamic"} if how == "dynamic" else {}, "iceberg")
+    options = WriteOptions.parse({"overwrite-mode": "dynamic"} if how == "dynamic" else {}, "iceberg")
     before = now()._target(options)
     with connection("local").load_table("db.t").update_spec() as update:
         update.add_field("id", "bucket[4]", "id_bucket")
     now().append(rows(B))
     if how == "append":
-        append_rows(before, rows_of(rows((3, "c"))), options)
+        append_rows(before, as_rows(rows((3, "c"))), options)
     else:
-        overwrite_rows(before, rows_of(rows((3, "a"))), options, "part = 'a'" if how == "overwrite" else None)
+        overwrite_rows(before, as_rows(rows((3, "a"))), options, "part = 'a'" if how == "overwrite" else None)
     expected = [A, B, (3, "c")] if how == "append" else [B, (3, "a")]
     assert pairs() == expected
     for row in expected:
@@ -151,24 +151,24 @@ def test_files_of_a_partition_spec_that_was_removed_are_not_committed(kind: str,
         update.add_field("id", "bucket[4]", "id_bucket")
     theirs.catalog.commit_table(theirs, (), (RemovePartitionSpecsUpdate(spec_ids=[0]),))
     with pytest.raises(lakescan.CommitConflict, match="removed the partition spec 0"):
-        append_rows(before, rows_of(rows(A)), NO_OPTIONS)
+        append_rows(before, as_rows(rows(A)), NO_OPTIONS)
     assert (pairs(), data_files(tmp_path)) == ([], 0)
 
 
 @pytest.mark.parametrize("version", ["1", "2", "3"])
 def test_the_first_rows_of_a_table_may_be_those_of_a_branch(local: lakescan.Catalog, version: str) -> None:
     table = local.create_table("db.t", "id BIGINT, part STRING", properties={"format-version": version})
-    late = table._target(WriteOptions.of({"branch": "late"}))
+    late = table._target(WriteOptions.parse({"branch": "late"}))
     table.append(rows(A), branch="audit")
     table.append(rows(B), branch="audit")
     assert (pairs(), list(now().branches)) == ([], ["audit"])
     assert sorted(now().scan().as_of(branch="audit").to_arrow()["id"].to_pylist()) == [A[0], B[0]]
-    append_rows(late, rows_of(rows(A)), NO_OPTIONS)
+    append_rows(late, as_rows(rows(A)), NO_OPTIONS)
     assert now().scan().as_of(branch="late").count() == 1
-    later = table._target(WriteOptions.of({"branch": "later"}))
+    later = table._target(WriteOptions.parse({"branch": "later"}))
     table.fast_forward("main", "audit")
     with pytest.raises(lakescan.CommitConflict, match="the table's first rows, which the branch 'later' is to have"):
-        append_rows(later, rows_of(rows(A)), NO_OPTIONS)
+        append_rows(later, as_rows(rows(A)), NO_OPTIONS)
     assert pairs() == sorted([A, B])
 
 
@@ -194,8 +194,8 @@ def test_a_delta_overwrite_does_not_begin_again_by_other_rules(
         case "property":
             DeltaTable(place).alter.set_table_properties({"delta.appendOnly": "true"})
     left, files = now().scan().to_arrow(), data_files(tmp_path)
-    said = WriteOptions.of({k: v for k, v in options.items() if k != "where"}, "delta")
+    said = WriteOptions.parse({k: v for k, v in options.items() if k != "where"}, "delta")
     with pytest.raises(lakescan.CommitConflict):
-        overwrite_rows(replace(before, options=said), rows_of(rows((-7, "c"))), said, options.get("where"))
+        overwrite_rows(replace(before, options=said), as_rows(rows((-7, "c"))), said, options.get("where"))
     assert now().scan().to_arrow() == left
     assert data_files(tmp_path) == files

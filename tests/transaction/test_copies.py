@@ -267,7 +267,7 @@ def test_a_store_that_fails_while_a_copy_is_read_says_nothing_about_the_copy(
         raise lakescan.StorageError("AWS Error SERVICE_UNAVAILABLE: try again")
 
     with monkeypatch.context() as patched:
-        patched.setattr(neighbours, "named_files", unavailable)
+        patched.setattr(neighbours, "reachable_files", unavailable)
         with pytest.raises(lakescan.StorageError, match="SERVICE_UNAVAILABLE"):
             lakescan.table(both[0]).remove_orphans()
     assert ids(both[1]) == [1, 3, 4]

@@ -281,7 +281,7 @@ def test_a_table_that_another_makes_at_the_same_time_gets_the_rows_too(
 ) -> None:
     from lakescan.tables import new_tables
 
-    write, others = new_tables.commit_new, [True] * 4
+    write, others = new_tables.commit_new_table, [True] * 4
 
     def late(new: Any, files: Any) -> Any:
         if others:
@@ -289,7 +289,7 @@ def test_a_table_that_another_makes_at_the_same_time_gets_the_rows_too(
             local.create_with("db.t", TableDefinition(()), NEW, format=format)
         return write(new, files)
 
-    monkeypatch.setattr(new_tables, "commit_new", late)
+    monkeypatch.setattr(new_tables, "commit_new_table", late)
     lakescan.save(NEW, "local.db.t", format=format, mode="append")
     assert local.load_table("db.t").count() == 2 * NEW.num_rows
     local.drop_table("db.t", purge=format == "iceberg")

@@ -20,12 +20,12 @@ from samples.delta_deletes import commit_vectors, inline_vector
 import lakescan
 from lakescan.delta.commit import commit as commits
 from lakescan.delta.commit.checkpoint import checkpoint_version
-from lakescan.delta.commit.vector_changes import with_wide_bounds
+from lakescan.delta.commit.vector_changes import mark_wide_bounds
 from lakescan.delta.commit.version_checksum import read_checksum
 from lakescan.delta.scan.deletion_vectors import encode_z85
 from lakescan.errors import StorageError
 from lakescan.storage import Storage
-from lakescan.tables.row_changes import Mode, RowChanges, RowCounts, Statement
+from lakescan.tables.row_changes import RowChanges, RowCounts, RowLevelCommand, RowLevelOperationMode
 from lakescan.writing.partitioned_writer import write_rows
 from tests.support.delta_row_changes import (
     FEED,
@@ -68,27 +68,27 @@ def read_by_deltalake(folder: Path) -> list[int]:
 @pytest.mark.parametrize(
     ("properties", "option", "mode"),
     [
-        ({}, None, Mode.COPY_ON_WRITE),
-        (VECTORS, None, Mode.MERGE_ON_READ),
-        (VECTORS, "copy-on-write", Mode.COPY_ON_WRITE),
-        (VECTORS, "merge-on-read", Mode.MERGE_ON_READ),
+        ({}, None, RowLevelOperationMode.COPY_ON_WRITE),
+        (VECTORS, None, RowLevelOperationMode.MERGE_ON_READ),
+        (VECTORS, "copy-on-write", RowLevelOperationMode.COPY_ON_WRITE),
+        (VECTORS, "merge-on-read", RowLevelOperationMode.MERGE_ON_READ),
     ],
 )
 def test_vectors_are_written_where_the_table_allows_them(
-    tmp_path: Path, properties: dict[str, str], option: str | None, mode: Mode
+    tmp_path: Path, properties: dict[str, str], option: str | None, mode: RowLevelOperationMode
 ) -> None:
     saved(rows(A), tmp_path, format="delta", properties=properties)
     target = target_of(tmp_path, **({} if option is None else {"row-change-mode": option}))
-    assert {target.mode_of(each) for each in Statement} == {mode}
+    assert {target.mode_of(each) for each in RowLevelCommand} == {mode}
 
 
 def test_vectors_are_not_written_where_the_table_only_once_allowed_them(tmp_path: Path) -> None:
     made(tmp_path)
     first = tmp_path / "_delta_log" / f"{0:020d}.json"
     first.write_text(first.read_text().replace('"delta.enableDeletionVectors":"true"', '"x":"y"'))
-    assert target_of(tmp_path).mode_of(Statement.DELETE) == Mode.COPY_ON_WRITE
+    assert target_of(tmp_path).mode_of(RowLevelCommand.DELETE) == RowLevelOperationMode.COPY_ON_WRITE
     asked = target_of(tmp_path, **{"row-change-mode": "merge-on-read"})
-    for ask in (lambda: asked.mode_of(Statement.MERGE), lambda: asked.delete_writer("w")):
+    for ask in (lambda: asked.mode_of(RowLevelCommand.MERGE), lambda: asked.delete_writer("w")):
         with pytest.raises(lakescan.UnsupportedFeature, match=r"Set the table property delta\.enableDeletionVectors"):
             ask()
 
@@ -98,9 +98,9 @@ def test_rows_of_a_table_for_appends_are_not_removed(tmp_path: Path) -> None:
     with pytest.raises(lakescan.UnsupportedFeature, match=r"delta\.appendOnly"):
         delete(target, "id = 2")
     with pytest.raises(lakescan.UnsupportedFeature, match=r"delta\.appendOnly"):
-        target.change(RowChanges(Statement.DELETE, None, removed=removed(target, "id = 2")))
+        target.change(RowChanges(RowLevelCommand.DELETE, None, removed=removed(target, "id = 2")))
     new = write_rows(target.writes, rows((5, "a")).to_batches(), "new")
-    target.change(RowChanges(Statement.MERGE, None, files=new, counts=RowCounts(inserted=1)))
+    target.change(RowChanges(RowLevelCommand.MERGE, None, files=new, counts=RowCounts(inserted=1)))
     assert ids(tmp_path) == [1, 2, 3, 4, 5]
 
 
@@ -143,7 +143,7 @@ def test_files_are_replaced_whole_beside_vectors(tmp_path: Path) -> None:
     made(tmp_path, by="part")
     target = target_of(tmp_path)
     new = write_rows(target.writes, rows((30, "b")).to_batches(), "new")
-    target.change(RowChanges(Statement.MERGE, None, removed(target, "part = 'b'"), mark(target, "id = 1"), new))
+    target.change(RowChanges(RowLevelCommand.MERGE, None, removed(target, "part = 'b'"), mark(target, "id = 1"), new))
     assert ids(tmp_path) == read_by_deltalake(tmp_path) == [2, 4, 30]
 
 
@@ -163,7 +163,7 @@ def test_a_vector_that_was_made_from_another_is_not_committed(tmp_path: Path) ->
     stale = mark(target_of(tmp_path), "id = 2")
     delete(target_of(tmp_path), "id = 1")
     with pytest.raises(lakescan.CommitConflict, match="another deletion vector in version 2"):
-        target_of(tmp_path).change(RowChanges(Statement.DELETE, None, deletes=stale))
+        target_of(tmp_path).change(RowChanges(RowLevelCommand.DELETE, None, deletes=stale))
     assert ids(tmp_path) == [2, 3, 4]
 
 
@@ -171,7 +171,7 @@ def test_a_file_has_one_vector(tmp_path: Path) -> None:
     target = target_of(made(tmp_path))
     twice = [*mark(target, "id = 2"), *mark(target, "id = 3")]
     with pytest.raises(ValueError, match="two deletion vectors"):
-        target.change(RowChanges(Statement.DELETE, None, deletes=twice))
+        target.change(RowChanges(RowLevelCommand.DELETE, None, deletes=twice))
     assert ids(tmp_path) == [1, 2, 3, 4]
 
 
@@ -252,8 +252,8 @@ def test_updated_rows_keep_their_ids_in_new_files(tmp_path: Path) -> None:
     moved = (
         rows((20, "a")).append_column("_row_id", [[1]]).append_column("_row_commit_version", pa.nulls(1, pa.int64()))
     )
-    files = write_rows(target.writes.of_moved_rows, moved.to_batches(), "moved")
-    target.change(RowChanges(Statement.UPDATE, None, deletes=mark(target, "id = 2"), files=files))
+    files = write_rows(target.writes.lineage_writes, moved.to_batches(), "moved")
+    target.change(RowChanges(RowLevelCommand.UPDATE, None, deletes=mark(target, "id = 2"), files=files))
     read = lakescan.table(tmp_path).scan().select("id", "_row_id", "_row_commit_version").to_arrow().to_pylist()
     assert sorted(tuple(row.values()) for row in read) == [(1, 0, 1), (3, 2, 1), (4, 3, 1), (20, 1, 2)]
 
@@ -277,7 +277,7 @@ def as_text(value: Any) -> str:
 @given(st.lists(st.none() | STATS, max_size=4), st.integers(0, 10**12))
 def test_statistics_keep_their_bounds_and_have_the_rows(stats: list[dict[str, Any] | None], count: int) -> None:
     texts = pa.array([None if each is None else as_text(each) for each in stats], pa.string())
-    wide = with_wide_bounds(texts, pa.array([count] * len(stats), pa.int64()))
+    wide = mark_wide_bounds(texts, pa.array([count] * len(stats), pa.int64()))
     read = [json.loads(text, parse_float=Decimal) for text in wide.to_pylist()]
     assert read == [(each or {}) | {"numRecords": count, "tightBounds": False} for each in stats]
 
@@ -292,7 +292,7 @@ def test_statistics_keep_their_bounds_and_have_the_rows(stats: list[dict[str, An
     ],
 )
 def test_the_text_of_statistics(text: str, wide: str) -> None:
-    assert with_wide_bounds(pa.array([text]), pa.array([4])).to_pylist() == [wide]
+    assert mark_wide_bounds(pa.array([text]), pa.array([4])).to_pylist() == [wide]
 
 
 # Operations
@@ -335,7 +335,7 @@ def test_a_merge_is_described_as_by_delta(tmp_path: Path) -> None:
     counts = RowCounts(inserted=1, updated=1, deleted=1, source=7)
     target.change(
         RowChanges(
-            Statement.MERGE,
+            RowLevelCommand.MERGE,
             None,
             gone,
             mark(target, "id = 2"),
@@ -403,7 +403,7 @@ def test_files_that_are_rewritten_for_no_change_are_none_of_the_feed(tmp_path: P
     made(tmp_path, FEED)
     target = target_of(tmp_path)
     same = write_rows(target.writes, rows(A, B, C, D).to_batches(), "same")
-    target.change(RowChanges(Statement.UPDATE, None, removed(target, "id = 2"), files=same, change_files=[]))
+    target.change(RowChanges(RowLevelCommand.UPDATE, None, removed(target, "id = 2"), files=same, change_files=[]))
     assert changes(tmp_path) == []
     assert ids(tmp_path) == [1, 2, 3, 4]
 

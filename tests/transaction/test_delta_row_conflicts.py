@@ -15,8 +15,8 @@ import pytest
 import lakescan
 from lakescan.delta.target import DeltaTarget
 from lakescan.expressions.sql import parse_filter
-from lakescan.tables.base import Overwritten
-from lakescan.tables.row_changes import RowChanges, RowCounts, Statement
+from lakescan.tables.base import OverwriteScope
+from lakescan.tables.row_changes import RowChanges, RowCounts, RowLevelCommand
 from lakescan.writing.partitioned_writer import write_rows
 from tests.support.delta_row_changes import IDS, VECTORS, actions, delete, found, ids, mark, removed, target_of, update
 from tests.support.delta_state import newest
@@ -54,7 +54,7 @@ def copies(target: DeltaTarget) -> None:
     """Copy-on-write: id 2 is 20 then, and id 1 is in another file."""
     new = write_rows(target.writes, rows((1, "a"), (20, "a")).to_batches(), "copy")
     read = parse_filter("id = 2")
-    target.change(RowChanges(Statement.UPDATE, read, removed(target, "id = 2"), files=new))
+    target.change(RowChanges(RowLevelCommand.UPDATE, read, removed(target, "id = 2"), files=new))
 
 
 def inserts(read: str | None) -> Write:
@@ -63,7 +63,7 @@ def inserts(read: str | None) -> Write:
     def merge(target: DeltaTarget) -> None:
         new = write_rows(target.writes, rows((9, "a")).to_batches(), "insert")
         predicate = None if read is None else parse_filter(read)
-        target.change(RowChanges(Statement.MERGE, predicate, files=new, counts=RowCounts(inserted=1)))
+        target.change(RowChanges(RowLevelCommand.MERGE, predicate, files=new, counts=RowCounts(inserted=1)))
 
     return merge
 
@@ -109,7 +109,7 @@ APPENDS = {"append 2", "append 9 to b"}
 
 def reads_all(target: DeltaTarget) -> None:
     deleted = mark(target, "id = 2")
-    target.change(RowChanges(Statement.DELETE, parse_filter("id > 0"), deletes=deleted))
+    target.change(RowChanges(RowLevelCommand.DELETE, parse_filter("id > 0"), deletes=deleted))
 
 
 @pytest.mark.parametrize("own", OWN)
@@ -142,11 +142,11 @@ def test_an_overwrite_goes_onto_files_whose_statistics_have_none_of_its_rows(
     target, where = target_of(tmp_path), parse_filter("part = 'a' AND id < 3")
     appends(number, "a")(target_of(tmp_path))
     if fits:
-        target.replace(removed(target, "part = 'a'"), [], Overwritten(where))
+        target.replace(removed(target, "part = 'a'"), [], OverwriteScope(where))
         assert ids(tmp_path) == [3, 4, 9]
     else:
         with pytest.raises(lakescan.CommitConflict, match="whose rows this commit may depend on"):
-            target.replace(removed(target, "part = 'a'"), [], Overwritten(where))
+            target.replace(removed(target, "part = 'a'"), [], OverwriteScope(where))
 
 
 def test_no_vector_replaces_one_that_was_not_read(tmp_path: Path) -> None:

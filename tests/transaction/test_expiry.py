@@ -10,7 +10,7 @@ import pytest
 
 import lakescan
 from lakescan.catalogs.registry import connection
-from lakescan.iceberg.maintenance.expired_snapshots import Expired, Retention
+from lakescan.iceberg.maintenance.expired_snapshots import Expiration, Retention
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.options.write import WriteOptions
@@ -36,11 +36,11 @@ class At:
         }
 
 
-def expired(metadata: Any, older_than: float | None = None, at_least: int | None = None, **own: int) -> Expired:
+def expired(metadata: Any, older_than: float | None = None, at_least: int | None = None, **own: int) -> Expiration:
     said = {f"history.expire.{name.replace('_', '-')}": str(value) for name, value in own.items()}
     before = None if older_than is None else int(-older_than * DAY)
     found: TableMetadata = metadata
-    return Retention.of(IcebergProperties(said, "the table"), 0, before, at_least).expired(found)
+    return Retention.create(IcebergProperties(said, "the table"), 0, before, at_least).find_expiration(found)
 
 
 MAIN = {"main": (4, "branch", {})}

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import lakescan
 from lakescan.common.schema import Schema
 from lakescan.definition.from_arrow import columns_of
-from lakescan.definition.table_definition import numbered
-from lakescan.writing.conform import Fit, renamed
+from lakescan.definition.table_definition import assign_ids
+from lakescan.writing.conform import Fit, retype
 
 TEXTS = st.one_of(st.none(), st.text(max_size=3))
 MEMBERS = st.one_of(st.none(), st.fixed_dictionaries({"x": st.one_of(st.none(), st.integers(-9, 9)), "t": TEXTS}))
@@ -42,7 +42,7 @@ WANTED = pa.schema(
 
 
 def schema_of(schema: pa.Schema) -> Schema:
-    return Schema(numbered(columns_of(schema)))
+    return Schema(assign_ids(columns_of(schema)))
 
 
 def widened(member: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -57,7 +57,7 @@ def test_rows_stay_what_they_are_at_any_depth_and_in_any_slice(
 ) -> None:
     made = [{**row, "m": None if row["m"] is None else list(row["m"].items())} for row in rows]
     batch = pa.RecordBatch.from_pylist(made, GIVEN).slice(start, count)
-    found = Fit.of(schema_of(WANTED), GIVEN).apply(batch)
+    found = Fit.match_columns(schema_of(WANTED), GIVEN).apply(batch)
     found.validate(full=True)
     expected = [
         {
@@ -80,7 +80,7 @@ def test_renaming_changes_names_alone(rows: list[dict[str, Any]], start: int) ->
     member = pa.struct([("col-1", pa.int32()), ("col-2", pa.string())])
     kinds = [pa.int32(), member, pa.list_(pa.field("item", member)), GIVEN.field("m").type]
     for column, kind in zip(batch.columns, kinds, strict=True):
-        found = renamed(column, kind)
+        found = retype(column, kind)
         found.validate(full=True)
         assert found.type == kind
         assert str(found.to_pylist()).replace("col-1", "x").replace("col-2", "t") == str(column.to_pylist())
@@ -104,7 +104,7 @@ def test_renaming_changes_names_alone(rows: list[dict[str, Any]], start: int) ->
 )
 def test_types_that_would_lose_something_do_not_fit(given: pa.DataType, wanted: pa.DataType, message: str) -> None:
     with pytest.raises(lakescan.SchemaMismatch, match=message):
-        Fit.of(schema_of(pa.schema([("c", wanted)])), pa.schema([("c", given)]))
+        Fit.match_columns(schema_of(pa.schema([("c", wanted)])), pa.schema([("c", given)]))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_types_that_would_lose_something_do_not_fit(given: pa.DataType, wanted: 
 )
 def test_types_that_lose_nothing_fit(values: pa.Array, wanted: pa.DataType) -> None:
     schema = pa.schema([("c", wanted)])
-    found = Fit.of(schema_of(schema), pa.schema([("c", values.type)])).apply(pa.record_batch({"c": values}))
+    found = Fit.match_columns(schema_of(schema), pa.schema([("c", values.type)])).apply(pa.record_batch({"c": values}))
     assert found.column(0).type == wanted
     assert found.column(0).to_pylist() == values.cast(wanted).to_pylist()
 
@@ -130,7 +130,7 @@ def test_types_that_lose_nothing_fit(values: pa.Array, wanted: pa.DataType) -> N
 def test_members_that_are_required_may_be_missing_where_their_struct_is_null() -> None:
     wanted = pa.schema([("s", pa.struct([pa.field("x", pa.int32(), nullable=False)]))])
     given = pa.schema([("s", pa.struct([("x", pa.int32())]))])
-    fit = Fit.of(schema_of(wanted), given)
+    fit = Fit.match_columns(schema_of(wanted), given)
     batch = pa.RecordBatch.from_pylist([{"s": None}, {"s": {"x": 1}}], given)
     assert fit.apply(batch).to_pylist() == [{"s": None}, {"s": {"x": 1}}]
     with pytest.raises(lakescan.SchemaMismatch, match=r"column 's\.x' is required"):

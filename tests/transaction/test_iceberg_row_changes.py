@@ -21,10 +21,10 @@ import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.errors import CorruptData, StorageError, UnsupportedFeature
 from lakescan.iceberg.commit.conflicts import Validation
-from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.file_changes import SnapshotChanges
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.tables.row_changes import Mode, Statement
+from lakescan.tables.row_changes import RowLevelCommand, RowLevelOperationMode
 from tests.support import row_changes, row_deltas
 from tests.support.row_changes import COPY_ON_WRITE, MERGE_ON_READ, change, changing, planned
 from tests.transaction.support import Row, maker, now, pairs, rows
@@ -83,29 +83,32 @@ def files_in(folder: Path) -> set[str]:
 # How changes are recorded
 
 
-@pytest.mark.parametrize("statement", list(Statement))
+@pytest.mark.parametrize("statement", list(RowLevelCommand))
 def test_the_mode_is_the_option_else_the_property_of_the_statement_else_copy_on_write(statement, local) -> None:
     local.create_table("db.plain", "id BIGINT")
     local.create_table("db.merged", "id BIGINT", properties={f"write.{statement}.mode": "Merge-On-Read"})
 
-    def mode(name: str, **options: str) -> Mode:
-        return lakescan.table(f"local.db.{name}")._target(WriteOptions.of(options, "iceberg")).mode_of(statement)
+    def mode(name: str, **options: str) -> RowLevelOperationMode:
+        return lakescan.table(f"local.db.{name}")._target(WriteOptions.parse(options, "iceberg")).mode_of(statement)
 
-    assert (mode("plain"), mode("merged")) == (Mode.COPY_ON_WRITE, Mode.MERGE_ON_READ)
-    assert mode("plain", row_change_mode="merge-on-read") == Mode.MERGE_ON_READ
-    assert mode("merged", row_change_mode="copy-on-write") == Mode.COPY_ON_WRITE
-    assert lakescan.table("local.db.merged")._target(NO_OPTIONS).mode_of(other_than(statement)) == Mode.COPY_ON_WRITE
+    assert (mode("plain"), mode("merged")) == (RowLevelOperationMode.COPY_ON_WRITE, RowLevelOperationMode.MERGE_ON_READ)
+    assert mode("plain", row_change_mode="merge-on-read") == RowLevelOperationMode.MERGE_ON_READ
+    assert mode("merged", row_change_mode="copy-on-write") == RowLevelOperationMode.COPY_ON_WRITE
+    assert (
+        lakescan.table("local.db.merged")._target(NO_OPTIONS).mode_of(other_than(statement))
+        == RowLevelOperationMode.COPY_ON_WRITE
+    )
 
 
-def other_than(statement: Statement) -> Statement:
-    return next(each for each in Statement if each != statement)
+def other_than(statement: RowLevelCommand) -> RowLevelCommand:
+    return next(each for each in RowLevelCommand if each != statement)
 
 
 def test_version_1_has_no_deletes(local) -> None:
     create(local, "1")
-    target = now()._target(WriteOptions.of({"row-change-mode": "merge-on-read"}, "iceberg"))
+    target = now()._target(WriteOptions.parse({"row-change-mode": "merge-on-read"}, "iceberg"))
     with pytest.raises(UnsupportedFeature, match=r"merge-on-read in .*, of format version 1.*copy-on-write"):
-        target.mode_of(Statement.DELETE)
+        target.mode_of(RowLevelCommand.DELETE)
     with pytest.raises(UnsupportedFeature, match=r"deletes by position in .*, of format version 1"):
         target.delete_writer("w")
 
@@ -359,7 +362,7 @@ def existing(kind: str) -> None:
     referenced = lakescan.table("local.db.t").scan().plan().files["path"].combine_chunks()
     commit = row_deltas.commit()
     added = added_with_bounds(found)
-    commit.row_delta(FileChanges(added_deletes=added), Validation.of(commit.base, referenced=referenced))
+    commit.row_delta(SnapshotChanges(added_deletes=added), Validation.create(commit.base, referenced=referenced))
 
 
 def added_with_bounds(found: list[Any]) -> dict[int, Any]:
@@ -574,7 +577,7 @@ def test_properties_of_the_commit_and_epochs_are_in_the_summary(local) -> None:
     change("delete", "id = 2", **options)
     head = row_deltas.head().summary
     assert (head["by"], head["spark.sql.streaming.queryId"], head["spark.sql.streaming.epochId"]) == ("me", "q", "4")
-    assert now()._target(WriteOptions.of(options, "iceberg")).has_committed()
+    assert now()._target(WriteOptions.parse(options, "iceberg")).has_committed()
 
 
 # Conflicts. Our statement begins; another commit is made; then ours goes onto it, or conflicts with it.
@@ -644,7 +647,7 @@ def test_a_statement_goes_onto_others_that_do_not_conflict_with_it(given, ours, 
 
 
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
-@pytest.mark.parametrize("statement", list(Statement))
+@pytest.mark.parametrize("statement", list(RowLevelCommand))
 def test_the_isolation_level_is_a_property_of_each_statement(statement, level, local) -> None:
     create(local, "2", **{f"write.{statement}.isolation-level": level})
     commit = changing(statement, "id = 2", [] if statement == "delete" else [(2, "z")])
@@ -714,7 +717,7 @@ def test_deletes_in_files_without_bounds_stay_those_of_their_own_data_file(local
     table.append(rows((1, "a"), (2, "a")))
     table.append(rows((3, "a"), (4, "a")))
     of_others = [replace(each, referenced_data_file=None) for each in row_deltas.position_deletes("id = 1")]
-    row_deltas.publish("delete", FileChanges(added_deletes=row_deltas.added(of_others)))
+    row_deltas.publish("delete", SnapshotChanges(added_deletes=row_deltas.added(of_others)))
     check([(2, "a"), (3, "a"), (4, "a")])
     now().delete("id = 3")
     check([(2, "a"), (4, "a")])

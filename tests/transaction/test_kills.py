@@ -171,7 +171,7 @@ def _by_another_reader(kind: str) -> list[Any]:
     else:
         from pyiceberg.catalog import load_catalog
 
-        from lakescan.catalogs.registry import given
+        from lakescan.catalogs.registry import all_configurations
 
-        found = load_catalog("local", **given()["local"]).load_table("db.t").scan().to_arrow()
+        found = load_catalog("local", **all_configurations()["local"]).load_table("db.t").scan().to_arrow()
     return sorted((row["id"], row["part"]) for row in found.to_pylist())

@@ -12,8 +12,8 @@ import lakescan
 from lakescan.errors import LakescanError, MissingFile, UnsupportedFeature
 from lakescan.options.write import WriteOptions
 from lakescan.tables.into import overwrite_rows
-from lakescan.tables.named_errors import told_by_name
-from lakescan.tables.rows import rows_of
+from lakescan.tables.named_errors import name_table_in_errors
+from lakescan.tables.rows import as_rows
 from tests.transaction.support import NAME, now, rows
 
 A = (1, "a")
@@ -53,17 +53,17 @@ def test_conflicts_have_the_name(local: lakescan.Catalog) -> None:
     before = now()._target(NO_OPTIONS)
     now().alter().add_column("more", "int").commit()
     with pytest.raises(lakescan.CommitConflict, match=r"^local\.db\.t: another writer changed its columns"):
-        overwrite_rows(before, rows_of(rows(A)), NO_OPTIONS, None)
+        overwrite_rows(before, as_rows(rows(A)), NO_OPTIONS, None)
 
 
 def test_locations_of_files_stay() -> None:
     text = (
         "file:///lake/t: the file file:///lake/t/part-1.parquet is missing, and file:///lake/t.old; see file:///lake/t."
     )
-    with pytest.raises(MissingFile) as failed, told_by_name("c.n.t", "file:///lake/t"):
+    with pytest.raises(MissingFile) as failed, name_table_in_errors("c.n.t", "file:///lake/t"):
         raise MissingFile(text)
     expected = "c.n.t: the file file:///lake/t/part-1.parquet is missing, and file:///lake/t.old; see c.n.t."
     assert str(failed.value) == expected
-    with pytest.raises(UnsupportedFeature) as refused, told_by_name("c.n.t", "/lake/t"):
+    with pytest.raises(UnsupportedFeature) as refused, name_table_in_errors("c.n.t", "/lake/t"):
         raise UnsupportedFeature("cutting /lake/t", "Drop /lake/t.")
     assert str(refused.value) == "unsupported feature: cutting c.n.t. Drop c.n.t."

@@ -244,7 +244,7 @@ def test_what_is_committed_while_folders_are_listed_stays(table: lakescan.Table,
     late = place() / "data" / "late.parquet"
     pq.write_table(rows(C), late)
     age(tmp_path)
-    look, looked = FolderSearch.look, list[Any]()
+    look, looked = FolderSearch.list_folders, list[Any]()
 
     def listed(self: FolderSearch, folders: Any) -> Any:
         looked.append(look(self, folders))
@@ -277,7 +277,7 @@ def test_a_table_whose_files_may_be_another_tables_loses_none(table: lakescan.Ta
 
 def after_the_listing(monkeypatch: pytest.MonkeyPatch, happen: Any) -> None:
     """Let something happen once folders are listed, before the table is looked at."""
-    look, first = FolderSearch.look, Lock()
+    look, first = FolderSearch.list_folders, Lock()
 
     def listed(self: FolderSearch, folders: Any) -> Any:
         found = look(self, folders)

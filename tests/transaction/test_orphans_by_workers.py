@@ -16,7 +16,7 @@ import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.maintenance import compared_by_workers, folder_search
 from lakescan.storage import Storage
-from lakescan.storage.listed import listed
+from lakescan.storage.listed import list_files
 from tests.support.workers import Workers
 from tests.transaction.aged import LONG_AGO, age, folder_of, stray
 from tests.transaction.support import Make, now, pairs, rows
@@ -120,7 +120,7 @@ def test_nothing_is_removed_where_it_is_unclear_what_a_file_belongs_to(
 ) -> None:
     folder = written(local.create_table("db.t", "id BIGINT, part STRING"))
     before = sorted(folder.rglob("*"))
-    moved = compared_by_workers.Comparison.split
+    moved = compared_by_workers.FileComparison.split
 
     def elsewhere(self: Any, item: Any) -> Iterator[tuple[int, pa.Table]]:
         """The metadata names the files in a bucket."""
@@ -129,7 +129,7 @@ def test_nothing_is_removed_where_it_is_unclear_what_a_file_belongs_to(
             yield share, table if not table["named"][0].as_py() else table.set_column(0, "location", names)
 
     elsewhere.__name__ = "split"  # it is sent by its name
-    monkeypatch.setattr(compared_by_workers.Comparison, "split", elsewhere)
+    monkeypatch.setattr(compared_by_workers.FileComparison, "split", elsewhere)
     with pytest.raises(lakescan.UnsupportedFeature, match="under another scheme or host"):
         now().remove_orphans(executor=Workers())
     assert sorted(folder.rglob("*")) == before
@@ -148,8 +148,8 @@ def test_every_file_is_listed_once_however_folders_are_divided(tmp_path: Path, m
         monkeypatch.setattr(folder_search, "_DEPTH", depth)
         found = []
         folders = folder_search.folders_to_list(storage, [str(tmp_path), str(tmp_path / "p=1")])
-        for folder in [each for task in folder_search.tasks_of(folders) for each in task]:
-            for part in listed(storage, folder.location, deep=folder.is_deep):
+        for folder in [each for task in folder_search.folder_tasks(folders) for each in task]:
+            for part in list_files(storage, folder.location, deep=folder.is_deep):
                 found += part["location"].to_pylist()
         assert sorted(found) == everything
 

@@ -23,7 +23,7 @@ from lakescan.iceberg.commit import outcomes
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.tables.into import append_rows
-from lakescan.tables.rows import rows_of
+from lakescan.tables.rows import as_rows
 from tests.transaction.support import NAME, data_files, maker, now, pairs, rows
 
 A, B, C = (1, "a"), (2, "b"), (3, "a")
@@ -141,9 +141,9 @@ def test_a_zombie_does_not_commit_a_transaction_again(kind: str, local, tmp_path
     maker(kind, local)()
     said = WriteOptions(txn_app_id="query", txn_version=7)
     first, zombie = now()._target(said), now()._target(said)
-    assert append_rows(first, rows_of(rows(A)), said).rows == 1
+    assert append_rows(first, as_rows(rows(A)), said).rows == 1
     now().append(rows(B))
-    assert append_rows(zombie, rows_of(rows(A)), said).rows == 0
+    assert append_rows(zombie, as_rows(rows(A)), said).rows == 0
     assert (pairs(), data_files(tmp_path)) == ([A, B], 2)
 
 
@@ -195,16 +195,18 @@ def test_a_commit_to_another_branch_meanwhile_is_no_obstacle(kind: str, local: l
     now().append(rows(B), branch="other")
     before = now()._target(WriteOptions())
     now().append(rows(C), branch="other")
-    append_rows(before, rows_of(rows(C)), WriteOptions())
+    append_rows(before, as_rows(rows(C)), WriteOptions())
     assert pairs() == [A, C]
 
 
 def _writer(kind: type, table: lakescan.Table) -> tuple[Any, Any]:
     """A writer of Spark, and what its only task wrote."""
-    from lakescan.catalogs.registry import given
+    from lakescan.catalogs.registry import all_configurations
     from lakescan.spark.writing.sink import Sink
 
-    writer = kind(Sink(NAME, None, WriteOptions(txn_app_id="query", txn_version=0), given()), table.schema, False)
+    writer = kind(
+        Sink(NAME, None, WriteOptions(txn_app_id="query", txn_version=0), all_configurations()), table.schema, False
+    )
     return writer, writer.write(iter(rows(A).to_batches()))
 
 
@@ -217,7 +219,7 @@ def test_an_abort_after_a_commit_was_begun_removes_nothing(kind: str, local, tmp
     owner, name = calls_of(kind)[3]
     with (
         fault(owner, name, 1, TimeoutError("no answer"), after=True),
-        patch.object(outcomes, "loaded", side_effect=TimeoutError),
+        patch.object(outcomes, "reload_table", side_effect=TimeoutError),
         patch.object(put, "_is_own", side_effect=TimeoutError),
         looks(1),
         pytest.raises(lakescan.CommitStateUnknown),

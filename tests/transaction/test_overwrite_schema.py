@@ -13,7 +13,7 @@ import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.options.write import WriteOptions
 from lakescan.tables.into import overwrite_rows
-from lakescan.tables.rows import rows_of
+from lakescan.tables.rows import as_rows
 from tests.transaction.support import data_files, maker, now, rows
 
 A, B = (1, "a"), (2, "b")
@@ -124,7 +124,7 @@ def test_columns_are_those_of_all_branches(local: lakescan.Catalog, options: dic
 
 @pytest.mark.parametrize("change", ["rows", "columns"])
 def test_other_columns_conflict_with_commits_since(table: lakescan.Table, tmp_path: Path, change: str) -> None:
-    options = WriteOptions.of({"overwriteSchema": True}, "iceberg")
+    options = WriteOptions.parse({"overwriteSchema": True}, "iceberg")
     before = replace(now()._target(options), options=options)
     if change == "rows":
         now().append(rows(B))
@@ -132,19 +132,19 @@ def test_other_columns_conflict_with_commits_since(table: lakescan.Table, tmp_pa
         now().alter().add_column("more", "string").commit()
     left, files = now().scan().to_arrow(), data_files(tmp_path)
     with pytest.raises(lakescan.CommitConflict, match="changed concurrently"):
-        overwrite_rows(before, rows_of(NEW), options, None)
+        overwrite_rows(before, as_rows(NEW), options, None)
     assert now().scan().to_arrow() == left
     assert data_files(tmp_path) == files
 
 
 def test_files_written_for_other_ids_are_not_committed(table: lakescan.Table) -> None:
     """As `df.write` does it, which opens the table again after its tasks have written the files."""
-    from lakescan.tables.save import overwrite, prepared
+    from lakescan.tables.save import overwrite, prepare_target
 
-    options = WriteOptions.of({"overwriteSchema": True}, "iceberg")
-    before = prepared(now()._target(options), NEW.schema, options)
+    options = WriteOptions.parse({"overwriteSchema": True}, "iceberg")
+    before = prepare_target(now()._target(options), NEW.schema, options)
     now().alter().add_column("more", "string").commit()
-    after = prepared(now()._target(options), NEW.schema, options)
+    after = prepare_target(now()._target(options), NEW.schema, options)
     with pytest.raises(lakescan.CommitConflict, match="changed its columns or partitions meanwhile"):
         after.check_rules(before.rules)
     overwrite(after, [], where=None, dynamic=False)
@@ -239,14 +239,14 @@ def test_other_partitions_than_those_of_the_table_are_refused(local, tmp_path: P
 @pytest.mark.parametrize("properties", [{}, {"delta.columnMapping.mode": "name"}], ids=["plain", "mapped"])
 def test_another_schema_conflicts_with_another_schema_meanwhile(local, tmp_path: Path, properties) -> None:
     lakescan.save(OTHER, "local.db.t", format="delta", partition_by="day", properties=properties)
-    options = WriteOptions.of({"overwriteSchema": True, "partition-by": "name"}, "delta")
+    options = WriteOptions.parse({"overwriteSchema": True, "partition-by": "name"}, "delta")
     target = replace(now()._target(options), options=options)
     files = data_files(tmp_path)
     now().alter().set_properties({"owner": "me"}).commit()
     with pytest.raises(lakescan.CommitConflict, match="which this write replaces"):
-        overwrite_rows(target, rows_of(OTHER), options, None)
+        overwrite_rows(target, as_rows(OTHER), options, None)
     assert (now().partitioning, data_files(tmp_path)) == ("day", files)
     target = replace(now()._target(options), options=options)
     now().append(OTHER)
-    overwrite_rows(target, rows_of(OTHER), options, None)  # rows that others add meanwhile are replaced
+    overwrite_rows(target, as_rows(OTHER), options, None)  # rows that others add meanwhile are replaced
     assert (now().partitioning, now().count()) == ("name", 2)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.common.row_numbers import row_numbers
-from lakescan.writing.partition_key import by_partition
+from lakescan.writing.partition_key import split_by_partition
 
 NAN = float("nan")
 DAYS = [-719_162, -1, 0, 2_932_896]  # of the years 1, 1969, 1970 and 9999
@@ -167,7 +167,7 @@ COLUMNS = st.lists(st.lists(st.sampled_from([0, 1, 2, None]), min_size=6, max_si
 @given(COLUMNS)
 def test_rows_are_shared_out_by_all_of_their_values(columns: list[list[int | None]]) -> None:
     keys = [pa.array(each, pa.int64()) for each in columns]
-    parts = list(by_partition(keys, pa.record_batch({"row": pa.array(range(6))})))
+    parts = list(split_by_partition(keys, pa.record_batch({"row": pa.array(range(6))})))
     assert {key: rows["row"].to_pylist() for key, rows in parts} == {
         key: [row for row in range(6) if tuple(each[row] for each in columns) == key]
         for key in {tuple(each[row] for each in columns) for row in range(6)}

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 import lakescan
-from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.file_changes import SnapshotChanges
 from lakescan.options.write import WriteOptions
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.writing.row_deletes import DeleteLimits
@@ -87,7 +87,7 @@ def test_deletes_about_one_file_each_are_rewritten_where_a_file_has_several(loca
     assert deletes() == 2
     assert not now().rewrite_position_deletes(min_input_files=2).rewritten_delete_files  # one for each file already
     added = row_deltas.added(row_deltas.position_deletes("id in (2, 12)"))
-    row_deltas.publish("delete", FileChanges(added_deletes=added))
+    row_deltas.publish("delete", SnapshotChanges(added_deletes=added))
     before = pairs()
     done = now().rewrite_position_deletes(min_input_files=2)
     assert (done.rewritten_delete_files, done.added_delete_files, deletes()) == (4, 2, 2)
@@ -98,7 +98,7 @@ def test_deletes_of_files_that_are_gone_are_dropped(local: lakescan.Catalog) -> 
     make(local, PARTITION)
     now().delete("id in (1, 11)")
     files = now().scan().where("part = 'a'").plan().files["path"].combine_chunks()
-    row_deltas.publish("delete", FileChanges(removed=files))
+    row_deltas.publish("delete", SnapshotChanges(removed=files))
     assert deletes() == 1
     assert not [n for n, part in pairs() if part == "a"]
     done = now().rewrite_position_deletes()

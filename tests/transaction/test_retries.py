@@ -54,10 +54,10 @@ def test_no_wait_begins_after_the_timeout(slept: list[float]) -> None:
 def test_the_last_conflict_says_how_often_the_commit_was_tried(slept: list[float]) -> None:
     attempts = Attempts(QUICK)
     lost = lakescan.CommitConflict("db.t: the branch has changed")
-    attempts.again("db.t", lost)
-    attempts.again("db.t", lost)
+    attempts.wait_or_raise("db.t", lost)
+    attempts.wait_or_raise("db.t", lost)
     with pytest.raises(lakescan.CommitConflict, match=r"^db\.t: .* after 3 attempts .*: the branch has changed$"):
-        attempts.again("db.t", lost)
+        attempts.wait_or_raise("db.t", lost)
 
 
 LOST = TimeoutError("no answer")

@@ -150,7 +150,7 @@ def test_other_readers_see_the_same_rows(local: lakescan.Catalog) -> None:
 def test_a_file_that_another_commit_removed_is_a_conflict_and_leaves_no_manifests(
     local: lakescan.Catalog, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    from lakescan.iceberg.commit.file_changes import FileChanges
+    from lakescan.iceberg.commit.file_changes import SnapshotChanges
     from lakescan.iceberg.commit.publish import commit_snapshot
     from lakescan.iceberg.commit.snapshot_producer import SnapshotProducer
 
@@ -158,11 +158,11 @@ def test_a_file_that_another_commit_removed_is_a_conflict_and_leaves_no_manifest
     table.append(rows((1, "a")))
     opened = connection("local").load_table(("db", "t"))
     base = CommitBase(IcebergTable.open(opened.metadata_location, Storage()).metadata, opened.metadata)
-    missing = FileChanges(removed=pa.array(["file:/nowhere.parquet"]))
+    missing = SnapshotChanges(removed=pa.array(["file:/nowhere.parquet"]))
     producer = SnapshotProducer(base, Storage(), "overwrite", missing)
     with pytest.raises(lakescan.CommitConflict, match=r"nowhere\.parquet"):
         commit_snapshot(opened, producer, set(base.metadata.snapshots), Storage())
-    assert not [path for path in producer.stored if Storage().exists(path)]
+    assert not [path for path in producer.stored_locations if Storage().exists(path)]
     assert pairs() == [(1, "a")]
 
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.maintenance import external_sort
-from lakescan.maintenance.arrangement import Arrangement, interleaved
+from lakescan.maintenance.arrangement import CompactionOrder, interleave_bits
 from lakescan.maintenance.external_sort import sorted_rows
-from lakescan.writing.sort_keys import SortKey, ranks_of, sorting
+from lakescan.writing.sort_keys import SortKey, ranks_of, sort_order
 from tests.transaction.support import Make, maker, now
 
 ROWS = 4_000
@@ -212,7 +212,7 @@ def test_one_key_sorts_as_it_does_before_another_that_never_differs(
     """One key is sorted by itself, several by their ranks; rows with equal keys stay in their order."""
     rows = pa.table({"key": values, "same": pa.repeat(7, len(values))})
     key = SortKey("key", descending=descending, nulls_first=nulls_first)
-    assert sorting([key], rows).tolist() == sorting([key, SortKey("same")], rows).tolist()
+    assert sort_order([key], rows).tolist() == sort_order([key, SortKey("same")], rows).tolist()
 
 
 @given(st.lists(st.tuples(st.integers(0, 15), st.integers(0, 15)), min_size=1))
@@ -221,7 +221,7 @@ def test_bits_are_interleaved(places: list[tuple[int, int]]) -> None:
     expected = [
         int("".join(f"{a}{b}" for a, b in zip(f"{one:04b}", f"{other:04b}", strict=True)), 2) for one, other in places
     ]
-    assert interleaved([x, y], 4).tolist() == expected
+    assert interleave_bits([x, y], 4).tolist() == expected
 
 
 def test_nulls_are_first_on_the_curve_and_columns_count_alike_whatever_their_range_is() -> None:
@@ -231,6 +231,6 @@ def test_nulls_are_first_on_the_curve_and_columns_count_alike_whatever_their_ran
             return [SortKey("flag"), SortKey("wide")]
 
     rows = pa.table({"flag": [None, True, False, True, False], "wide": [None, 10**15, 10**15, -5, -5]})
-    (curve,) = Arrangement((), ("flag", "wide")).ranking(Writes(), rows)(rows)  # type: ignore[arg-type]
+    (curve,) = CompactionOrder((), ("flag", "wide")).ranking(Writes(), rows)(rows)  # type: ignore[arg-type]
     assert curve.argmin() == 0
     assert np.argsort(curve).tolist() == [0, 4, 2, 3, 1]

@@ -324,13 +324,13 @@ def test_writers_of_new_tables_are_sent_to_tasks_and_commit_elsewhere(
     """The first micro-batch makes the table, and one that is repeated is not committed again."""
     import pickle
 
-    from lakescan.catalogs.registry import given
+    from lakescan.catalogs.registry import all_configurations
     from lakescan.spark.writing.sink import MicroBatchWriter, Sink
 
     rows = pa.table({"id": [1, 2], "part": ["a", "b"]})
-    options, seen = WriteOptions.of({"partition-by": "part"}), []
+    options, seen = WriteOptions.parse({"partition-by": "part"}), []
     for batch, expected in ((0, 2), (0, 2), (1, 4)):
-        sink = Sink(NAME, format, replace(options, txn_app_id="query", txn_version=batch), given())
+        sink = Sink(NAME, format, replace(options, txn_app_id="query", txn_version=batch), all_configurations())
         writer = pickle.loads(pickle.dumps(MicroBatchWriter(sink, rows.schema, is_overwrite=False)))
         written = writer.write(iter(rows.to_batches()))
         assert local.table_exists("db.t") is (len(seen) > 0)

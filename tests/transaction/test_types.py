@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 import lakescan
 from lakescan.common.schema import Schema
 from lakescan.definition.from_arrow import columns_of
-from lakescan.definition.table_definition import numbered
-from lakescan.writing.conform import Fit, renamed
+from lakescan.definition.table_definition import assign_ids
+from lakescan.writing.conform import Fit, retype
 
 
 @dataclass(frozen=True, repr=False)
@@ -232,7 +232,7 @@ def columns(draw: Any, leaves: list[Kind], rows: int | None = None) -> tuple[Kin
 
 
 def schema_of(schema: pa.Schema) -> Schema:
-    return Schema(numbered(columns_of(schema)))
+    return Schema(assign_ids(columns_of(schema)))
 
 
 @pytest.mark.slow
@@ -243,11 +243,11 @@ def test_fitted_rows_are_those_given_in_any_layout(column: tuple[Kind, list[Any]
     expected = [read(value, of) for value in values]
     given_schema = pa.schema([("c", array.type)])
     schema = schema_of(given_schema)
-    found = Fit.of(schema, given_schema).apply(pa.record_batch([array], schema=given_schema)).column(0)
+    found = Fit.match_columns(schema, given_schema).apply(pa.record_batch([array], schema=given_schema)).column(0)
     found.validate(full=True)
     assert found.type == schema.fields[0].type.arrow()
     assert micros(found.to_pylist()) == expected
-    assert micros(renamed(found, schema.fields[0].type.arrow()).to_pylist()) == expected
+    assert micros(retype(found, schema.fields[0].type.arrow()).to_pylist()) == expected
     assert not hides_anything(found)
 
 
@@ -395,10 +395,10 @@ def test_members_whose_names_differ_in_case_are_told_apart(tmp_path: Path) -> No
     kind = pa.struct([("a", pa.int64()), ("A", pa.int64())])
     schema = schema_of(pa.schema([("s", kind)]))
     rows = pa.record_batch({"s": pa.array([{"a": 1, "A": 2}, None], kind)})
-    assert Fit.of(schema, rows.schema).apply(rows).to_pylist() == rows.to_pylist()
+    assert Fit.match_columns(schema, rows.schema).apply(rows).to_pylist() == rows.to_pylist()
     twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"])
     with pytest.raises(lakescan.SchemaMismatch, match=r"'s\.x' occurs twice"):
-        Fit.of(schema_of(pa.schema([("s", pa.struct([("x", pa.int64())]))])), pa.schema([("s", twice.type)]))
+        Fit.match_columns(schema_of(pa.schema([("s", pa.struct([("x", pa.int64())]))])), pa.schema([("s", twice.type)]))
 
 
 @pytest.mark.parametrize("partition_by", [(), ("p",)])

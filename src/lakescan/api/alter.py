@@ -18,13 +18,13 @@ from lakescan.definition.table_changes import (
     AddConstraint,
     AddPartition,
     ChangeColumn,
+    ColumnPosition,
     DropColumn,
     DropConstraint,
     DropFeature,
     DropKey,
     DropPartition,
-    Kept,
-    Place,
+    KeepCurrent,
     RenameColumn,
     ReplaceColumns,
     ReplacePartition,
@@ -40,7 +40,7 @@ from lakescan.definition.table_changes import (
 from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.errors import InvalidOption
 from lakescan.statements.syntax.columns import parse_columns
-from lakescan.statements.syntax.given_schema import given_schema, given_type
+from lakescan.statements.syntax.given_schema import convert_schema, convert_type
 from lakescan.statements.syntax.types import parse_type
 from lakescan.tables.results import AlterResult
 
@@ -129,7 +129,7 @@ class AlterBuilder:
         name: str,
         *,
         type: Any = None,
-        comment: str | Kept | None = KEPT,
+        comment: str | KeepCurrent | None = KEPT,
         required: bool | None = None,
         default: Any = KEPT,
         first: bool = False,
@@ -168,7 +168,7 @@ class AlterBuilder:
         Example:
             >>> orders.alter().replace_columns("id BIGINT, note STRING").commit()
         """
-        found = given_schema(columns).columns
+        found = convert_schema(columns).columns
         if isinstance(found, str):
             parsed = parse_columns(found)
             return self.with_change(ReplaceColumns(parsed.columns, parsed.defaults))
@@ -375,7 +375,7 @@ class AlterBuilder:
         return self._run(self._changes)
 
     def _type(self, name: str, given: Any) -> t.Type:
-        found = given_type(name, given)
+        found = convert_type(name, given)
         return parse_type(found) if isinstance(found, str) else columns_of(pa.schema([pa.field(name, found)]))[0].type
 
 
@@ -388,10 +388,10 @@ def property_texts(properties: Mapping[str, Any] | None) -> dict[str, str]:
     return {str(n): str(v).lower() if isinstance(v, bool) else str(v) for n, v in properties.items()}
 
 
-def _place(first: bool, after: str | None) -> Place | None:
+def _place(first: bool, after: str | None) -> ColumnPosition | None:
     if first and after is not None:
         raise InvalidOption(f"a column is either first or after {after!r}")
-    return FIRST if first else None if after is None else Place(parse_reference(after)[-1])
+    return FIRST if first else None if after is None else ColumnPosition(parse_reference(after)[-1])
 
 
 def _which(text: str) -> Term | str:

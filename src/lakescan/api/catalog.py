@@ -23,19 +23,19 @@ from lakescan.catalogs.lookup import (
     check_free,
     check_not_other,
     check_one_format,
-    find,
+    find_table,
     stores_namespace,
-    translated,
+    translate_catalog_errors,
 )
 from lakescan.catalogs.metrics import CatalogReporter
-from lakescan.catalogs.outcomes import settled
-from lakescan.catalogs.registry import allowed_in, connection, give
-from lakescan.common.identifiers import Identifier, check_name, dotted_name, location_of, parts_of, within
+from lakescan.catalogs.outcomes import commit_change
+from lakescan.catalogs.registry import connection, location_limits, register_catalog
+from lakescan.common.identifiers import Identifier, check_name, dotted_name, location_of, parse_identifier, split_name
 from lakescan.common.option_values import terms
 from lakescan.common.references import split_list
-from lakescan.common.retries import read_again
+from lakescan.common.retries import retry_read
 from lakescan.definition.from_arrow import columns_of
-from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered, with_default
+from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, assign_ids, set_default
 from lakescan.errors import (
     CommitStateUnknown,
     CreatedConcurrently,
@@ -51,13 +51,13 @@ from lakescan.options.keywords import OpenKeywords
 from lakescan.options.write import WriteOptions
 from lakescan.planning.metrics_reporters import MetricsReporter
 from lakescan.statements.syntax.columns import NO_COLUMNS, ColumnsText, parse_columns
-from lakescan.statements.syntax.given_schema import given_schema
+from lakescan.statements.syntax.given_schema import convert_schema
 from lakescan.storage.locations import absolute
-from lakescan.tables.base import Format, FoundTable
-from lakescan.tables.new_tables import create_with, with_columns_of
+from lakescan.tables.base import CatalogTable, Format
+from lakescan.tables.new_tables import create_with_rows, fill_columns
 from lakescan.tables.notebook import catalog_as_html
 from lakescan.tables.results import WriteResult
-from lakescan.tables.rows import rows_of
+from lakescan.tables.rows import as_rows
 
 
 class Catalog(CatalogViews):
@@ -99,7 +99,7 @@ class Catalog(CatalogViews):
             ['shop']
         """
         under: tuple[str, ...] = () if parent is None else self._parts(parent)
-        with translated(Identifier(self.name, under, "")):
+        with translate_catalog_errors(Identifier(self.name, under, "")):
             return sorted(map(dotted_name, self._catalog.list_namespaces(under)))
 
     def list_tables(self, namespace: str) -> list[str]:
@@ -121,7 +121,7 @@ class Catalog(CatalogViews):
         from pyiceberg.exceptions import NoSuchNamespaceError
 
         parts = self._parts(namespace)
-        with translated(Identifier(self.name, parts, "")):
+        with translate_catalog_errors(Identifier(self.name, parts, "")):
             of_delta = DeltaNames(self._catalog).names(parts)
             try:
                 names = {name[-1] for name in self._catalog.list_tables(parts)}
@@ -157,8 +157,8 @@ class Catalog(CatalogViews):
         for each in parts:
             check_name(each)
         try:
-            with translated(Identifier(self.name, parts, "")):
-                settled(
+            with translate_catalog_errors(Identifier(self.name, parts, "")):
+                commit_change(
                     f"creating the namespace {dotted_name((self.name, *parts))}",
                     lambda: self._catalog.create_namespace(parts, property_texts(properties)),
                     lambda: True if exist_ok and self._catalog.namespace_exists(parts) else None,
@@ -191,7 +191,7 @@ class Catalog(CatalogViews):
             {'owner': 'sales'}
         """
         parts = self._parts(name)
-        with translated(Identifier(self.name, parts, "")):
+        with translate_catalog_errors(Identifier(self.name, parts, "")):
             return dict(self._catalog.load_namespace_properties(parts))
 
     def update_namespace(self, name: str, properties: Mapping[str, str], *, removed: Iterable[str] = ()) -> None:
@@ -215,8 +215,8 @@ class Catalog(CatalogViews):
             now = dict(self._catalog.load_namespace_properties(parts))
             return True if {**now, **new} == now and gone.isdisjoint(now) else None
 
-        with translated(Identifier(self.name, parts, "")):
-            settled(
+        with translate_catalog_errors(Identifier(self.name, parts, "")):
+            commit_change(
                 f"changing the namespace {dotted_name((self.name, *parts))}",
                 lambda: self._catalog.update_namespace_properties(parts, gone & set(there), new),
                 is_made,
@@ -241,14 +241,14 @@ class Catalog(CatalogViews):
         parts = self._parts(name)
         where = Identifier(self.name, parts, "")
         try:
-            with translated(where):
+            with translate_catalog_errors(where):
                 of_delta = DeltaNames(self._catalog).names(parts)
             if of_delta:
                 raise NamespaceNotEmptyError("it has Delta tables")
             if self.namespace_exists(name) and (views := self.list_views(name)):
                 raise TableExists(f"namespace {name!r} of catalog {self.name!r} has the view {views[0]}: drop it first")
-            with translated(where):
-                settled(
+            with translate_catalog_errors(where):
+                commit_change(
                     f"dropping the namespace {dotted_name((self.name, *parts))}",
                     lambda: self._catalog.drop_namespace(parts),
                     lambda: None if self._catalog.namespace_exists(parts) else True,
@@ -286,7 +286,7 @@ class Catalog(CatalogViews):
         Example:
             >>> lake.load_table("shop.orders").scan().report_to(lake.reporter("shop.orders")).to_arrow()
         """
-        return CatalogReporter.of(self._identifier(name))
+        return CatalogReporter.create(self._identifier(name))
 
     def transaction(self) -> Transaction:
         """Begin a transaction: changes of several Iceberg tables, which one commit makes, all of them or none.
@@ -315,7 +315,7 @@ class Catalog(CatalogViews):
             True
         """
         try:
-            find(self._identifier(name))
+            find_table(self._identifier(name))
         except (NoSuchTable, NoSuchNamespace):
             return False
         return True
@@ -369,12 +369,12 @@ class Catalog(CatalogViews):
         parsed, key = _new_columns(columns, format, properties)
         fields = parsed.columns
         given = dict(defaults or {})
-        fields = tuple(with_default(field, given.pop(field.name, None)) for field in fields)
+        fields = tuple(set_default(field, given.pop(field.name, None)) for field in fields)
         if given:
             suggestion = nearest(min(given), [field.name for field in fields])
             raise InvalidOption(f"defaults has {min(given)!r}, which is not a column.{suggestion}")
         definition = TableDefinition(
-            numbered(fields),
+            assign_ids(fields),
             (split_list(primary_key) if isinstance(primary_key, str) else tuple(primary_key or ())) or key,
             tuple(map(Term.parse, _terms("partition_by", partition_by or ()))),
             tuple(map(SortTerm.parse, _terms("sort_by", sort_by or ()))),
@@ -407,18 +407,18 @@ class Catalog(CatalogViews):
                 return self.load_table(name)
             if not replace:
                 raise TableExists(f"{identifier} already exists: replace=True replaces it, exist_ok=True opens it")
-            wanted.replace(self._catalog, identifier, self._found(identifier, wanted), definition)
-            return self._opened(name, "replaced")
+            wanted.replace(self._catalog, identifier, self._find_replacement_target(identifier, wanted), definition)
+            return self._reopen_table(name, "replaced")
         try:
             wanted.create(self._catalog, identifier, definition)
         except (CreatedConcurrently, CommitStateUnknown):
             if not exist_ok or not self.table_exists(name):
                 raise
-        return self._opened(name, "created")
+        return self._reopen_table(name, "created")
 
-    def _opened(self, name: str, done: str) -> Table:
+    def _reopen_table(self, name: str, done: str) -> Table:
         """A table to which something is done, such as "created"; an answer that is lost is asked for again."""
-        return read_again(lambda: self.load_table(name), f"{self._identifier(name)} is {done}, but cannot be opened")
+        return retry_read(lambda: self.load_table(name), f"{self._identifier(name)} is {done}, but cannot be opened")
 
     def create_with(
         self,
@@ -457,19 +457,21 @@ class Catalog(CatalogViews):
             >>> lake.create_with("shop.sales", TableDefinition(()), rows, format="delta").rows
         """
         identifier, wanted = self._identifier(name), format_named(format)
-        given = rows_of(rows)
-        checked = WriteOptions.of(options or {}, wanted.name).in_session(given.session)
+        given = as_rows(rows)
+        checked = WriteOptions.parse(options or {}, wanted.name).apply_session(given.session)
         checked.check_appends()
         checked.check_new_table()
-        whole = with_columns_of(definition, given, wanted)
+        whole = fill_columns(definition, given, wanted)
         there = self.table_exists(name)
         if there and not replace:
             raise TableExists(f"{identifier} already exists: replace=True replaces it")
         if there:
-            new = wanted.replacement(self._catalog, identifier, self._found(identifier, wanted), whole, checked)
+            new = wanted.replacement(
+                self._catalog, identifier, self._find_replacement_target(identifier, wanted), whole, checked
+            )
         else:
             new = wanted.new_table(self._catalog, identifier, whole, checked)
-        return create_with(new, given)
+        return create_with_rows(new, given)
 
     def create_from_files(
         self,
@@ -520,7 +522,7 @@ class Catalog(CatalogViews):
             raise TableExists(f"{identifier} already exists: drop it first, or choose another name")
         fields = None
         if columns is not None:
-            found = given_schema(columns).columns
+            found = convert_schema(columns).columns
             fields = parse_columns(found).columns if isinstance(found, str) else columns_of(found)
         names = None if partition_by is None else _terms("partition_by", partition_by)
         wanted = Import(
@@ -559,12 +561,12 @@ class Catalog(CatalogViews):
         where = Identifier(self.name, parts, "")
         if not stores_namespace(where):
             return False
-        with translated(where):
+        with translate_catalog_errors(where):
             return bool(self._catalog.namespace_exists(parts))
 
-    def _found(self, identifier: Identifier, wanted: Format) -> FoundTable:
+    def _find_replacement_target(self, identifier: Identifier, wanted: Format) -> CatalogTable:
         """The table that is to be replaced; raises `UnsupportedFeature` if it is of another format."""
-        found = find(identifier)
+        found = find_table(identifier)
         if format_named(found.format) is not wanted:
             raise UnsupportedFeature(
                 f"replacing the {found.format} table {identifier} by one of {wanted.name}", "Drop it."
@@ -617,17 +619,17 @@ class Catalog(CatalogViews):
             if not replace:
                 raise TableExists(f"{identifier} already exists: exist_ok=True opens it, replace=True replaces it")
         opened = source if isinstance(source, Table) else table(source)
-        allowed_in(identifier.catalog).check(opened.folder)  # whose files the clone names
+        location_limits(identifier.catalog).check(opened.folder)  # whose files the clone names
         where = None if location is None else absolute(location_of(location))
         state: dict[str, Any] = {"version": version, "timestamp": timestamp, "properties": properties}
         if self.table_exists(name):
-            folder = self._found(identifier, format_named("delta")).location
+            folder = self._find_replacement_target(identifier, format_named("delta")).location
             if where is not None and where != folder:
                 raise InvalidOption(f"{identifier} is at {folder}: a clone that replaces it has no other location")
             opened.clone(folder, replace=True, **state)
-            return self._opened(name, "replaced")
+            return self._reopen_table(name, "replaced")
         make_named_delta(self._catalog, identifier, where, lambda folder, _: opened.clone(folder, **state))
-        return self._opened(name, "created")
+        return self._reopen_table(name, "created")
 
     def drop_table(self, name: str, *, missing_ok: bool = False, purge: bool = False) -> None:
         """Drop a table.
@@ -653,7 +655,7 @@ class Catalog(CatalogViews):
         from lakescan.maintenance.purge import purge_table
 
         identifier, names = self._identifier(name), DeltaNames(self._catalog)
-        with translated(identifier):
+        with translate_catalog_errors(identifier):
             location = names.location(identifier.within)
             if location is not None:
                 check_one_format(self._catalog, identifier, location)
@@ -662,7 +664,7 @@ class Catalog(CatalogViews):
                 raise UnsupportedFeature(
                     f"purging a Delta table ({identifier})", f"Drop it, and delete its folder {location}."
                 )
-            with translated(identifier):
+            with translate_catalog_errors(identifier):
                 names.remove(identifier.within)
             return
         check_not_other(identifier)  # pyiceberg would drop it
@@ -670,8 +672,8 @@ class Catalog(CatalogViews):
             if purge:
                 purge_table(self._catalog, identifier)
             else:
-                with translated(identifier):
-                    settled(
+                with translate_catalog_errors(identifier):
+                    commit_change(
                         f"dropping {identifier}",
                         lambda: self._catalog.drop_table(identifier.within),
                         lambda: None if self.table_exists(name) else True,
@@ -704,19 +706,19 @@ class Catalog(CatalogViews):
         if not self.namespace_exists(dotted_name(renamed.namespace)):
             raise NoSuchNamespace(f"catalog {self.name!r} has no namespace {'.'.join(renamed.namespace)!r}")
         names = DeltaNames(self._catalog)
-        with translated(old):
+        with translate_catalog_errors(old):
             location = names.location(old.within)
             if location is not None:
                 check_one_format(self._catalog, old, location)
                 names.rename(old.within, renamed.within)
-                return self._opened(new, "renamed")
-            before = find(old).location
+                return self._reopen_table(new, "renamed")
+            before = find_table(old).location
 
             def is_made() -> bool | None:
-                return True if find(renamed).location == before and not self.table_exists(name) else None
+                return True if find_table(renamed).location == before and not self.table_exists(name) else None
 
             try:
-                settled(
+                commit_change(
                     f"renaming {old}",
                     lambda: self._catalog.rename_table(old.within, renamed.within),
                     is_made,
@@ -726,7 +728,7 @@ class Catalog(CatalogViews):
             except NoSuchTableError as error:  # pyiceberg looks at the new name once it is given
                 if not str(error).endswith(dotted_name(renamed.within)):
                     raise
-        return self._opened(new, "renamed")
+        return self._reopen_table(new, "renamed")
 
     def register_table(self, name: str, location: str | os.PathLike[str]) -> Table:
         """Give an existing table a name, and open it.
@@ -753,39 +755,39 @@ class Catalog(CatalogViews):
         check_free(identifier)
         opened = table(location)
         format_named(opened.format).register(self._catalog, identifier, opened.scan().spec)
-        return self._opened(name, "registered")
+        return self._reopen_table(name, "registered")
 
     def namespaces(self, parent: str | None = None) -> list[str]:
         """`list_namespaces`, by its old name."""
-        _renamed("namespaces", "list_namespaces")
+        _warn_deprecation("namespaces", "list_namespaces")
         return self.list_namespaces(parent)
 
     def tables(self, namespace: str) -> list[str]:
         """`list_tables`, by its old name."""
-        _renamed("tables", "list_tables")
+        _warn_deprecation("tables", "list_tables")
         return self.list_tables(namespace)
 
     def table(self, name: str, **options: Unpack[OpenKeywords]) -> Table:
         """`load_table`, by its old name."""
-        _renamed("table", "load_table")
+        _warn_deprecation("table", "load_table")
         return self.load_table(name, **options)
 
     def has_table(self, name: str) -> bool:
         """`table_exists`, by its old name."""
-        _renamed("has_table", "table_exists")
+        _warn_deprecation("has_table", "table_exists")
         return self.table_exists(name)
 
     def _identifier(self, name: str) -> Identifier:
-        return within(self.name, name)
+        return parse_identifier(self.name, name)
 
     def _parts(self, namespace: str) -> tuple[str, ...]:
-        parts = parts_of(namespace) if isinstance(namespace, str) else None
+        parts = split_name(namespace) if isinstance(namespace, str) else None
         if parts is None:
             raise InvalidOption(f"{namespace!r} is not the name of a namespace")
         return parts[1:] if len(parts) > 1 and parts[0] == self.name else parts
 
 
-def _renamed(old: str, new: str) -> None:
+def _warn_deprecation(old: str, new: str) -> None:
     warnings.warn(f"Catalog.{old} is now Catalog.{new}", DeprecationWarning, stacklevel=3)
 
 
@@ -816,7 +818,7 @@ def catalog(name: str | Mapping[str, Any] = "default", **properties: Any) -> Cat
         said = {**name, **said}
         name = str(said.pop("name", "default"))
     if said:
-        give(name, said)
+        register_catalog(name, said)
     return Catalog(name)
 
 
@@ -824,7 +826,7 @@ def _new_columns(
     given: Any, format_name: str, properties: Mapping[str, str] | None
 ) -> tuple[ColumnsText, tuple[str, ...]]:
     """The columns of a new table with their rules, and its key."""
-    found = given_schema(given)
+    found = convert_schema(given)
     if isinstance(found.columns, str):
         parsed = parse_columns(found.columns, of_new_table=True)
         return parsed, parsed.key

@@ -9,15 +9,15 @@ from typing import Any
 
 from lakescan import engines
 from lakescan.api.view import View
-from lakescan.catalogs.lookup import find, find_view, translated
+from lakescan.catalogs.lookup import find_table, find_view, translate_catalog_errors
 from lakescan.catalogs.view_store import StoredView, ViewStore, view_store
 from lakescan.common.identifiers import Identifier, dotted_name
-from lakescan.common.retries import COMMITS, Attempts, read_again
+from lakescan.common.retries import COMMITS, Attempts, retry_read
 from lakescan.common.schema import Schema
 from lakescan.common.version import own_version
 from lakescan.definition.view_definition import ViewDefinition
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, nearest
-from lakescan.iceberg.view.changes import COMMENT, QUERY_COLUMNS, ViewText, new_view, replaced, with_properties
+from lakescan.iceberg.view.changes import COMMENT, QUERY_COLUMNS, ViewText, new_view, replace_view, with_properties
 from lakescan.iceberg.view.metadata import ViewMetadata
 
 _LOCATION = "location"  # the property by which a statement gives the folder of a new view's metadata
@@ -55,7 +55,7 @@ class CatalogViews(ABC):
             ['shop.open_orders']
         """
         parts = self._parts(namespace)
-        with translated(Identifier(self.name, parts, "")):
+        with translate_catalog_errors(Identifier(self.name, parts, "")):
             return sorted(dotted_name((*parts, name)) for name in self._views.names(parts))
 
     def load_view(self, name: str) -> View:
@@ -71,7 +71,7 @@ class CatalogViews(ABC):
             >>> lake.load_view("shop.open_orders").query
             'SELECT * FROM orders WHERE open'
         """
-        return View(self._loaded(self._identifier(name)))
+        return View(self._load_view(self._identifier(name)))
 
     def view_exists(self, name: str) -> bool:
         """Whether the catalog has a view.
@@ -165,13 +165,13 @@ class CatalogViews(ABC):
                 if found is None:
                     self._create(identifier, text, properties, definition.properties.get(_LOCATION))
                 else:
-                    self._commit(found, replaced(found.metadata, text, properties, str(identifier)))
-                return self._opened_view(name)
+                    self._commit(found, replace_view(found.metadata, text, properties, str(identifier)))
+                return self._reopen_view(name)
             except (CommitConflict, TableExists) as error:  # made, replaced or dropped meanwhile
                 if not replace and not if_not_exists:
                     raise
                 self._check_no_table(identifier)
-                attempts.again(str(identifier), error)
+                attempts.wait_or_raise(str(identifier), error)
 
     def drop_view(self, name: str, *, missing_ok: bool = False) -> None:
         """Drop a view. Its tables stay, as does the file of its metadata.
@@ -187,7 +187,7 @@ class CatalogViews(ABC):
             >>> lake.drop_view("shop.open_orders", missing_ok=True)
         """
         identifier = self._identifier(name)
-        with translated(identifier):
+        with translate_catalog_errors(identifier):
             dropped = self._views.drop(identifier.within)
         if not dropped and not missing_ok:
             raise self._missing(identifier)
@@ -207,12 +207,12 @@ class CatalogViews(ABC):
             >>> lake.rename_view("shop.open_orders", "shop.orders_to_ship")
         """
         old, renamed = self._identifier(name), self._identifier(new)
-        self._loaded(old)
+        self._load_view(old)
         self._check_no_table(renamed)
-        with translated(renamed):
+        with translate_catalog_errors(renamed):
             if not self._views.rename(old.within, renamed.within):
                 raise self._missing(old)
-        return self._opened_view(new)
+        return self._reopen_view(new)
 
     def update_view(self, name: str, properties: Mapping[str, str], *, removed: Iterable[str] = ()) -> View:
         """Set and remove properties of a view, and open it.
@@ -231,23 +231,23 @@ class CatalogViews(ABC):
         identifier, changed, gone = self._identifier(name), property_texts(properties), frozenset(removed)
         attempts = Attempts(COMMITS)
         while True:
-            found = self._loaded(identifier)
+            found = self._load_view(identifier)
             try:
                 self._commit(found, with_properties(found.metadata, changed, gone))
             except CommitConflict as error:
-                attempts.again(str(identifier), error)
+                attempts.wait_or_raise(str(identifier), error)
             else:
-                return self._opened_view(name)
+                return self._reopen_view(name)
 
-    def _opened_view(self, name: str) -> View:
+    def _reopen_view(self, name: str) -> View:
         """A view that was changed; an answer that is lost is asked for again."""
-        return read_again(lambda: self.load_view(name), f"{self._identifier(name)} is changed, but cannot be opened")
+        return retry_read(lambda: self.load_view(name), f"{self._identifier(name)} is changed, but cannot be opened")
 
     @property
     def _views(self) -> ViewStore:
         return view_store(self._catalog)
 
-    def _loaded(self, identifier: Identifier) -> StoredView:
+    def _load_view(self, identifier: Identifier) -> StoredView:
         found = find_view(identifier)
         if found is None:
             raise self._missing(identifier)
@@ -265,7 +265,7 @@ class CatalogViews(ABC):
 
     def _is_table(self, identifier: Identifier) -> bool:
         try:
-            find(identifier)
+            find_table(identifier)
         except (NoSuchTable, NoSuchNamespace):
             return False
         return True
@@ -280,13 +280,13 @@ class CatalogViews(ABC):
         def make(default: str | None) -> ViewMetadata:
             return new_view(text, location or default or "", properties)
 
-        with translated(identifier):
+        with translate_catalog_errors(identifier):
             self._views.create(identifier.within, make)
 
     def _commit(self, base: StoredView, new: ViewMetadata) -> None:
         if new == base.metadata:
             return
-        with translated(base.identifier):
+        with translate_catalog_errors(base.identifier):
             if not self._views.commit(base, new):
                 raise CommitConflict(f"{base.identifier}: another writer changed the view at the same time")
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakescan import engines
 from lakescan.api.scan import Scan
-from lakescan.common.arrow_html import as_shown
+from lakescan.common.arrow_html import register_display
 from lakescan.common.metadata_columns import CHANGE, CHANGELOG
 from lakescan.common.pandas_frames import pandas_frame
 from lakescan.common.references import dotted_path, split_list
@@ -19,8 +19,8 @@ from lakescan.common.schema import Schema
 from lakescan.errors import InvalidOption, NoSuchColumn
 from lakescan.local.reader import read_batches
 from lakescan.planning.plan import ScanPlan
-from lakescan.reading.context import selected_columns
-from lakescan.reading.net_changes import as_updates, without_carry_overs
+from lakescan.reading.context import select_columns
+from lakescan.reading.net_changes import drop_carry_overs, pair_updates
 from lakescan.tables.notebook import changes_as_html
 from lakescan.tables.scan_spec import ScanSpec
 
@@ -76,31 +76,31 @@ class Changes:
             yield from self.scan.to_batches()
             return
         left = self._spec.max_rows
-        for batch in self._computed():
+        for batch in self._net_batches():
             yield batch.slice(0, left)
             left = left if left is None else max(left - batch.num_rows, 0)
             if left == 0:
                 return
 
-    def _computed(self) -> Iterator[pa.RecordBatch]:
+    def _net_batches(self) -> Iterator[pa.RecordBatch]:
         for spec in commits_of(self._spec.with_limit(None)):
             plan = spec.plan()
             if not has_both(plan):
                 yield from read_batches([(plan, spec.read_context(plan))])
                 continue
-            whole = compared(spec)
+            whole = all_columns_scan(spec)
             rows = read_batches([(plan, whole.read_context(plan))])
             for batch in self._net(pa.Table.from_batches(rows, whole.output.arrow())).to_batches():
-                yield selected_columns(batch, whole.output, spec.selection)
+                yield select_columns(batch, whole.output, spec.selection)
 
     def _net(self, rows: pa.Table) -> pa.Table:
         """The net changes of one commit: without the rows that it deleted and inserted unchanged."""
-        net = without_carry_overs(rows, CHANGE.name, self.data_columns)
-        return as_updates(net, CHANGE.name, self._identity) if self._identity else net
+        net = drop_carry_overs(rows, CHANGE.name, self.data_columns)
+        return pair_updates(net, CHANGE.name, self._identity) if self._identity else net
 
     def to_arrow(self) -> pa.Table:
         """The changes as a table."""
-        return as_shown(pa.Table.from_batches(self.to_batches(), schema=self.schema))
+        return register_display(pa.Table.from_batches(self.to_batches(), schema=self.schema))
 
     def to_pandas(
         self, dtype_backend: Literal["pyarrow", "numpy_nullable"] | None = None, **arguments: Any
@@ -122,7 +122,11 @@ class Changes:
         frame: DataFrame
         if are_computed(self._spec):
             frame = engine.changes_frame(
-                spark, compared(self._spec.with_limit(None)), self.data_columns, self._identity, self._spec.selection
+                spark,
+                all_columns_scan(self._spec.with_limit(None)),
+                self.data_columns,
+                self._identity,
+                self._spec.selection,
             )
             frame = frame if self._spec.max_rows is None else frame.limit(self._spec.max_rows)
         else:
@@ -130,7 +134,7 @@ class Changes:
         return frame
 
 
-def compared(spec: ScanSpec) -> ScanSpec:
+def all_columns_scan(spec: ScanSpec) -> ScanSpec:
     """The changes with all columns of the table, by which net changes are found, and the metadata columns selected.
 
     The rows of a commit that differ only in columns that are not selected must not cancel out.
@@ -158,7 +162,7 @@ def commits_of(spec: ScanSpec) -> Iterator[ScanSpec]:
     whole = spec.snapshot.state.computed_changes
     assert whole is not None
     for part in whole.parts:
-        yield spec.of_increment(spec.table, spec.table.increment(spec.snapshot, replace(whole, parts=(part,))))
+        yield spec.select_increment(spec.table, spec.table.increment(spec.snapshot, replace(whole, parts=(part,))))
 
 
 def has_both(plan: ScanPlan) -> bool:

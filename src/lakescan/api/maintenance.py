@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lakescan.maintenance.health import MaintainResult, TableHealth
 
 
-class Maintained(Protocol):
+class MaintainableTable(Protocol):
     """What maintenance needs of a table: its methods."""
 
     @property
@@ -69,7 +69,7 @@ class Maintained(Protocol):
 class TableMaintenance:
     """The methods of `Table` that are about its health."""
 
-    def health(self: Maintained, *, orphans: bool = False, missing: bool | None = None) -> TableHealth:
+    def health(self: MaintainableTable, *, orphans: bool = False, missing: bool | None = None) -> TableHealth:
         """What the table's files and metadata cost its readers, and what is worth mending, from its metadata.
 
         Small files, deletes, skew of partitions, manifests or the log, and what older states keep; each finding with
@@ -92,13 +92,13 @@ class TableMaintenance:
             >>> print(orders.health())
             >>> orders.health(orphans=True, missing=True).to_html("health.html")
         """
-        from lakescan.maintenance.health import measured
+        from lakescan.maintenance.health import measure_health
 
         found = self.remove_orphans(dry_run=True) if orphans else None
-        return measured(str(self.name or self.location), self.scan().spec, found, missing=missing)
+        return measure_health(str(self.name or self.location), self.scan().spec, found, missing=missing)
 
     def maintain(
-        self: Maintained,
+        self: MaintainableTable,
         *,
         dry_run: bool = False,
         skip: Sequence[str] = (),
@@ -130,10 +130,10 @@ class TableMaintenance:
             compact: compacted 40 files into 1 (12.1 MB into 11.8 MB)
             expire snapshots: 12 snapshots expired
         """
-        return maintained(self, dry_run=dry_run, skip=skip, executor=executor)
+        return run_maintenance(self, dry_run=dry_run, skip=skip, executor=executor)
 
 
-def _compacted(table: Maintained, executor: PlanningExecutor | None, options: Mapping[str, Any]) -> Any:
+def _compact_files(table: MaintainableTable, executor: PlanningExecutor | None, options: Mapping[str, Any]) -> Any:
     """Compact small files; of a clustered table, their rows along its columns. Files that are large enough stay."""
     columns = table.health().clustering
     if not columns:
@@ -143,8 +143,8 @@ def _compacted(table: Maintained, executor: PlanningExecutor | None, options: Ma
     return table.compact(executor=sorting, **options, **clustered)
 
 
-def maintained(
-    table: Maintained,
+def run_maintenance(
+    table: MaintainableTable,
     *,
     dry_run: bool = False,
     skip: Sequence[str] = (),
@@ -152,7 +152,7 @@ def maintained(
     report: Callable[[str], None] = lambda name: None,
 ) -> MaintainResult:
     """`Table.maintain`, which reports the name of each step as it begins."""
-    from lakescan.maintenance.health import Step, maintain
+    from lakescan.maintenance.health import MaintenanceAction, maintain
     from lakescan.maintenance.health.findings import COMPACTION
 
     options: dict[str, Any] = {
@@ -160,17 +160,17 @@ def maintained(
         "delete_ratio_threshold": COMPACTION.delete_ratio_threshold,
     }
     steps = (
-        Step("convert_equality_deletes", partial(table.convert_equality_deletes, executor=executor)),
-        Step("compact", partial(_compacted, table, executor, options)),
-        Step("rewrite_position_deletes", table.rewrite_position_deletes),
-        Step("rewrite_manifests", table.rewrite_manifests),
-        Step("checkpoint", table.checkpoint),
-        Step(
+        MaintenanceAction("convert_equality_deletes", partial(table.convert_equality_deletes, executor=executor)),
+        MaintenanceAction("compact", partial(_compact_files, table, executor, options)),
+        MaintenanceAction("rewrite_position_deletes", table.rewrite_position_deletes),
+        MaintenanceAction("rewrite_manifests", table.rewrite_manifests),
+        MaintenanceAction("checkpoint", table.checkpoint),
+        MaintenanceAction(
             "expire_snapshots",
             partial(table.expire_snapshots, executor=executor),
             partial(table.expire_snapshots, dry_run=True),
         ),
-        Step(
+        MaintenanceAction(
             "remove_orphans",
             partial(table.remove_orphans, executor=executor),
             partial(table.remove_orphans, dry_run=True, executor=executor),

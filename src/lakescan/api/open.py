@@ -11,9 +11,9 @@ from typing import Any, Unpack
 
 from lakescan.api.table import Table
 from lakescan.catalogs.formats import FORMATS, format_named
-from lakescan.catalogs.lookup import find, identifier_of, location_or_name
+from lakescan.catalogs.lookup import find_table, identifier_of, location_or_name
 from lakescan.catalogs.metrics import TableReporter
-from lakescan.common.identifiers import Identifier, location_of, parts_of
+from lakescan.common.identifiers import Identifier, location_of, split_name
 from lakescan.errors import InvalidOption, NotATable
 from lakescan.formats.table_path import TablePath
 from lakescan.options.keywords import TableKeywords
@@ -21,7 +21,7 @@ from lakescan.options.read import ReadOptions
 from lakescan.storage import Storage
 from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.encryption import KeyManager, named_key_manager
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 from lakescan.tables.base import Format
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.tables.time_travel import check_one_state
@@ -73,7 +73,7 @@ def table(
         "relocate": relocate,
         "key-manager": key_manager if isinstance(key_manager, str) else None,
     }
-    checked = ReadOptions.of(options).with_arguments(
+    checked = ReadOptions.parse(options).merge_arguments(
         {name: value for name, value in given.items() if value is not None}
     )
     return open_table(path, checked, None if isinstance(key_manager, str) else key_manager)
@@ -85,9 +85,9 @@ def open_table(
     """Open a table as `options` say; see `table`."""
     text = location_of(path)
     location, identifier = location_or_name(text), identifier_of(text)
-    found = None if identifier is None else find(identifier)
+    found = None if identifier is None else find_table(identifier)
     if key_manager is None and options.key_manager is None and found is not None and found.key_manager is not None:
-        options = options.with_arguments({"key-manager": found.key_manager})
+        options = options.merge_arguments({"key-manager": found.key_manager})
     manager = named_key_manager(options.key_manager) if options.key_manager else key_manager
     io_properties = {} if found is None else found.io_properties
     storage = Storage(
@@ -97,21 +97,21 @@ def open_table(
         options.cache_folder,
         io_properties,
         vended=None if found is None else found.vended,
-        allowed=AllowedLocations(location) if found is None else found.allowed(options.allowed_locations),
+        allowed=AllowedLocations(location) if found is None else found.location_allowlist(options.allowed_locations),
     )
-    _LOG.debug("opening %s", identifier or shown(location))
+    _LOG.debug("opening %s", identifier or redact(location))
     wanted = None if options.format is None else format_named(options.format)
-    options = options.without(("path", "format", "storage-options", "relocate"))
+    options = options.exclude(("path", "format", "storage-options", "relocate"))
     if identifier is None or found is None:
-        return Table(_by_path(location, wanted, storage, options, text))
+        return Table(_scan_at_path(location, wanted, storage, options, text))
     if wanted is not None and wanted is not format_named(found.format):
         raise InvalidOption(f"{identifier} is of format {found.format}, not {wanted.name}")
     options.check_format(found.format)
     spec = format_named(found.format).open_named(identifier, found, storage, options)
-    return Table(replace(spec, name=str(identifier), table_reporter=TableReporter.of(identifier)), identifier)
+    return Table(replace(spec, name=str(identifier), table_reporter=TableReporter.find(identifier)), identifier)
 
 
-def _by_path(location: str, wanted: Format | None, storage: Storage, options: ReadOptions, text: str) -> ScanSpec:
+def _scan_at_path(location: str, wanted: Format | None, storage: Storage, options: ReadOptions, text: str) -> ScanSpec:
     """A scan of the table at a location, which the user wrote as `text`."""
     if wanted is None:
         chosen, path = _detect(location, storage, options, text)
@@ -165,7 +165,7 @@ def _not_a_table(location: str, storage: Storage, text: str) -> NotATable:
 
 def _catalog_hint(location: str) -> str:
     """What to say where a path looks like the name of a table in a catalog that is not known."""
-    parts = parts_of(location) or ()
+    parts = split_name(location) or ()
     if len(parts) == 2:
         return "; as a table's name, it needs a catalog: catalog.namespace.table, see lakescan.catalog"
     return f"; as a table's name, no catalog {parts[0]!r} is known: see lakescan.catalog" if len(parts) > 2 else ""

@@ -14,9 +14,9 @@ from lakescan.errors import CreatedConcurrently, InvalidOption, TableExists, nea
 from lakescan.options.keywords import WriteKeywords
 from lakescan.options.write import WriteOptions
 from lakescan.tables.into import append_rows, overwrite_rows
-from lakescan.tables.new_tables import create_with
+from lakescan.tables.new_tables import create_with_rows
 from lakescan.tables.results import WriteResult
-from lakescan.tables.rows import Rows, rows_of
+from lakescan.tables.rows import Rows, as_rows
 from lakescan.tables.scan_spec import as_predicate
 
 _SAVE_MODES = ("error", "append", "overwrite", "ignore")
@@ -60,7 +60,7 @@ def save(
         >>> lakescan.save(frame, "local.shop.sales", partition_by=["days(sold_at)"])
     """
     arguments = {"format": format, "storage-options": storage_options, "partition-by": partition_by}
-    checked = WriteOptions.of(options).with_arguments(
+    checked = WriteOptions.parse(options).merge_arguments(
         {name: value for name, value in arguments.items() if value is not None} | _as_options(properties)
     )
     location, storage = location_or_name(location_of(path)), dict(checked.storage_options or {})
@@ -70,7 +70,7 @@ def save(
         if mode == "ignore":
             return WriteResult(0, 0, 0)
         raise TableExists(f"{location} already exists: mode='append' adds to it, mode='overwrite' replaces its rows")
-    given = rows_of(rows)
+    given = as_rows(rows)
     checked = replace(checked, session=given.session)
     while True:
         if (target := existing_target(location, checked.format, checked, storage)) is not None:
@@ -78,7 +78,7 @@ def save(
                 return overwrite_rows(target, given, checked, None)
             return append_rows(target, given, checked)
         try:
-            return _created(given, location, checked, storage, is_overwrite=mode == "overwrite")
+            return _create_table(given, location, checked, storage, is_overwrite=mode == "overwrite")
         except CreatedConcurrently:
             if mode == "ignore":
                 return WriteResult(0, 0, 0)
@@ -86,7 +86,7 @@ def save(
                 raise
 
 
-def _created(
+def _create_table(
     rows: Rows, location: str, options: WriteOptions, storage: dict[str, Any], *, is_overwrite: bool
 ) -> WriteResult:
     """Create the table with the rows, in one commit."""
@@ -96,7 +96,7 @@ def _created(
     else:
         options.check_appends()
     new = new_table(location, options.format, options, storage, rows.schema)
-    return create_with(new, rows, as_predicate(where) if is_overwrite and where is not None else None)
+    return create_with_rows(new, rows, as_predicate(where) if is_overwrite and where is not None else None)
 
 
 def _as_options(properties: Mapping[str, Any] | None) -> dict[str, object]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard, Unpack, overload
 import pyarrow as pa
 
 from lakescan import engines
-from lakescan.common.arrow_html import as_shown
+from lakescan.common.arrow_html import register_display
 from lakescan.common.distinct_names import check_distinct
 from lakescan.common.executors import PlanningExecutor
 from lakescan.common.pandas_frames import pandas_frame
@@ -21,12 +21,12 @@ from lakescan.expressions.column import Column
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.table_format import Snapshot
 from lakescan.local.aggregates import count_rows, extreme
-from lakescan.local.deleted_names import deleted_names
+from lakescan.local.deleted_names import check_delete_paths
 from lakescan.local.integrations.daft_frames import daft_frame
 from lakescan.local.integrations.dask_frames import dask_frame
 from lakescan.local.integrations.ray_data import ray_dataset
 from lakescan.local.polars_scan import lazy_frame, whole_frame
-from lakescan.local.run import batches
+from lakescan.local.run import scan_batches
 from lakescan.local.scan_tasks import ScanTask, scan_tasks
 from lakescan.options.keywords import ScanKeywords
 from lakescan.planning.explain import PlanText, plan_as_text
@@ -249,7 +249,7 @@ class Scan:
         Example:
             >>> scan.plan().report.metrics.result_data_files
         """
-        return self.spec.for_reading().plan(parallelism)
+        return self.spec.prune_deletes().plan(parallelism)
 
     def plan_parts(self, *, parallelism: int | None = None) -> Iterator[ScanPlan]:
         """Plan the scan in parts, each as soon as its manifests are read: memory is bounded by a part.
@@ -264,7 +264,7 @@ class Scan:
             >>> for part in scan.plan_parts():
             ...     print(len(part.groups))
         """
-        return self.spec.for_reading().plan_parts(parallelism)
+        return self.spec.prune_deletes().plan_parts(parallelism)
 
     def report_to(self, *reporters: MetricsReporter | Callable[[Any], object]) -> Scan:
         """Hand the report of every plan of this scan to reporters.
@@ -356,7 +356,7 @@ class Scan:
             >>> print(scan.where("day = '2026-01-31'").explain())
         """
         plan = self.plan()
-        return PlanText("\n".join([plan_as_text(plan), *deleted_names(plan, self.spec.read_context(plan))]))
+        return PlanText("\n".join([plan_as_text(plan), *check_delete_paths(plan, self.spec.read_context(plan))]))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches, while they are read: memory is bounded by a few batches a reader.
@@ -365,7 +365,7 @@ class Scan:
             >>> for batch in scan.to_batches():
             ...     print(batch.num_rows)
         """
-        return batches(self.spec)
+        return scan_batches(self.spec)
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table.
@@ -373,7 +373,9 @@ class Scan:
         Example:
             >>> scan.to_arrow().num_rows
         """
-        return as_shown(pa.Table.from_batches(batches(self.spec, WHOLE_TABLE_BATCH_SIZE), schema=self.schema))
+        return register_display(
+            pa.Table.from_batches(scan_batches(self.spec, WHOLE_TABLE_BATCH_SIZE), schema=self.schema)
+        )
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as an Arrow stream, which DuckDB, Polars and others take without a copy of the table.

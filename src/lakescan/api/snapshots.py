@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan.api.scan import Scan
-from lakescan.common.arrow_html import as_shown
+from lakescan.common.arrow_html import register_display
 from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption
-from lakescan.formats.snapshot_refs import IfThere, RefKind, RefRetention, SnapshotRef
+from lakescan.formats.snapshot_refs import IfRefExists, RefKind, RefRetention, SnapshotRef
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.options.write import WriteOptions
 from lakescan.tables.base import Target
@@ -77,7 +77,7 @@ class TableRefs(ABC):
             [4712, 4711]
         """
         table = self.scan().spec.table
-        return as_shown(table.ancestors(table.snapshot(SnapshotSelector(version=version))))
+        return register_display(table.ancestors(table.snapshot(SnapshotSelector(version=version))))
 
     def create_branch(
         self,
@@ -200,7 +200,7 @@ class TableRefs(ABC):
         """
         at = _state(version, timestamp, branch, tag)
         retention = RefRetention(max_ref_age, max_snapshot_age, min_snapshots_to_keep)
-        return self._create(RefKind.BRANCH, name, at, retention, IfThere.ONLY_REPLACE)
+        return self._create(RefKind.BRANCH, name, at, retention, IfRefExists.ONLY_REPLACE)
 
     def replace_tag(
         self,
@@ -233,7 +233,7 @@ class TableRefs(ABC):
             >>> orders.replace_tag("latest-audited", branch="audit")
         """
         at = _state(version, timestamp, branch, tag)
-        return self._create(RefKind.TAG, name, at, RefRetention(max_ref_age), IfThere.ONLY_REPLACE)
+        return self._create(RefKind.TAG, name, at, RefRetention(max_ref_age), IfRefExists.ONLY_REPLACE)
 
     def drop_branch(self, name: str, *, if_exists: bool = False) -> RefResult:
         """Drop a branch of an Iceberg table. Snapshots that only it has stay until they expire.
@@ -253,7 +253,7 @@ class TableRefs(ABC):
         Example:
             >>> orders.drop_branch("audit")
         """
-        return self._managed(lambda target: target.snapshots.drop(RefKind.BRANCH, name, if_exists=if_exists))
+        return self._change_refs(lambda target: target.snapshots.drop(RefKind.BRANCH, name, if_exists=if_exists))
 
     def drop_tag(self, name: str, *, if_exists: bool = False) -> RefResult:
         """Drop a tag of an Iceberg table. Its snapshot stays until it expires.
@@ -273,7 +273,7 @@ class TableRefs(ABC):
         Example:
             >>> orders.drop_tag("eoy-2024", if_exists=True)
         """
-        return self._managed(lambda target: target.snapshots.drop(RefKind.TAG, name, if_exists=if_exists))
+        return self._change_refs(lambda target: target.snapshots.drop(RefKind.TAG, name, if_exists=if_exists))
 
     def fast_forward(self, branch: str, to: str) -> RefResult:
         """Move a branch of an Iceberg table to the newest snapshot of another, which has all of its commits.
@@ -293,7 +293,7 @@ class TableRefs(ABC):
         Example:
             >>> orders.fast_forward("main", "audit")
         """
-        return self._managed(lambda target: target.snapshots.fast_forward(branch, to))
+        return self._change_refs(lambda target: target.snapshots.fast_forward(branch, to))
 
     def rollback(self, *, version: int | None = None, timestamp: Moment | None = None) -> RefResult:
         """Make an ancestor of an Iceberg table's current snapshot the current one; later ones stay until they expire.
@@ -317,7 +317,7 @@ class TableRefs(ABC):
         if (version is None) == (timestamp is None):
             raise InvalidOption("rollback takes either version= or timestamp=")
         before = None if timestamp is None else as_moment(timestamp)
-        return self._managed(lambda target: target.snapshots.rollback(_snapshot_id(version), before))
+        return self._change_refs(lambda target: target.snapshots.rollback(_snapshot_id(version), before))
 
     def set_current_snapshot(self, *, version: int | None = None, ref: str | None = None) -> RefResult:
         """Make any snapshot of an Iceberg table the current one.
@@ -340,7 +340,7 @@ class TableRefs(ABC):
         if (version is None) == (ref is None):
             raise InvalidOption("set_current_snapshot takes either version= or ref=")
         named = SnapshotSelector(version=_snapshot_id(version)) if ref is None else None
-        return self._managed(lambda target: target.snapshots.set_current(named or _named(target, str(ref))))
+        return self._change_refs(lambda target: target.snapshots.set_current(named or _ref_selector(target, str(ref))))
 
     def cherry_pick(self, version: int) -> RefResult:
         """Apply the changes of one snapshot of an Iceberg table to its current state.
@@ -368,7 +368,7 @@ class TableRefs(ABC):
         wanted = _snapshot_id(version)
         if wanted is None:
             raise InvalidOption("cherry_pick takes the id of a snapshot")
-        return self._managed(lambda target: target.snapshots.cherry_pick(wanted))
+        return self._change_refs(lambda target: target.snapshots.cherry_pick(wanted))
 
     def publish(self, wap_id: str) -> RefResult:
         """Apply the changes that were staged with the write option `wap-id`, once they are audited.
@@ -388,14 +388,14 @@ class TableRefs(ABC):
             >>> orders.append(rows, wap_id="load-17")
             >>> orders.publish("load-17")
         """
-        return self._managed(lambda target: target.snapshots.publish(wap_id))
+        return self._change_refs(lambda target: target.snapshots.publish(wap_id))
 
     def _create(
-        self, kind: RefKind, name: str, at: SnapshotSelector, retention: RefRetention, if_there: IfThere
+        self, kind: RefKind, name: str, at: SnapshotSelector, retention: RefRetention, if_there: IfRefExists
     ) -> RefResult:
-        return self._managed(lambda target: target.snapshots.create(kind, name, at, retention, if_there))
+        return self._change_refs(lambda target: target.snapshots.create(kind, name, at, retention, if_there))
 
-    def _managed(self, manage: Callable[[Target], RefResult]) -> RefResult:
+    def _change_refs(self, manage: Callable[[Target], RefResult]) -> RefResult:
         found: RefResult = self.written_by({}, lambda target, _: manage(target))
         return found
 
@@ -415,7 +415,7 @@ def _snapshot_id(version: int | None) -> int | None:
     return version
 
 
-def _named(target: Target, ref: str) -> SnapshotSelector:
+def _ref_selector(target: Target, ref: str) -> SnapshotSelector:
     """The state that a branch or tag names, whichever it is."""
     table = target.scan.table
     kinds = {name: kind for kind in RefKind for name in table.refs(kind)}
@@ -423,7 +423,7 @@ def _named(target: Target, ref: str) -> SnapshotSelector:
     return SnapshotSelector(tag=ref) if is_tag else SnapshotSelector(branch=ref)
 
 
-def _if_there(replace: bool, if_not_exists: bool) -> IfThere:
+def _if_there(replace: bool, if_not_exists: bool) -> IfRefExists:
     if replace and if_not_exists:
         raise InvalidOption("replace and if_not_exists contradict each other: give only one")
-    return IfThere.REPLACE if replace else IfThere.KEEP if if_not_exists else IfThere.REFUSE
+    return IfRefExists.REPLACE if replace else IfRefExists.KEEP if if_not_exists else IfRefExists.REFUSE

@@ -19,17 +19,27 @@ from lakescan.api.scan import Scan
 from lakescan.common import types as t
 from lakescan.errors import InvalidOption, NoSuchSnapshot, RowsChanged, SchemaChanged, StorageError
 from lakescan.expressions.predicate import TRUE
-from lakescan.formats.increments import ALL, BEFORE, Backlog, Budget, Commit, Increment, Limits, Offset, Part
+from lakescan.formats.increments import (
+    ALL,
+    BEFORE,
+    Backlog,
+    Budget,
+    Commit,
+    CommitPart,
+    Increment,
+    IncrementLimits,
+    Offset,
+)
 from lakescan.formats.snapshot_refs import RefKind
 from lakescan.formats.table_format import (
     CommitRequest,
     FileRequest,
     Snapshot,
     SnapshotSelector,
-    Start,
+    StreamStart,
     TableFormat,
 )
-from lakescan.options.streaming import Policy, limits_from, reads_changes, start_from, without_stream_options
+from lakescan.options.streaming import StreamPolicy, batch_limits, batch_read_options, is_change_stream, stream_start
 from lakescan.planning.report import ScanMetrics
 from lakescan.tables.notebook import stream_as_html
 from lakescan.tables.scan_spec import ScanSpec
@@ -42,16 +52,16 @@ class TableStream:
     """A table's commits as a stream, with the scan's columns, filter and stream options. Not thread-safe."""
 
     def __init__(self, scan: ScanSpec) -> None:
-        scan = _of_audited_branch(scan)
+        scan = _select_wap_branch(scan)
         options = scan.options
         _check_no_state(scan)
         if options.limit is not None:
             raise InvalidOption("limit does not apply to a stream: use maxRowsPerTrigger to limit the rows of a batch")
         self._table: TableFormat = scan.table
         self._identity = self._table.identity
-        self._start = start_from(options)
-        self._limits = limits_from(options, self._table.default_limits)
-        self._policy = Policy.of(options)
+        self._start = stream_start(options)
+        self._limits = batch_limits(options, self._table.default_limits)
+        self._policy = StreamPolicy.parse(options)
         self.interval: float = options.monitor_interval
         self.allowed_failures: int | None = options.max_allowed_planning_failures
         if options.streaming is False:
@@ -62,7 +72,7 @@ class TableStream:
             exclude=options.exclude_regex,
             fail_on_loss=options.fail_on_data_loss,
         )
-        self._scan = batch_beneath(scan)
+        self._scan = batch_scan(scan)
         self._schema: Snapshot = self._scan.snapshot
         self._ordered_by = _event_time(options.watermark_column, self._schema)
         self._last: int | None = None
@@ -82,7 +92,7 @@ class TableStream:
         return self._policy.changes
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> IncrementLimits:
         """The limits of one batch."""
         return self._limits
 
@@ -103,10 +113,10 @@ class TableStream:
         removed rows and no option says how to handle that, `SchemaChanged` if its schema differs.
         """
         self._refresh()
-        budget = Budget(self._limits if limited else Limits())
+        budget = Budget(self._limits if limited else IncrementLimits())
         at = start
         if not start.is_whole:
-            at = self._advanced(start, budget)
+            at = self._advance(start, budget)
             if not at.is_whole:
                 return at
         for commit in self._after(at):
@@ -116,10 +126,10 @@ class TableStream:
                 case "stop":
                     return at
                 case "read" if self._policy.changes:  # the changes of one commit must stay in one batch
-                    if not budget.takes_whole(commit, at_least=at == start):
+                    if not budget.take_commit(commit, at_least=at == start):
                         return at
-                case "read" if not budget.takes_whole(commit):
-                    end = self._advanced(Offset(commit.id, 0), budget)
+                case "read" if not budget.take_commit(commit):
+                    end = self._advance(Offset(commit.id, 0), budget)
                     if not end.is_whole:
                         return end if end.files else at
             at = Offset(commit.id)
@@ -133,7 +143,7 @@ class TableStream:
         parts, order = tuple(self._parts(start, end)), self._order_id
         increment = Increment(parts, self._request.exclude, self._policy.changes, order)
         state = self._table.increment(self._schema, increment)
-        return self._scan.of_increment(self._table, replace(state, id=end.commit, timestamp=None))
+        return self._scan.select_increment(self._table, replace(state, id=end.commit, timestamp=None))
 
     def read(self, start: Offset, end: Offset) -> Iterator[pa.RecordBatch]:
         """Read the rows, or the changes of rows, between two offsets."""
@@ -182,12 +192,12 @@ class TableStream:
         """The column that orders the files of a partly read commit, by name; None if there is no such order."""
         return None if offset.is_whole or self._ordered_by is None else self._ordered_by.name
 
-    def _parts(self, start: Offset, end: Offset) -> Iterator[Part]:
+    def _parts(self, start: Offset, end: Offset) -> Iterator[CommitPart]:
         if start == end:
             return
         if not start.is_whole:
             is_here = end.commit == start.commit
-            yield Part(start.commit, start.files, end.files if is_here else ALL, start.initial)
+            yield CommitPart(start.commit, start.files, end.files if is_here else ALL, start.initial)
             if is_here:
                 return
         for ordinal, commit in enumerate(self._after(Offset(start.commit))):
@@ -196,25 +206,25 @@ class TableStream:
             if action == "stop":
                 raise self._refusal(commit)
             if action == "read":
-                yield Part(commit.id, 0, stop, ordinal=ordinal)
+                yield CommitPart(commit.id, 0, stop, ordinal=ordinal)
             if commit.id == end.commit:
                 return
         raise NoSuchSnapshot(f"{self._table.location}: commit {end.commit}, the end of the range to read, was removed")
 
-    def _advanced(self, offset: Offset, budget: Budget) -> Offset:
+    def _advance(self, offset: Offset, budget: Budget) -> Offset:
         """Advance an offset within its commit by as many files as the budget allows."""
-        whole = (Part(offset.commit, initial=offset.initial),)
+        whole = (CommitPart(offset.commit, initial=offset.initial),)
         one = Increment(whole, self._request.exclude, ordered_by=self._order_id)
         state = self._table.increment(self._schema, one)
         planned = self._table.plan_files(state, FileRequest(predicate=TRUE, metrics=ScanMetrics()))
         sizes = [(each.table.files["size"], each.table.files["record_count"]) for each in planned]
-        taken, count = budget.take(sizes, offset.files)
-        return offset.after(offset.files + taken, count)
+        taken, count = budget.take_files(sizes, offset.files)
+        return offset.advance(offset.files + taken, count)
 
     def _refresh(self) -> None:
         if self._last is not None:
             return
-        fresh = self._table.refreshed()
+        fresh = self._table.refresh()
         if fresh.identity != self._identity:
             raise InvalidOption(
                 f"{self._table.location} is another table than the one that the stream began with: it was recreated "
@@ -223,7 +233,9 @@ class TableStream:
         self._table = fresh
 
     def _newest(self) -> Offset:
-        return Offset(self._table.starting_point(Start(), self._branch).commit if self._last is None else self._last)
+        return Offset(
+            self._table.starting_point(StreamStart(), self._branch).commit if self._last is None else self._last
+        )
 
     def _after(self, offset: Offset) -> Iterator[Commit]:
         """The commits after an offset, up to the fixed end of the stream, if there is one."""
@@ -246,7 +258,7 @@ class TableStream:
         )
 
 
-def _of_audited_branch(scan: ScanSpec) -> ScanSpec:
+def _select_wap_branch(scan: ScanSpec) -> ScanSpec:
     """The scan with the option `branch` in the place of `wap-branch`, or with neither if the branch is not there.
 
     Raises `InvalidOption` for both options, and for a table that is not audited.
@@ -257,7 +269,7 @@ def _of_audited_branch(scan: ScanSpec) -> ScanSpec:
     if scan.options.branch is not None:
         raise InvalidOption("options 'branch' and 'wap-branch' both select what to read: give only one")
     scan.table.snapshot(SnapshotSelector(wap_branch=wanted))
-    plain = replace(scan, options=scan.options.without(("wap-branch",)))
+    plain = replace(scan, options=scan.options.exclude(("wap-branch",)))
     return plain.with_options({"branch": wanted}) if wanted in scan.table.refs(RefKind.BRANCH) else plain
 
 
@@ -282,13 +294,13 @@ def _event_time(name: str | None, snapshot: Snapshot) -> t.Field | None:
     return field
 
 
-def batch_beneath(scan: ScanSpec) -> ScanSpec:
+def batch_scan(scan: ScanSpec) -> ScanSpec:
     """The batch scan beneath a stream: stream options removed, branch selected, change columns added if read."""
     options = scan.options
-    plain = replace(scan, options=without_stream_options(options))
+    plain = replace(scan, options=batch_read_options(options))
     table = scan.table
     plain = plain if options.branch is None else plain.as_of(branch=options.branch)
-    return plain.of_increment(table, table.with_changes(plain.snapshot)) if reads_changes(options) else plain
+    return plain.select_increment(table, table.with_changes(plain.snapshot)) if is_change_stream(options) else plain
 
 
 class BatchStream:

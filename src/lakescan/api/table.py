@@ -22,7 +22,7 @@ from lakescan.api.metadata_files import TableMetadataFiles
 from lakescan.api.scan import Scan
 from lakescan.api.snapshots import TableRefs
 from lakescan.catalogs.formats import format_named
-from lakescan.common.arrow_html import as_shown
+from lakescan.common.arrow_html import register_display
 from lakescan.common.executors import PlanningExecutor
 from lakescan.common.identifiers import Identifier, location_of
 from lakescan.common.timestamps import as_moment
@@ -34,7 +34,7 @@ from lakescan.formats.table_format import Snapshot, SnapshotSelector
 from lakescan.options.keywords import CompactKeywords, ReadKeywords, WriteKeywords
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 from lakescan.storage.locations import absolute
 from lakescan.tables.notebook import table_as_html
 from lakescan.tables.results import (
@@ -97,7 +97,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
     def _spec(self) -> ScanSpec:
         """A scan of all rows, of the newest state if this table has written since it was opened."""
         if self._has_written:
-            now = self._opened.table.reopened()
+            now = self._opened.table.reopen()
             if self._written_to not in (None, now.identity):
                 raise CommitConflict(f"{self} was dropped and recreated since it was written to: open it again")
             self._opened, self._has_written = replace(self._opened, table=now), False
@@ -169,7 +169,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> orders.refresh().version
             12
         """
-        self._opened = replace(self._opened, table=self._opened.table.reopened())
+        self._opened = replace(self._opened, table=self._opened.table.reopen())
         self._has_written = False
         return self
 
@@ -206,7 +206,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.history().to_pandas().tail()
         """
-        return as_shown(self._spec.table.history())
+        return register_display(self._spec.table.history())
 
     @property
     def metadata_tables(self) -> tuple[str, ...]:
@@ -244,7 +244,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         spec = self._spec
         if any(v is not None for v in (version, timestamp, branch, tag)):
             spec = spec.as_of(version=version, timestamp=timestamp, branch=branch, tag=tag)
-        return as_shown(as_table(spec.metadata_table(name)))
+        return register_display(as_table(spec.metadata_table(name)))
 
     def scan(self) -> Scan:
         """A scan of all rows and columns, with the options that the table was opened with.
@@ -323,10 +323,10 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> orders.append(pa.table({"id": [1], "price": [9.5]}))
         """
         from lakescan.tables.into import append_rows
-        from lakescan.tables.rows import rows_of
+        from lakescan.tables.rows import as_rows
 
-        given = rows_of(rows)
-        checked = replace(self._checked(options), session=given.session)
+        given = as_rows(rows)
+        checked = replace(self._write_options(options), session=given.session)
         target = self._target(checked)
         return self._written(target, append_rows(target, given, checked))
 
@@ -353,10 +353,10 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> orders.overwrite(corrected, where="day = '2026-01-31'")
         """
         from lakescan.tables.into import overwrite_rows
-        from lakescan.tables.rows import rows_of
+        from lakescan.tables.rows import as_rows
 
-        given = rows_of(rows)
-        checked = replace(self._checked(options), session=given.session)
+        given = as_rows(rows)
+        checked = replace(self._write_options(options), session=given.session)
         target = self._target(checked)
         return self._written(target, overwrite_rows(target, given, checked, where))
 
@@ -450,10 +450,10 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             ...     .when_not_matched_insert_all() \
             ...     .execute()
         """
-        from lakescan.tables.rows import session_of
+        from lakescan.tables.rows import session_settings_of
 
-        self._checked(options)
-        run = partial(self.changed_by, options, session=session_of(source))
+        self._write_options(options)
+        run = partial(self.changed_by, options, session=session_settings_of(source))
         found: MergeBuilder = engines.load("dml").merge(run, source, on, source_alias, target_alias)
         return found
 
@@ -479,15 +479,15 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> customers.upsert(pa.table({"id": [1, 2], "name": ["Ada", "Lin"]}), keys="id")
         """
-        from lakescan.tables.rows import session_of
+        from lakescan.tables.rows import session_settings_of
 
         names = [keys] if isinstance(keys, str) else keys
-        mode = self._checked(options).upsert_mode
+        mode = self._write_options(options).upsert_mode
         return self.changed_by(
             options,
             lambda target: engines.load("dml").upsert(target, rows, names, mode),
             upserts=True,
-            session=session_of(rows),
+            session=session_settings_of(rows),
         )
 
     def changed_by(
@@ -516,7 +516,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.changed_by({}, lambda target: change(target, statement, {}))
         """
-        self._checked(options).check_changes(upserts=upserts)
+        self._write_options(options).check_changes(upserts=upserts)
         return self.written_by(options, lambda target, _: change(target), session)
 
     def written_by(
@@ -542,7 +542,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.written_by({}, lambda target, options: append_rows(target, rows_of(rows), options))
         """
-        checked = replace(self._checked(options), session=session)
+        checked = replace(self._write_options(options), session=session)
         target = self._target(checked)
         return self._written(target, write(target, checked))
 
@@ -576,7 +576,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         from lakescan.maintenance import compact
         from lakescan.options.compact import CompactOptions
 
-        checked = CompactOptions.of(options, self.format)
+        checked = CompactOptions.parse(options, self.format)
         checked.check_opened()
         target = self._target(checked)
         return self._written(target, compact(target, where, executor, checked))
@@ -620,7 +620,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         """
         from lakescan.writing.row_deletes import DeleteLimits
 
-        target = self._target(self._checked(options))
+        target = self._target(self._write_options(options))
         limits = DeleteLimits(rewrite_all, min_input_files, min_file_size_bytes, max_file_size_bytes)
         return self._written(target, target.rewrite_position_deletes(where, limits))
 
@@ -947,14 +947,14 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
     def _written(self, target: Target, result: _Result) -> _Result:
         """The result of a commit. The table is read again when it is next used: a failure there is not the write's."""
         self._has_written, self._written_to = True, target.identity
-        _LOG.debug("%s: %s", self.name or shown(self.location), result)
+        _LOG.debug("%s: %s", self.name or redact(self.location), result)
         return result
 
     def _target(self, options: WriteOptions, *, same: bool = True) -> Target:
         """The table as it is now, to write to; it must be the `same` table, not one made again in its place."""
         opened = self._opened
         target = format_named(self.format).open_target(self.location, self.name, options, opened.storage, opened.table)
-        return target.following(opened.table) if same else target
+        return target.require_same_table(opened.table) if same else target
 
     def changes(
         self,
@@ -993,7 +993,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         from lakescan.api.changes import Changes
 
         check_no_range("Table.changes reads the changes after start=, up to end=", options)
-        spec = self._refined(where, options)
+        spec = self._filter_scan(where, options)
         after, upto = as_end_of_changes(start), as_end_of_changes(end)
         return Changes(spec.at(spec.table.changes_between(after, upto, identity)), identity)
 
@@ -1027,19 +1027,19 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         """
         from lakescan.api.stream import BatchStream, TableStream
 
-        return BatchStream(TableStream(self._refined(where, options)), start, wait=wait)
+        return BatchStream(TableStream(self._filter_scan(where, options)), start, wait=wait)
 
     def follow(self, **arguments: Any) -> BatchStream:
         """`stream`, by its old name."""
         warnings.warn("Table.follow is now Table.stream", DeprecationWarning, stacklevel=2)
         return self.stream(**arguments)
 
-    def _checked(self, options: Mapping[str, object]) -> WriteOptions:
+    def _write_options(self, options: Mapping[str, object]) -> WriteOptions:
         """Parse the options of a write to this table; raises `InvalidOption`."""
-        checked = WriteOptions.of(options, self.format)
+        checked = WriteOptions.parse(options, self.format)
         checked.check_opened()
         return checked
 
-    def _refined(self, where: str | None, options: Mapping[str, object]) -> ScanSpec:
+    def _filter_scan(self, where: str | None, options: Mapping[str, object]) -> ScanSpec:
         spec = self._spec.with_options(options)
         return spec if where is None else spec.where(where)

@@ -7,9 +7,9 @@ from typing import Any, Self, Unpack
 
 from lakescan.api.open import table
 from lakescan.api.table import Table
-from lakescan.catalogs.multi_table_commit import SeveralTables
-from lakescan.catalogs.registry import connection, lend, withdraw
-from lakescan.common.identifiers import within
+from lakescan.catalogs.multi_table_commit import MultiTableCommit
+from lakescan.catalogs.registry import connection, forget_transaction, register_transaction
+from lakescan.common.identifiers import parse_identifier
 from lakescan.errors import InvalidOption
 from lakescan.options.keywords import OpenKeywords
 from lakescan.tables.notebook import transaction_as_html
@@ -35,24 +35,24 @@ class Transaction:
     """
 
     def __init__(self, catalog: str) -> None:
-        made: list[SeveralTables] = []
+        made: list[MultiTableCommit] = []
 
         def collects(alias: str) -> Any:
-            made.append(SeveralTables(catalog, real, alias))
+            made.append(MultiTableCommit(catalog, real, alias))
             return made[0].catalog
 
         real = connection(catalog)
-        self._of, self._name = catalog, lend(catalog, collects)
+        self._of, self._name = catalog, register_transaction(catalog, collects)
         self._tables, self._ended = made[0], ""
 
     def __repr__(self) -> str:
-        changed = ", ".join(each.name for each in self._tables.changed) or "nothing"
+        changed = ", ".join(each.name for each in self._tables.changed_tables) or "nothing"
         return f"Transaction({self._of!r}, {self._state}, changes {changed})"
 
     def _repr_html_(self) -> str:
         """The transaction as notebooks show it: its state, and what it changes."""
         facts = {"state": self._state} if self._ended else {"state": self._state, "name in SQL": self._name}
-        changed = {each.name: each.operations for each in self._tables.changed}
+        changed = {each.name: each.operations for each in self._tables.changed_tables}
         return transaction_as_html(self._of, facts, changed)
 
     @property
@@ -79,8 +79,8 @@ class Transaction:
             >>> tx.load_table("shop.orders").append(orders)
         """
         self._check_open()
-        found = within(self._of, name)
-        return table(str(within(self._name, found.within)), **options)
+        found = parse_identifier(self._of, name)
+        return table(str(parse_identifier(self._name, found.within)), **options)
 
     def commit(self) -> TransactionResult:
         """Commit all changes in one commit, and end the transaction.
@@ -106,7 +106,7 @@ class Transaction:
         try:
             names = self._tables.commit()
         finally:
-            withdraw(self._name)
+            forget_transaction(self._name)
         self._ended = "been committed"
         return TransactionResult(names)
 
@@ -124,7 +124,7 @@ class Transaction:
         try:
             self._tables.rollback()
         finally:
-            withdraw(self._name)
+            forget_transaction(self._name)
 
     def __enter__(self) -> Self:
         self._check_open()

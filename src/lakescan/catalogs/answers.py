@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from lakescan import limits
-from lakescan.common.secrets import with_causes
+from lakescan.common.secrets import iter_causes
 from lakescan.errors import CorruptMetadata, LimitExceeded, StorageError
 
 _MOST = 3  # faults that a message names
@@ -22,7 +22,7 @@ _UNKNOWN_TYPE = re.compile(r"Unsupported field type: '([^']+)'|Could not parse (
 _PARSERS = {"pyiceberg.table.metadata", "pyiceberg.view.metadata", "pyiceberg.utils.properties"}
 
 
-def json_in(response: Any) -> Any:
+def response_json(response: Any) -> Any:
     """The JSON of an answer (of `requests`); raises `ValueError` for what is none, or is nested too deeply."""
     try:
         return response.json()
@@ -72,7 +72,7 @@ class _LimitedBody:
             yield chunk
 
 
-def unreadable(error: BaseException) -> str | None:
+def parse_failure(error: BaseException) -> str | None:
     """What pyiceberg could not read; None for an error that says something else.
 
     pyiceberg lets errors of its parsers through: pydantic's, those of JSON, of texts and of compressed files.
@@ -81,9 +81,9 @@ def unreadable(error: BaseException) -> str | None:
     if "pydantic_core.ValidationError" in kinds:
         return "; ".join(_faults(error))
     if "pyiceberg.ValidationError" in kinds:
-        return (None if error.__cause__ is None else unreadable(error.__cause__)) or str(error)
-    if isinstance(error, AttributeError | KeyError | TypeError) and _raised_in(error) in _PARSERS:
-        return f"{type(error).__name__} in {_raised_in(error)}: {error}"
+        return (None if error.__cause__ is None else parse_failure(error.__cause__)) or str(error)
+    if isinstance(error, AttributeError | KeyError | TypeError) and _origin_module(error) in _PARSERS:
+        return f"{type(error).__name__} in {_origin_module(error)}: {error}"
     if isinstance(error, json.JSONDecodeError):
         return f"it is not JSON: {error}"
     if isinstance(error, UnicodeDecodeError):
@@ -91,9 +91,9 @@ def unreadable(error: BaseException) -> str | None:
     return f"it is damaged: {error}" if isinstance(error, zlib.error | EOFError) else None
 
 
-def without_answers(error: BaseException) -> None:
+def drop_pydantic_causes(error: BaseException) -> None:
     """Take errors of pydantic out of the causes of an error: they quote what a server has answered, with secrets."""
-    for each in with_causes(error):
+    for each in iter_causes(error):
         if type(each.__cause__).__module__ == "pydantic_core._pydantic_core":
             object.__setattr__(each, "__cause__", None)
         if type(each.__context__).__module__ == "pydantic_core._pydantic_core":
@@ -102,11 +102,11 @@ def without_answers(error: BaseException) -> None:
 
 def unknown_type(error: BaseException) -> str | None:
     """The type of a column that pyiceberg does not know, if that is what it could not read; else None."""
-    match = _UNKNOWN_TYPE.search(unreadable(error) or "")
+    match = _UNKNOWN_TYPE.search(parse_failure(error) or "")
     return None if match is None else match[1] or match[2]
 
 
-def unreadable_config(error: BaseException) -> str | None:
+def config_failure(error: BaseException) -> str | None:
     """What pyiceberg could not read of a REST server's configuration, as it opens a catalog; else None.
 
     It does not look at the kinds of members, but fails at their use.
@@ -119,14 +119,14 @@ def unreadable_config(error: BaseException) -> str | None:
     return None
 
 
-def unread_config(catalog: str, why: str) -> CorruptMetadata:
+def config_error(catalog: str, why: str) -> CorruptMetadata:
     """The error for an answer of a REST catalog's server to `GET v1/config` that cannot be read."""
     return CorruptMetadata(
         f"catalog {catalog!r} cannot be opened: the answer of its server to GET v1/config cannot be read: {why}"
     )
 
 
-def _raised_in(error: BaseException) -> str:
+def _origin_module(error: BaseException) -> str:
     """The module that raised an error."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
@@ -146,7 +146,7 @@ def check_readable(text: bytes, location: str) -> None:
         stream: Any = BytesIO(text)
         FromByteStream.table_metadata(stream, compression=Compressor.get_compressor(location))
     except Exception as error:
-        why = unreadable(error) or str(error)
+        why = parse_failure(error) or str(error)
         raise CorruptMetadata(
             f"{location} cannot be registered: pyiceberg, by which catalogs are asked, cannot read it: {why}. Register "
             "it with another engine and rewrite it there, or read it here by its location."

@@ -13,7 +13,7 @@ from lakescan.common.retries import COMMITS, RetryPolicy
 from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.iceberg.alter.commit_draft import is_changed
 from lakescan.iceberg.commit.collector import Redo
-from lakescan.iceberg.maintenance.reachable_files import added_by
+from lakescan.iceberg.maintenance.reachable_files import snapshot_files
 from lakescan.iceberg.maintenance.tables_in_folder import OF_TRANSACTION
 from lakescan.iceberg.metadata.parse import parse_metadata
 from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_text, metadata_writes
@@ -42,7 +42,7 @@ _TAKEN = _ROWS | {
 
 
 @dataclass(frozen=True)
-class Step:
+class CollectedCommit:
     """One collected commit: what it requires and changes, and how to make it again."""
 
     requirements: tuple[Any, ...]
@@ -64,7 +64,7 @@ class Step:
         return "alter" if summary is None else str(summary.operation.value)
 
     @property
-    def changes_rows_alone(self) -> bool:
+    def changes_only_rows(self) -> bool:
         """Whether it leaves columns, partitions and properties as they are, but for records of transactions."""
         return all(type(each).__name__ in _ROWS or _is_record(each) for each in self.updates)
 
@@ -85,27 +85,27 @@ class CollectedTable:
     base: Table
     now: Table
     storage: Storage
-    steps: list[Step] = field(default_factory=list)
+    steps: list[CollectedCommit] = field(default_factory=list)
     stored: list[str] = field(default_factory=list)
 
     @staticmethod
-    def of(base: Table, catalog: Any, storage: Storage) -> CollectedTable:
+    def start(base: Table, catalog: Any, storage: Storage) -> CollectedTable:
         """The table as its catalog gave it; `catalog` is the one that collects."""
-        return CollectedTable(base, _in_catalog(base, catalog, base.metadata, base.metadata_location), storage)
+        return CollectedTable(base, _pyiceberg_table(base, catalog, base.metadata, base.metadata_location), storage)
 
-    def take(self, step: Step) -> None:
+    def take(self, step: CollectedCommit) -> None:
         """Add a commit; raises pyiceberg's `CommitFailedException` if what it requires is not so any more."""
         for each in step.requirements:
             each.validate(self.now.metadata)
-        metadata = self._updated(step.updates)
+        metadata = self._apply_updates(step.updates)
         location = join(self.now.metadata_location.rpartition("/")[0], f"{OF_TRANSACTION}{uuid.uuid4()}.metadata.json")
         self.stored.append(location)  # before it is written: a failed write may leave a file
         with self.storage.writing(location) as file:
             file.write(metadata_text(metadata).encode())
-        self.now = _in_catalog(self.base, self.now.catalog, metadata, location)
+        self.now = _pyiceberg_table(self.base, self.now.catalog, metadata, location)
         self.steps.append(step)
 
-    def _updated(self, updates: Sequence[Any]) -> Any:
+    def _apply_updates(self, updates: Sequence[Any]) -> Any:
         import pyiceberg.catalog
 
         if others := [type(each).__name__ for each in updates if type(each).__name__ not in _TAKEN]:
@@ -126,7 +126,7 @@ class CollectedTable:
     @property
     def retries(self) -> RetryPolicy:
         """How often it lets its commits be repeated."""
-        return _parsed(self.base).table_properties.retry_policy(COMMITS)
+        return _convert_metadata(self.base).table_properties.retry_policy(COMMITS)
 
     @property
     def operations(self) -> list[str]:
@@ -143,7 +143,7 @@ class CollectedTable:
         """What the commits require of the table, each as the base has it: what came between is this transaction's."""
         found: list[Any] = []
         for each in (each for step in self.steps for each in step.requirements):
-            if (required := _of_base(each, self.base.metadata)) not in found:
+            if (required := _base_requirement(each, self.base.metadata)) not in found:
                 found.append(required)
         return found
 
@@ -160,19 +160,22 @@ class CollectedTable:
         """
         if self.snapshots:
             return self.snapshots <= now.metadata.snapshots.keys()
-        before, after = _parsed(self.base), _parsed(self.now)  # others may have removed the metadata file of the base
+        before, after = (
+            _convert_metadata(self.base),
+            _convert_metadata(self.now),
+        )  # others may have removed the metadata file of the base
         return is_changed(self.base, before, after, now, None if is_refused else self.storage)
 
     def is_touched(self, now: IcebergTable) -> bool:
         """Whether the table read anew has anything of the commits that only they can have made."""
         return bool(self.snapshots & now.metadata.snapshots.keys())
 
-    def written(self) -> Iterator[pa.Array]:
+    def added_files(self) -> Iterator[pa.Array]:
         """The locations of all files that the collected snapshots added."""
         if self.snapshots:
-            yield from added_by(IcebergTable.open(self.now.metadata_location, self.storage), self.snapshots)
+            yield from snapshot_files(IcebergTable.open(self.now.metadata_location, self.storage), self.snapshots)
 
-    def onto(self, catalog: Any, fresh: Table) -> CollectedTable:
+    def rebase(self, catalog: Any, fresh: Table) -> CollectedTable:
         """The table as it is by now, on which the commits are to be made again; itself if nobody changed it.
 
         Raises `CommitConflict` if they cannot be made again.
@@ -180,25 +183,25 @@ class CollectedTable:
         if fresh.metadata_location == self.base.metadata_location:
             return self
         first, *others = self.steps
-        if first.redo is None or not all(each.fits_any for each in others) or (others and not first.changes_rows_alone):
+        if first.redo is None or not all(each.fits_any for each in others) or (others and not first.changes_only_rows):
             raise CommitConflict(
                 f"{self.name}: another writer changed the table, and the transaction changes it by several statements, "
                 "which were made for the table as it was. Begin the transaction again."
             )
-        return CollectedTable.of(fresh, catalog, self.storage)
+        return CollectedTable.start(fresh, catalog, self.storage)
 
 
-def _in_catalog(given: Table, catalog: Any, metadata: Any, location: str) -> Table:
+def _pyiceberg_table(given: Table, catalog: Any, metadata: Any, location: str) -> Table:
     from pyiceberg.table import Table
 
     return Table(given.name(), metadata, location, given.io, catalog, given.config)
 
 
-def _parsed(table: Table) -> TableMetadata:
+def _convert_metadata(table: Table) -> TableMetadata:
     return parse_metadata(metadata_text(table.metadata).encode(), table.metadata_location)
 
 
-def _of_base(requirement: Any, base: Any) -> Any:
+def _base_requirement(requirement: Any, base: Any) -> Any:
     """A requirement of the same, with the value that the base has."""
     from pyiceberg.table import update as theirs
 

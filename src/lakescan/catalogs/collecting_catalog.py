@@ -8,13 +8,13 @@ from contextvars import ContextVar
 from threading import RLock
 from typing import Any
 
-from lakescan.catalogs.collected_table import CollectedTable, Step
-from lakescan.catalogs.registry import allowed_in
+from lakescan.catalogs.collected_table import CollectedCommit, CollectedTable
+from lakescan.catalogs.registry import location_limits
 from lakescan.catalogs.vended import credentials_for
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.commit.collector import Redo
 from lakescan.storage import Storage
-from lakescan.storage.issued import of_storage
+from lakescan.storage.issued import storage_properties
 
 Name = tuple[str, ...]
 _SHOWN = ("list_namespaces", "list_tables", "namespace_exists", "load_namespace_properties")
@@ -40,15 +40,15 @@ def collecting_catalog(name: str, of: Any) -> Any:
             within = self.identifier_to_tuple(identifier)
             with self._lock:
                 if within not in self.tables:
-                    self.tables[within] = self.opened(of.load_table(within))
+                    self.tables[within] = self.open_table(of.load_table(within))
                 return self.tables[within].now
 
-        def opened(self, base: Any) -> CollectedTable:
+        def open_table(self, base: Any) -> CollectedTable:
             """A table of the real catalog, without commits."""
-            properties = of_storage(base.io.properties)
-            allowed = allowed_in(name, base.metadata_location)
+            properties = storage_properties(base.io.properties)
+            allowed = location_limits(name, base.metadata_location)
             storage = Storage(io_properties=properties, vended=credentials_for(of, base), allowed=allowed)
-            return CollectedTable.of(base, self, storage)
+            return CollectedTable.start(base, self, storage)
 
         def table_exists(self, identifier: str | Name) -> bool:
             """Whether the real catalog has it."""
@@ -69,7 +69,7 @@ def collecting_catalog(name: str, of: Any) -> Any:
         def collect(self, table: Any, requirements: tuple[Any, ...], updates: tuple[Any, ...]) -> None:
             redo, fits_any = _REDO.get() or (None, False)
             with self._lock:
-                self.tables[table.name()].take(Step(requirements, updates, redo, fits_any))
+                self.tables[table.name()].take(CollectedCommit(requirements, updates, redo, fits_any))
 
         @contextmanager
         def redone_by(self, redo: Redo, *, fits_any: bool) -> Iterator[None]:
@@ -80,9 +80,9 @@ def collecting_catalog(name: str, of: Any) -> Any:
                 _REDO.reset(token)
 
     for each in _SHOWN:
-        setattr(CollectingCatalog, each, _asked(of, each))
+        setattr(CollectingCatalog, each, _delegate_method(of, each))
     for each in _REFUSED:
-        setattr(CollectingCatalog, each, _refused(each))
+        setattr(CollectingCatalog, each, _refuse_method(each))
     return CollectingCatalog()
 
 
@@ -100,11 +100,11 @@ _REFUSED = {
 }
 
 
-def _asked(of: Any, method: str) -> Callable[..., Any]:
+def _delegate_method(of: Any, method: str) -> Callable[..., Any]:
     return lambda self, *arguments, **named: getattr(of, method)(*arguments, **named)
 
 
-def _refused(method: str) -> Callable[..., Any]:
+def _refuse_method(method: str) -> Callable[..., Any]:
     def refuse(self: Any, *arguments: Any, **named: Any) -> Any:
         raise UnsupportedFeature(
             f"{_REFUSED[method]} in a transaction", "It takes changes of tables that are there: do it before, or after."

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.hive_client import is_hive
-from lakescan.catalogs.lookup import check_free, translated
-from lakescan.catalogs.outcomes import settled
-from lakescan.catalogs.registry import allowed_in, key_manager_name, key_manager_of
+from lakescan.catalogs.lookup import check_free, translate_catalog_errors
+from lakescan.catalogs.outcomes import commit_change
+from lakescan.catalogs.registry import key_manager_name, key_manager_of, location_limits
 from lakescan.catalogs.rest_session import is_rest
 from lakescan.catalogs.unity.catalog import UnityCatalog
 from lakescan.catalogs.unity.creation import definition_at
-from lakescan.catalogs.unity.creation import named as unity_named
 from lakescan.catalogs.unity.creation import place as unity_place
+from lakescan.catalogs.unity.creation import registration as unity_named
 from lakescan.catalogs.vended import credentials_for
 from lakescan.common import types as t
 from lakescan.common.identifiers import Identifier, folder_of
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commit.creation import (
+    InitialRows,
     NewDelta,
-    NewRows,
     check_no_table,
-    commit_created,
+    commit_new_table,
     create_table,
     is_table,
     new_table,
@@ -42,16 +42,16 @@ from lakescan.errors import (
     UnsupportedFeature,
 )
 from lakescan.iceberg.commit.create import iceberg_arguments
-from lakescan.iceberg.commit.creation import Replacement
+from lakescan.iceberg.commit.creation import TableReplacement
 from lakescan.iceberg.commit.encryption import check_catalog
-from lakescan.iceberg.commit.new_table import MakesTables, made_or_gone, make, stage
-from lakescan.iceberg.commit.replace_table import redefined
+from lakescan.iceberg.commit.new_table import MakesTables, commit_staged_table, create_tolerating_drop, stage_table
+from lakescan.iceberg.commit.replace_table import redefine_table
 from lakescan.iceberg.metadata.format_versions import PROPERTY, chosen_version
 from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_writes
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
-from lakescan.storage.issued import of_storage
+from lakescan.storage.issued import storage_properties
 from lakescan.storage.put_if_absent import NotCreated
 from lakescan.writing.table_writes import WrittenFile
 
@@ -76,11 +76,11 @@ class DeltaPlace:
     @property
     def storage(self) -> Storage:
         """Its storage, by the settings of the catalog."""
-        allowed = allowed_in(self.identifier.catalog, self.location)
-        return Storage(io_properties=of_storage(self.catalog.properties), allowed=allowed)
+        allowed = location_limits(self.identifier.catalog, self.location)
+        return Storage(io_properties=storage_properties(self.catalog.properties), allowed=allowed)
 
     @contextmanager
-    def named(self) -> Iterator[None]:
+    def registration(self) -> Iterator[None]:
         """Give the table its name while it is created, which is the body of the `with` block.
 
         The name goes if the table was not created, and stays if that is unknown, and if a table is there: of two
@@ -89,7 +89,7 @@ class DeltaPlace:
         """
         check_no_table(self.location, self.storage)
         try:
-            with translated(self.identifier):
+            with translate_catalog_errors(self.identifier):
                 is_own = DeltaNames(self.catalog).add(self.identifier.within, self.location)
         except TableExists as error:
             raise CreatedConcurrently(f"another writer created {self.identifier} at the same time") from error
@@ -125,7 +125,7 @@ def place_of_delta(catalog: Catalog, identifier: Identifier, location: str | Non
     """
     check_free(identifier)
     DeltaNames(catalog).check()
-    with translated(identifier):
+    with translate_catalog_errors(identifier):
         is_there = catalog.namespace_exists(identifier.namespace)
     if not is_there:
         raise NoSuchNamespace(f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}")
@@ -138,33 +138,37 @@ def place_of_delta(catalog: Catalog, identifier: Identifier, location: str | Non
     return place
 
 
-def planned_delta(catalog: Any, identifier: Identifier, definition: TableDefinition) -> tuple[Storage, str, NewDelta]:
+def plan_delta_table(
+    catalog: Any, identifier: Identifier, definition: TableDefinition
+) -> tuple[Storage, str, NewDelta]:
     """A Delta table to be created, its location, and access to that: as its catalog requires.
 
     Raises what `place_of_delta` raises, `StorageError`, and see `lakescan.delta.commit.creation.new_table`.
     """
     if isinstance(catalog, UnityCatalog):
         place = unity_place(catalog, identifier, definition.location)
-        allowed = allowed_in(identifier.catalog, place.location)
-        storage = Storage(io_properties=of_storage(catalog.properties), vended=place, allowed=allowed)
+        allowed = location_limits(identifier.catalog, place.location)
+        storage = Storage(io_properties=storage_properties(catalog.properties), vended=place, allowed=allowed)
         return storage, place.location, definition_at(place, definition)
     found = place_of_delta(catalog, identifier, definition.location)
     return found.storage, found.location, new_table(definition)
 
 
-def naming(catalog: Any, identifier: Identifier, location: str, storage: Storage) -> AbstractContextManager[None]:
+def delta_registration(
+    catalog: Any, identifier: Identifier, location: str, storage: Storage
+) -> AbstractContextManager[None]:
     """What gives a Delta table that `planned_delta` has planned its name, while it is created."""
     if isinstance(catalog, UnityCatalog):
         return unity_named(catalog, identifier, storage)
-    return place_of_delta(catalog, identifier, location).named()
+    return place_of_delta(catalog, identifier, location).registration()
 
 
 def create_named_delta(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
     """Create a Delta table with a name in a catalog; raises `NoSuchNamespace` and `CreatedConcurrently`."""
     if isinstance(catalog, UnityCatalog):
-        storage, location, new = planned_delta(catalog, identifier, definition)
-        with naming(catalog, identifier, location, storage):
-            commit_created(location, new, storage, NewRows(of_query=False))
+        storage, location, new = plan_delta_table(catalog, identifier, definition)
+        with delta_registration(catalog, identifier, location, storage):
+            commit_new_table(location, new, storage, InitialRows(of_query=False))
         return
     make_named_delta(
         catalog,
@@ -184,14 +188,14 @@ def make_named_delta(
     if isinstance(catalog, UnityCatalog):
         raise UnsupportedFeature(f"cloning to {identifier}, in a catalog of type unity", "Create it, and append rows.")
     place = place_of_delta(catalog, identifier, location)
-    with place.named():
+    with place.registration():
         return make(place.location, place.storage)
 
 
 def _default_location(catalog: Catalog, identifier: Identifier) -> str:
     """A folder in the catalog's warehouse or, in a Hive metastore, in that of the database, as Iceberg tables have."""
     if is_hive(catalog):
-        with translated(identifier):
+        with translate_catalog_errors(identifier):
             database = catalog.load_namespace_properties(identifier.namespace).get("location")
         if database:
             return folder_of(database, identifier.name)
@@ -214,17 +218,19 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
     has_defaults = any(each.write_default is not None for each in t.walk(definition.columns))
     is_newer = chosen_version(arguments["properties"]).row_lineage
     _check_place(catalog, identifier, arguments)
-    with translated(identifier), metadata_writes(arguments["properties"], str(identifier)) as named:
+    with translate_catalog_errors(identifier), metadata_writes(arguments["properties"], str(identifier)) as named:
         try:
             if isinstance(catalog, MakesTables) or (
                 is_newer and (has_defaults or isinstance(catalog, MetastoreCatalog))
             ):
                 # pyiceberg leaves the next row id and defaults out; a server adds the next row id itself.
-                make(stage(catalog, identifier.within, arguments))
+                commit_staged_table(stage_table(catalog, identifier.within, arguments))
             else:
-                settled(
+                commit_change(
                     f"creating {identifier}",
-                    lambda: made_or_gone(lambda: catalog.create_table(identifier.within, **arguments), catalog),
+                    lambda: create_tolerating_drop(
+                        lambda: catalog.create_table(identifier.within, **arguments), catalog
+                    ),
                     lambda: _is_made(catalog, identifier, named),
                     repeated=(TableAlreadyExistsError,) if named else (),
                 )
@@ -248,12 +254,12 @@ def _is_made(catalog: Catalog, identifier: Identifier, named: Sequence[str]) -> 
 def stage_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> StagedTable:
     """A table that can be made in one step with its rows; see `lakescan.iceberg.commit.creation`."""
     arguments = _arguments(catalog, identifier, definition)
-    with translated(identifier):
+    with translate_catalog_errors(identifier):
         if not catalog.namespace_exists(identifier.namespace):
             raise NoSuchNamespace(f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}")
     _check_place(catalog, identifier, arguments)
-    with translated(identifier):
-        return stage(catalog, identifier.within, arguments)
+    with translate_catalog_errors(identifier):
+        return stage_table(catalog, identifier.within, arguments)
 
 
 def _check_place(catalog: Catalog, identifier: Identifier, arguments: Mapping[str, Any]) -> None:
@@ -263,10 +269,10 @@ def _check_place(catalog: Catalog, identifier: Identifier, arguments: Mapping[st
     """
     from pyiceberg.catalog import MetastoreCatalog
 
-    allowed = allowed_in(identifier.catalog)
+    allowed = location_limits(identifier.catalog)
     if allowed.prefixes is not None and isinstance(catalog, MetastoreCatalog):
-        with translated(identifier):
-            place = stage(catalog, identifier.within, arguments).metadata_location
+        with translate_catalog_errors(identifier):
+            place = stage_table(catalog, identifier.within, arguments).metadata_location
         allowed.check(place)
 
 
@@ -300,13 +306,13 @@ def _check_encryption(catalog: Catalog, identifier: Identifier, properties: Mapp
 
 def replacement_of(
     catalog: Catalog, identifier: Identifier, definition: TableDefinition, properties: Mapping[str, str]
-) -> Replacement:
+) -> TableReplacement:
     """What replaces a table's schema, partition spec, sort order and properties, and its rows; earlier snapshots stay.
 
     `properties` go into the summary of the snapshot with its new rows. Raises `UnsupportedFeature` if the table cannot
     get that definition.
     """
-    with translated(identifier):
+    with translate_catalog_errors(identifier):
         opened = catalog.load_table(identifier.within)
     version = opened.metadata.format_version
     if definition.properties.get(PROPERTY, str(version)) != str(version):
@@ -321,26 +327,28 @@ def replacement_of(
             f"replacing {identifier} by a table with another '{_KEY}': a table is encrypted from its creation on, by "
             "one key. Drop it and create it again."
         )
-    io_properties = of_storage(opened.io.properties)
+    io_properties = storage_properties(opened.io.properties)
     storage = Storage(
         io_properties=io_properties,
         key_manager=key_manager_of(identifier.catalog),
         vended=credentials_for(catalog, opened),
-        allowed=allowed_in(identifier.catalog, opened.metadata_location),
+        allowed=location_limits(identifier.catalog, opened.metadata_location),
     )
     before = IcebergTable.open(opened.metadata_location, storage)
     try:
-        changes = redefined(opened, arguments)
+        changes = redefine_table(opened, arguments)
     except ValueError as error:
         raise UnsupportedFeature(
             f"replacing {identifier} with this definition", f"{error}. Drop it and create it again."
         ) from error
-    return Replacement(opened, before, changes, storage, properties)
+    return TableReplacement(opened, before, changes, storage, properties)
 
 
-def commit_replacement(identifier: Identifier, replacement: Replacement, files: Iterable[WrittenFile] = ()) -> None:
+def commit_replacement(
+    identifier: Identifier, replacement: TableReplacement, files: Iterable[WrittenFile] = ()
+) -> None:
     """Replace a table, in one commit with the files of its new rows; raises `CommitConflict`, `CommitStateUnknown`."""
-    with translated(identifier):
+    with translate_catalog_errors(identifier):
         failed = replacement.commit(files)
     if failed is not None:
         raise CommitConflict(

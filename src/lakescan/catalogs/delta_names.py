@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from lakescan.catalogs.glue_delta_names import GlueDeltaNames
 from lakescan.catalogs.hive_client import is_hive
-from lakescan.catalogs.hive_delta_names import HiveDeltaNames, absolute
-from lakescan.catalogs.outcomes import settled
+from lakescan.catalogs.hive_delta_names import HiveDeltaNames, absolute_location
+from lakescan.catalogs.outcomes import commit_change
 from lakescan.catalogs.sql_delta_names import SqlDeltaNames
 from lakescan.errors import UnsupportedFeature
 from lakescan.storage.locations import normal
@@ -31,19 +31,19 @@ class DeltaNames:
 
     def location(self, name: tuple[str, ...]) -> str | None:
         """The table's location, or None if the catalog has no Delta table of that name."""
-        return None if (kept := self._kept) is None else kept.location(name)
+        return None if (kept := self._store) is None else kept.location(name)
 
     def names(self, namespace: tuple[str, ...]) -> list[str]:
         """The names of a namespace's Delta tables, sorted."""
-        return [] if (kept := self._kept) is None else kept.names(namespace)
+        return [] if (kept := self._store) is None else kept.names(namespace)
 
     def other(self, name: tuple[str, ...]) -> str | None:
         """What has the name, such as "a Hive view", if it is neither an Iceberg nor a Delta table; else None."""
-        return None if (kept := self._kept) is None else kept.other(name)
+        return None if (kept := self._store) is None else kept.other(name)
 
     def check(self) -> None:
         """Raise `UnsupportedFeature` for a catalog that cannot have any."""
-        if self._kept is None:
+        if self._store is None:
             raise UnsupportedFeature(
                 f"Delta tables in catalog {self.catalog.name!r}",
                 "Only catalogs of the types sql, glue, hive and unity can name them; use the table's location.",
@@ -55,41 +55,41 @@ class DeltaNames:
         Raises `TableExists`, `CommitStateUnknown`, and `UnsupportedFeature` for a catalog that cannot have any.
         """
         self.check()
-        kept = self._kept
+        kept = self._store
         assert kept is not None
 
         def is_made() -> bool | None:
             found = kept.location(name)
-            return None if found is None else normal(absolute(found)) == normal(absolute(location))
+            return None if found is None else normal(absolute_location(found)) == normal(absolute_location(location))
 
         def add() -> bool:
             kept.add(name, location)
             return True
 
-        return settled(self._doing("registering", name), add, is_made) or False
+        return commit_change(self._doing("registering", name), add, is_made) or False
 
     def remove(self, name: tuple[str, ...]) -> None:
         """Unregister a table, if it is registered; raises `CommitStateUnknown`."""
-        if (kept := self._kept) is not None:
+        if (kept := self._store) is not None:
             is_made = lambda: True if kept.location(name) is None else None  # noqa: E731
-            settled(self._doing("dropping", name), lambda: kept.remove(name), is_made)
+            commit_change(self._doing("dropping", name), lambda: kept.remove(name), is_made)
 
     def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None:
         """Give a registered table another name; raises `TableExists`, `CommitStateUnknown`."""
-        kept = self._kept
+        kept = self._store
         assert kept is not None
         location = kept.location(name)
 
         def is_made() -> bool | None:
             return True if kept.location(new) == location and kept.location(name) is None else None
 
-        settled(self._doing("renaming", name), lambda: kept.rename(name, new), is_made)
+        commit_change(self._doing("renaming", name), lambda: kept.rename(name, new), is_made)
 
     def _doing(self, what: str, name: tuple[str, ...]) -> str:
         return f"{what} {'.'.join((self.catalog.name, *name))}"
 
     @property
-    def _kept(self) -> _Names | None:
+    def _store(self) -> _Names | None:
         if hasattr(self.catalog, "engine"):
             return SqlDeltaNames(self.catalog)
         if is_hive(self.catalog):

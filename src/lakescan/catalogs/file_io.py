@@ -16,7 +16,7 @@ from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 from lakescan.storage import Storage
 from lakescan.storage.allowed import AllowedLocations
-from lakescan.storage.issued import of_storage
+from lakescan.storage.issued import storage_properties
 from lakescan.storage.locations import ALIASES, split_location
 
 _OWN = ("abfs", "gcs", "hdfs")
@@ -40,27 +40,27 @@ class ArrowFiles(PyArrowFileIO):
         return found
 
     @cached_property
-    def _allowed(self) -> AllowedLocations:
-        return AllowedLocations.of_catalog(self.properties)
+    def _location_limits(self) -> AllowedLocations:
+        return AllowedLocations.catalog_limits(self.properties)
 
     @cached_property
     def _storage(self) -> Storage:
         """Access to stores, which sends secrets of Azure to their own account alone."""
-        return Storage(io_properties=of_storage(self.properties), allowed=AllowedLocations(is_named=False))
+        return Storage(io_properties=storage_properties(self.properties), allowed=AllowedLocations(is_named=False))
 
     def new_input(self, location: str) -> PyArrowFile:
         """Open a file to be read; raises `LocationRefused` for one outside of the catalog's limits."""
-        self._allowed.check(location)
+        self._location_limits.check(location)
         return super().new_input(location)
 
     def new_output(self, location: str) -> PyArrowFile:
         """Open a file to be written; raises `LocationRefused`."""
-        self._allowed.check(location)
+        self._location_limits.check(location)
         return super().new_output(location)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Delete a file; raises `LocationRefused`."""
-        self._allowed.check(location if isinstance(location, str) else location.location)
+        self._location_limits.check(location if isinstance(location, str) else location.location)
         super().delete(location)
 
     def _initialize_fs(self, scheme: str, netloc: str | None = None) -> pafs.FileSystem:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from threading import local
 from typing import Any
 
-from lakescan.catalogs.metastore_entry import PROVIDER, Entry
+from lakescan.catalogs.metastore_entry import PROVIDER, MetastoreEntry
 from lakescan.errors import NoSuchNamespace, NoSuchTable, TableExists
 
 _DELTA = {PROVIDER: "delta", "table_type": "DELTA", "EXTERNAL": "TRUE"}
@@ -63,7 +63,7 @@ class GlueDeltaNames:
 
     def location(self, name: tuple[str, ...]) -> str | None:
         """The table's location, or None if there is no Delta table of that name."""
-        found = self._found(name)
+        found = self._delta_table(name)
         return None if found is None else _entry_of(found).location
 
     def names(self, namespace: tuple[str, ...]) -> list[str]:
@@ -83,7 +83,7 @@ class GlueDeltaNames:
 
     def remove(self, name: tuple[str, ...]) -> None:
         """Unregister a table, if it is registered as a Delta table."""
-        if self._found(name) is not None:
+        if self._delta_table(name) is not None:
             self._client.delete_table(DatabaseName=name[0], Name=name[-1])
 
     def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None:
@@ -91,7 +91,7 @@ class GlueDeltaNames:
 
         Raises `TableExists`, `NoSuchNamespace` and `NoSuchTable`.
         """
-        found = self._found(name)
+        found = self._delta_table(name)
         if found is None:
             raise NoSuchTable(f"catalog {self.catalog.name!r} has no Delta table {'.'.join(name)!r}")
         self._create(new, {key: found[key] for key in _GIVEN if key in found})
@@ -109,7 +109,7 @@ class GlueDeltaNames:
         except self._client.exceptions.EntityNotFoundException as error:
             raise NoSuchNamespace(f"catalog {self.catalog.name!r} has no namespace {name[0]!r}") from error
 
-    def _found(self, name: tuple[str, ...]) -> Mapping[str, Any] | None:
+    def _delta_table(self, name: tuple[str, ...]) -> Mapping[str, Any] | None:
         """The Delta table of a name."""
         table = self._table(name)
         return table if table is not None and _entry_of(table).is_delta else None
@@ -132,9 +132,9 @@ class GlueDeltaNames:
                 return
 
 
-def _entry_of(table: Mapping[str, Any]) -> Entry:
+def _entry_of(table: Mapping[str, Any]) -> MetastoreEntry:
     storage = table.get("StorageDescriptor") or {}
     path = ((storage.get("SerdeInfo") or {}).get("Parameters") or {}).get("path")
-    return Entry(
+    return MetastoreEntry(
         table.get("Parameters") or {}, str(table.get("TableType") or ""), storage.get("Location") or None, path or None
     )

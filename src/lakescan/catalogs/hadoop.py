@@ -28,20 +28,20 @@ from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
-from lakescan.catalogs.other_tables import named_by, tables_inside, tables_that_may_share
+from lakescan.catalogs.other_tables import referenced_files, tables_inside, tables_that_may_share
 from lakescan.catalogs.properties import warn_of_metadata
 from lakescan.common.identifiers import Identifier, folder_of
 from lakescan.errors import InvalidOption, NotATable, UnsupportedFeature
-from lakescan.iceberg.metadata.document import unpacked
+from lakescan.iceberg.metadata.document import decompress
 from lakescan.iceberg.metadata.locate import current_metadata, is_metadata_file
-from lakescan.iceberg.metadata.pyiceberg_metadata import MetadataNotWritten, parsed_metadata, with_all_metadata
+from lakescan.iceberg.metadata.pyiceberg_metadata import MetadataNotWritten, extend_catalog, parse_pyiceberg_metadata
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.metadata.version_files import VersionFiles, version_of
 from lakescan.storage import Storage, join
 from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.faults import storage_boundary, storage_error
-from lakescan.storage.issued import of_storage
-from lakescan.storage.locations import below
+from lakescan.storage.issued import storage_properties
+from lakescan.storage.locations import is_below_any
 from lakescan.storage.put_if_absent import NotCreated
 
 _Name = str | tuple[str, ...]
@@ -82,16 +82,16 @@ class HadoopTables(MetastoreCatalog):
     def load_table(self, identifier: _Name) -> Table:
         """Open a table at its current version; raises `NoSuchTableError`."""
         name = self.identifier_to_tuple(identifier)
-        return self._loaded(name)[0]
+        return self._read_table(name)[0]
 
-    def _loaded(self, name: tuple[str, ...]) -> tuple[Table, bytes]:
+    def _read_table(self, name: tuple[str, ...]) -> tuple[Table, bytes]:
         """A table at its current version, and the content of its metadata file."""
         try:
             location, data = self._files(name).read()
         except NotATable as error:
             raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}") from error
         # Decompressed by its first bytes: pyiceberg does not know the name `.metadata.json.gz`.
-        metadata = parsed_metadata(unpacked(data, location), join(self._folder(name), "metadata.json"))
+        metadata = parse_pyiceberg_metadata(decompress(data, location), join(self._folder(name), "metadata.json"))
         return Table(name, metadata, location, _NoFiles(self.properties), self), data
 
     def current(self, identifier: _Name) -> str | None:
@@ -109,7 +109,7 @@ class HadoopTables(MetastoreCatalog):
 
     def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
         """Commit to the current version of a table, by creating the metadata file of the next version."""
-        now, data = self._loaded(self.identifier_to_tuple(table.name()))
+        now, data = self._read_table(self.identifier_to_tuple(table.name()))
         self.check_writable(now)
         staged = self._update_and_stage_table(now, now.name(), requirements, updates)
         if staged.metadata == now.metadata:
@@ -117,7 +117,7 @@ class HadoopTables(MetastoreCatalog):
         # What is written is checked like what was there: a commit must not move the table or its metadata.
         files = self._files(now.name())
         files.check_writable(now.metadata_location, staged.metadata.location, staged.metadata.properties)
-        location = self._created(files, staged.metadata, (now, data))
+        location = self._create_version(files, staged.metadata, (now, data))
         if location is None:
             raise CommitFailedException(f"{'.'.join(now.name())} has been updated by another writer")
         return CommitTableResponse(metadata=staged.metadata, metadata_location=location)
@@ -130,10 +130,12 @@ class HadoopTables(MetastoreCatalog):
         files.check_writable(
             join(self._folder(name), "metadata/v1.metadata.json"), metadata.location, metadata.properties
         )
-        if self._created(files, metadata) is None:
+        if self._create_version(files, metadata) is None:
             raise TableAlreadyExistsError(f"Table already exists: {'.'.join(name)}")
 
-    def _created(self, files: VersionFiles, metadata: Any, base: tuple[Table, bytes] | None = None) -> str | None:
+    def _create_version(
+        self, files: VersionFiles, metadata: Any, base: tuple[Table, bytes] | None = None
+    ) -> str | None:
         """Create the metadata file of the version after `base`, a table with its file's content; None if it is new."""
         before = metadata if base is None else base[0].metadata
         is_compressed = IcebergProperties(before.properties, files.folder).metadata_codec == "gzip"
@@ -205,11 +207,11 @@ class HadoopTables(MetastoreCatalog):
         """Return no table."""
         return []
 
-    def _refused(self, *_: Any, **__: Any) -> Any:
+    def _refuse(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError("A catalog of type hadoop has folders alone.")
 
-    create_namespace = drop_namespace = drop_table = load_namespace_properties = _refused
-    update_namespace_properties = load_view = drop_view = register_view = _refused
+    create_namespace = drop_namespace = drop_table = load_namespace_properties = _refuse
+    update_namespace_properties = load_view = drop_view = register_view = _refuse
 
     def list_views(self, namespace: _Name) -> list[tuple[str, ...]]:
         """Return no view."""
@@ -226,8 +228,8 @@ class HadoopCatalog(HadoopTables):
     def __init__(self, name: str, **properties: str) -> None:
         if not (warehouse := properties.get("warehouse", "").rstrip("/")):
             raise ValueError("a catalog of type hadoop needs its warehouse: the folder of its namespaces")
-        allowed = AllowedLocations.of_catalog(properties)
-        super().__init__(Storage(io_properties=of_storage(properties), allowed=allowed), name, **properties)
+        allowed = AllowedLocations.catalog_limits(properties)
+        super().__init__(Storage(io_properties=storage_properties(properties), allowed=allowed), name, **properties)
         self._warehouse = warehouse
 
     def _folder(self, name: _Name) -> str:
@@ -253,8 +255,8 @@ class HadoopCatalog(HadoopTables):
                 "A catalog of type hadoop drops a table by deleting its folder. Drop or move the other table first.",
             )
         for table in tables_that_may_share(self, full, [folder], "dropping"):
-            for files in named_by([table], self._storage):
-                if any(below(files, [folder]).to_pylist()):
+            for files in referenced_files([table], self._storage):
+                if any(is_below_any(files, [folder]).to_pylist()):
                     raise UnsupportedFeature(
                         f"dropping {full}, whose folder has files of {'.'.join(table.name())}",
                         "A catalog of type hadoop drops a table by deleting its folder. Drop the other table first.",
@@ -383,14 +385,14 @@ def hadoop_catalog(name: str, properties: Mapping[str, str]) -> HadoopCatalog:
         [('shop',)]
     """
     catalog = HadoopCatalog(name, **properties)
-    with_all_metadata(catalog)
+    extend_catalog(catalog)
     return catalog
 
 
 def tables_in(storage: Storage) -> HadoopTables:
     """Tables by their folders, in a storage."""
     tables = HadoopTables(storage)
-    with_all_metadata(tables)
+    extend_catalog(tables)
     return tables
 
 

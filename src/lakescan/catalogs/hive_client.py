@@ -18,7 +18,7 @@ def is_hive(catalog: Any) -> bool:
     return "HiveCatalog" in {each.__name__ for each in type(catalog).__mro__}
 
 
-def end_in_time(catalog: Any) -> None:
+def set_socket_timeout(catalog: Any) -> None:
     """Let the connections of a metastore's catalog end with an error if it does not answer for ten minutes.
 
     That is the limit of Hive's own clients; pyiceberg has none.
@@ -77,7 +77,7 @@ class HiveClient:
             try:
                 client.create_table_with_environment_context(table, EnvironmentContext(_KEEP_STATISTICS))
             except AlreadyExistsException as error:
-                raise self._taken((table.dbName, table.tableName)) from error
+                raise self._exists_error((table.dbName, table.tableName)) from error
             except NoSuchObjectException as error:
                 raise NoSuchNamespace(f"catalog {self.catalog.name!r} has no namespace {table.dbName!r}") from error
 
@@ -104,12 +104,12 @@ class HiveClient:
         except (InvalidOperationException, NoSuchObjectException) as error:  # which of them says nothing certain
             renamed = (new.dbName, new.tableName)
             if renamed != name and self.table(renamed) is not None:
-                raise self._taken(renamed) from error
+                raise self._exists_error(renamed) from error
             if self.table(name) is None:
                 raise NoSuchTable(f"catalog {self.catalog.name!r} has no table {dotted_name(name)!r}") from error
             raise
 
-    def _taken(self, name: tuple[str, ...]) -> TableExists:
+    def _exists_error(self, name: tuple[str, ...]) -> TableExists:
         return TableExists(f"{dotted_name(name)} already exists in catalog {self.catalog.name!r}")
 
     @property

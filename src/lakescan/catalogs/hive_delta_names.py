@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakescan.catalogs.hive_client import HiveClient
-from lakescan.catalogs.metastore_entry import PROVIDER, Entry
-from lakescan.catalogs.registry import allowed_in
+from lakescan.catalogs.metastore_entry import PROVIDER, MetastoreEntry
+from lakescan.catalogs.registry import location_limits
 from lakescan.common.identifiers import dotted_name
 from lakescan.errors import NoSuchTable, StorageError, UnsupportedFeature
 from lakescan.storage import Storage
-from lakescan.storage.issued import of_storage
+from lakescan.storage.issued import storage_properties
 from lakescan.storage.locations import split_location
 from lakescan.storage.put_if_absent import NotCreated
 
@@ -56,10 +56,10 @@ class HiveDeltaNames:
         """
         from hive_metastore.ttypes import FieldSchema, SerDeInfo, StorageDescriptor, Table
 
-        place = absolute(location)
+        place = absolute_location(location)
         try:
-            allowed = allowed_in(self.catalog.name)
-            Storage(io_properties=of_storage(self.catalog.properties), allowed=allowed).make_folder(place)
+            allowed = location_limits(self.catalog.name)
+            Storage(io_properties=storage_properties(self.catalog.properties), allowed=allowed).make_folder(place)
         except StorageError as error:
             raise NotCreated(str(error)) from error
         serde = SerDeInfo(serializationLib=_SERDE, parameters={"path": place, "serialization.format": "1"})
@@ -103,20 +103,20 @@ class HiveDeltaNames:
     def _client(self) -> HiveClient:
         return HiveClient(self.catalog)
 
-    def _entry(self, name: tuple[str, ...]) -> Entry | None:
+    def _entry(self, name: tuple[str, ...]) -> MetastoreEntry | None:
         found = self._client.table(name) if len(name) == 2 else None  # a metastore has databases, and tables in them
         return None if found is None else _entry_of(found)
 
 
-def absolute(location: str) -> str:
+def absolute_location(location: str) -> str:
     """A location that means the same to every process: a local path is one of this machine, not of the metastore's."""
     scheme, _, path = split_location(location)
     return f"file://{os.path.abspath(path)}" if scheme == "file" else location
 
 
-def _entry_of(table: Any) -> Entry:
+def _entry_of(table: Any) -> MetastoreEntry:
     storage = table.sd
     serde = None if storage is None else storage.serdeInfo
     path = None if serde is None else (serde.parameters or {}).get("path")
     stored = None if storage is None else storage.location
-    return Entry(table.parameters or {}, str(table.tableType or ""), stored or None, path or None)
+    return MetastoreEntry(table.parameters or {}, str(table.tableType or ""), stored or None, path or None)

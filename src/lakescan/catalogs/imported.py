@@ -9,22 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from lakescan.catalogs.registry import allowed_in
+from lakescan.catalogs.registry import location_limits
 from lakescan.common import types as t
 from lakescan.common.identifiers import Identifier
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import FieldMatching, Schema
-from lakescan.definition.table_definition import TableDefinition, Term, numbered
+from lakescan.definition.table_definition import TableDefinition, Term, assign_ids
 from lakescan.errors import InvalidOption
 from lakescan.options.write import WriteOptions
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.parquet.file import open_parquet
 from lakescan.storage import Storage
-from lakescan.storage.issued import of_storage
+from lakescan.storage.issued import storage_properties
 from lakescan.tables.base import Format
 from lakescan.tables.results import WriteResult
-from lakescan.tables.save import saved
-from lakescan.writing.foreign_columns import check_times, folder_type, merged_columns, physical_types, with_instants
+from lakescan.tables.save import write_result
+from lakescan.writing.foreign_columns import check_times, folder_type, merge_columns, physical_types, with_instants
 from lakescan.writing.foreign_files import FolderFiles, check_parquet
 
 _READERS = 16  # footers that are read at once
@@ -69,10 +69,10 @@ def import_files(format: Format, catalog: Any, name: Identifier, wanted: Import)
     Raises `InvalidOption` and `SchemaMismatch` for files that do not fit, `UnsupportedFeature`, `CreatedConcurrently`,
     `CommitStateUnknown`.
     """
-    storage = Storage(io_properties=of_storage(catalog.properties), allowed=allowed_in(name.catalog))
-    found = None if wanted.files is not None and not wanted.files else FolderFiles.under(wanted.folder, storage)
+    storage = Storage(io_properties=storage_properties(catalog.properties), allowed=location_limits(name.catalog))
+    found = None if wanted.files is not None and not wanted.files else FolderFiles.list_folder(wanted.folder, storage)
     if found is not None and wanted.files is not None:
-        found = found.only(wanted.files, storage)
+        found = found.select_files(wanted.files, storage)
     folders = {} if found is None else found.folders
     partition = wanted.partition_by
     if partition is None:
@@ -87,14 +87,14 @@ def import_files(format: Format, catalog: Any, name: Identifier, wanted: Import)
         names = {each.name.lower() for each in partition}
         columns = [] if found is None else _columns(found, storage, format, wanted.properties, names)
     definition = TableDefinition(
-        numbered((*columns, *partition)),
+        assign_ids((*columns, *partition)),
         partition_by=tuple(Term(dotted_path((each.name,))) for each in partition),
         properties=wanted.properties,
         location=wanted.location,
     )
-    new, files = format.new_table(catalog, name, definition, WriteOptions()).adopted(wanted.folder, found)
+    new, files = format.new_table(catalog, name, definition, WriteOptions()).adopt_files(wanted.folder, found)
     new.commit(files)
-    return saved(files)
+    return write_result(files)
 
 
 def _columns(
@@ -102,7 +102,7 @@ def _columns(
 ) -> list[t.Field]:
     """The columns of all files, but those that their folders are named after."""
 
-    def of(location: str) -> tuple[str, list[t.Field]]:
+    def file_columns(location: str) -> tuple[str, list[t.Field]]:
         with open_parquet(storage, location) as data:
             check_times(data, f"a table of the files of {data.path}", _NO_NANOSECONDS)
             fields = read_fields(data.schema, FieldMatching())
@@ -115,4 +115,4 @@ def _columns(
 
     check_parquet(found.entries)
     with ThreadPoolExecutor(_READERS) as pool:
-        return merged_columns(pool.map(of, sorted(each.location for each in found.entries)))
+        return merge_columns(pool.map(file_columns, sorted(each.location for each in found.entries)))

@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakescan.catalogs.answers import unknown_type, unreadable, without_answers
+from lakescan.catalogs.answers import drop_pydantic_causes, parse_failure, unknown_type
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.plan_requests import SERVER, ServerPlanning
-from lakescan.catalogs.registry import allowed_locations, connection, is_known, key_manager_name, refusal
+from lakescan.catalogs.registry import allowed_locations, backend_message, connection, is_known, key_manager_name
 from lakescan.catalogs.unity.catalog import UnityCatalog
 from lakescan.catalogs.vended import credentials_for
 from lakescan.catalogs.view_store import StoredView, view_store
-from lakescan.common.identifiers import Identifier, check_name, dotted_name, parts_of
-from lakescan.common.references import quoted
-from lakescan.common.secrets import hide_in
+from lakescan.common.identifiers import Identifier, check_name, dotted_name, split_name
+from lakescan.common.references import backquote
+from lakescan.common.secrets import hide_error_secrets
 from lakescan.errors import (
     CorruptMetadata,
     CreatedConcurrently,
@@ -31,16 +31,16 @@ from lakescan.errors import (
     nearest,
 )
 from lakescan.iceberg.scan.server_plan import PlanningServer
-from lakescan.storage.faults import told
-from lakescan.storage.issued import of_storage
+from lakescan.storage.faults import error_text
+from lakescan.storage.issued import storage_properties
 from lakescan.storage.locations import absolute
-from lakescan.tables.base import FoundTable
+from lakescan.tables.base import CatalogTable
 
 _JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store the parts of a namespace as one text
 
 
 @dataclass(frozen=True)
-class InCatalog:
+class CatalogEntry:
     """A table's entry in a catalog; every call asks the catalog again."""
 
     identifier: Identifier
@@ -48,7 +48,7 @@ class InCatalog:
 
     def current(self) -> str:
         """The location of the table's current metadata file."""
-        return find(self.identifier).location
+        return find_table(self.identifier).location
 
     def planner(self, mode: str | None) -> PlanningServer | None:
         """The server of the catalog, if it is to plan; see `PlanningSource`."""
@@ -63,7 +63,7 @@ class InCatalog:
 
 def identifier_of(text: str) -> Identifier | None:
     """Parse `catalog.namespace.table`; None unless the text begins with the name of a known catalog."""
-    parts = parts_of(text)
+    parts = split_name(text)
     if parts is None or len(parts) < 3 or not is_known(parts[0]):
         return None
     return Identifier(parts[0], parts[1:-1], parts[-1])
@@ -77,40 +77,40 @@ def location_or_name(text: str) -> str:
     return text if identifier_of(text) is not None else absolute(text)
 
 
-def find(identifier: Identifier) -> FoundTable:
+def find_table(identifier: Identifier) -> CatalogTable:
     """Look a table up; raises `NoSuchTable`, `NoSuchCatalog`, and `StorageError` if the catalog does not answer."""
     from pyiceberg.exceptions import NoSuchPropertyException, NoSuchTableError
 
     catalog: Any = connection(identifier.catalog)
     allowed = allowed_locations(identifier.catalog)
-    with translated(identifier):
+    with translate_catalog_errors(identifier):
         if isinstance(catalog, UnityCatalog):
             found = catalog.find(identifier)
-            properties = of_storage(catalog.properties)
-            return FoundTable("delta", found.location, properties, vended=found, allowed_locations=allowed)
+            properties = storage_properties(catalog.properties)
+            return CatalogTable("delta", found.location, properties, vended=found, allowed_locations=allowed)
         try:
             table: Any = catalog.load_table(identifier.within)
         except (NoSuchTableError, NoSuchPropertyException) as error:  # the latter: one without a type, as Spark's
             location = DeltaNames(catalog).location(identifier.within)
             if location is None:
-                raise _of_no_location(catalog, identifier, error) from error
-            return FoundTable("delta", location, of_storage(catalog.properties), allowed_locations=allowed)
+                raise _no_location_error(catalog, identifier, error) from error
+            return CatalogTable("delta", location, storage_properties(catalog.properties), allowed_locations=allowed)
         except Exception as error:
             location = stored_location(catalog, identifier) if unknown_type(error) else None
             if location is None:
                 raise
-            properties, manager = of_storage(catalog.properties), key_manager_name(identifier.catalog)
-            return FoundTable("iceberg", location, properties, manager, allowed_locations=allowed)
+            properties, manager = storage_properties(catalog.properties), key_manager_name(identifier.catalog)
+            return CatalogTable("iceberg", location, properties, manager, allowed_locations=allowed)
         if not table.metadata_location:
             raise _no_metadata(identifier)
         if _has_sql_names(catalog) and (location := DeltaNames(catalog).location(identifier.within)) is not None:
-            raise _in_two_formats(identifier, location, table.metadata_location)
-    return FoundTable(
+            raise _two_formats_error(identifier, location, table.metadata_location)
+    return CatalogTable(
         "iceberg",
         table.metadata_location,
-        of_storage(table.io.properties),
+        storage_properties(table.io.properties),
         key_manager_name(identifier.catalog),
-        ServerPlanning.of(catalog, table),
+        ServerPlanning.find(catalog, table),
         credentials_for(getattr(catalog, "collects_for", catalog), table),
         allowed_locations=allowed,
     )
@@ -119,7 +119,7 @@ def find(identifier: Identifier) -> FoundTable:
 def check_one_format(catalog: Any, identifier: Identifier, location: str) -> None:
     """Raise `CorruptMetadata` if the name of a Delta table at a location is that of an Iceberg table, too."""
     if _has_sql_names(catalog) and (file := stored_location(catalog, identifier)) is not None:
-        raise _in_two_formats(identifier, location, file)
+        raise _two_formats_error(identifier, location, file)
 
 
 def _has_sql_names(catalog: Any) -> bool:
@@ -127,7 +127,7 @@ def _has_sql_names(catalog: Any) -> bool:
     return hasattr(catalog, "engine")
 
 
-def _in_two_formats(identifier: Identifier, delta: str, iceberg: str) -> CorruptMetadata:
+def _two_formats_error(identifier: Identifier, delta: str, iceberg: str) -> CorruptMetadata:
     return CorruptMetadata(
         f"{identifier} is the name of two tables: of a Delta table at {delta}, and of an Iceberg table, made by a "
         f"client that does not see names of Delta tables, at {iceberg}. Open each by its path, with format='delta' or "
@@ -136,7 +136,7 @@ def _in_two_formats(identifier: Identifier, delta: str, iceberg: str) -> Corrupt
     )
 
 
-def _of_no_location(catalog: Any, identifier: Identifier, error: Exception) -> Exception:
+def _no_location_error(catalog: Any, identifier: Identifier, error: Exception) -> Exception:
     """The error for a name of no Delta table, of which pyiceberg says that it is no Iceberg table, either."""
     from pyiceberg.exceptions import NoSuchTableError
 
@@ -174,7 +174,7 @@ def stored_location(catalog: Any, identifier: Identifier) -> str | None:
 
 def find_view(identifier: Identifier) -> StoredView | None:
     """Look a view up; None if the catalog does not have it. Raises `StorageError` if the catalog does not answer."""
-    with translated(identifier):
+    with translate_catalog_errors(identifier):
         return view_store(connection(identifier.catalog)).load(identifier.within)
 
 
@@ -187,7 +187,7 @@ def view_instead(identifier: Identifier) -> StoredView | None:
     except RESTError:
         return None
     except ValueError as error:
-        if (why := unreadable(error)) is None:
+        if (why := parse_failure(error)) is None:
             raise
         raise CorruptMetadata(
             f"what catalog {identifier.catalog!r} has for the view {identifier} cannot be read: {why}"
@@ -201,7 +201,7 @@ def check_free(identifier: Identifier) -> None:
     """
     check_name(identifier.name)
     names = DeltaNames(connection(identifier.catalog))
-    with translated(identifier):
+    with translate_catalog_errors(identifier):
         if view_instead(identifier) is not None:
             raise TableExists(f"{identifier} is a view: give the table another name, or drop or rename the view")
         if (other := names.other(identifier.within)) is not None:
@@ -212,7 +212,7 @@ def check_free(identifier: Identifier) -> None:
 
 def check_not_other(identifier: Identifier) -> None:
     """Raise `NoSuchTable` for what the catalog has by that name, if it is neither an Iceberg nor a Delta table."""
-    with translated(identifier):
+    with translate_catalog_errors(identifier):
         other = DeltaNames(connection(identifier.catalog)).other(identifier.within)
     if other is not None:
         raise _is_other(identifier, other)
@@ -245,11 +245,12 @@ def _check_namespace(identifier: Identifier) -> None:
         return
     if padded:
         raise UnsupportedFeature(
-            f"the white space around {quoted(padded[0])}, a part of a namespace of the catalog {identifier.catalog!r}",
+            f"the white space around {backquote(padded[0])}, a part of a namespace of the catalog "
+            f"{identifier.catalog!r}",
             "SQL and DynamoDB catalogs store namespaces without it. Use the name without white space.",
         )
     raise UnsupportedFeature(
-        f"the dot in {quoted(dotted[0])}, a part of a namespace of the catalog {identifier.catalog!r}",
+        f"the dot in {backquote(dotted[0])}, a part of a namespace of the catalog {identifier.catalog!r}",
         f"SQL and DynamoDB catalogs store namespaces as texts, in which it is {'.'.join(identifier.namespace)}, that "
         "of several levels. Use a name without a dot.",
     )
@@ -268,7 +269,7 @@ def _joins_names(catalog: str) -> bool:
 
 
 @contextmanager
-def translated(identifier: Identifier) -> Iterator[None]:
+def translate_catalog_errors(identifier: Identifier) -> Iterator[None]:
     """Translate a catalog's errors into lakescan's.
 
     Raises `UnsupportedFeature` for a namespace that the catalog would take for another one.
@@ -276,14 +277,14 @@ def translated(identifier: Identifier) -> Iterator[None]:
     from pyiceberg.exceptions import NoSuchPropertyException, NoSuchTableError
 
     try:
-        with _translated(identifier):
+        with _translate_errors(identifier):
             try:
                 yield
             except (NoSuchTableError, NoSuchPropertyException) as error:
                 raise _no_table(identifier) from error
     except Exception as error:
-        without_answers(error)
-        hide_in(error)
+        drop_pydantic_causes(error)
+        hide_error_secrets(error)
         raise
 
 
@@ -318,7 +319,7 @@ def _namespace_hint(identifier: Identifier) -> str:
 
 
 @contextmanager
-def _translated(identifier: Identifier) -> Iterator[None]:
+def _translate_errors(identifier: Identifier) -> Iterator[None]:
     """Translate all errors but that there is no table."""
     from pyiceberg.exceptions import NoSuchNamespaceError, RESTError
 
@@ -339,7 +340,7 @@ def _translated(identifier: Identifier) -> Iterator[None]:
         ) from error
     except FileNotFoundError as error:
         raise MissingFile(
-            f"{_catalog_of(identifier)} refers to a file of {identifier} that does not exist: {told(error)}"
+            f"{_catalog_of(identifier)} refers to a file of {identifier} that does not exist: {error_text(error)}"
         ) from error
     except Exception as error:
         if "hierarchical namespaces are not supported" in str(error):
@@ -353,11 +354,11 @@ def _translated(identifier: Identifier) -> Iterator[None]:
                 "pyiceberg, through which catalogs are asked and changed, does not know it. Such a table is read by "
                 "its location, in SQL catalogs also by its name, and is not changed here.",
             ) from error
-        if (why := unreadable(error)) is not None:
+        if (why := parse_failure(error)) is not None:
             raise CorruptMetadata(
                 f"what {_catalog_of(identifier)} has for {identifier} cannot be read: {why}"
             ) from error
-        if (why := refusal(error)) is None:
+        if (why := backend_message(error)) is None:
             raise
         raise StorageError(f"{_catalog_of(identifier)} failed for {identifier}: {why}") from error
 

@@ -11,7 +11,7 @@ _NO_LOCATION = "__PLACEHOLDER__"  # Spark's, for tables whose location is in the
 
 
 @dataclass(frozen=True)
-class Entry:
+class MetastoreEntry:
     """What a metastore says of a table or view.
 
     `kind` is the metastore's own, such as EXTERNAL_TABLE; `stored` the location of its storage descriptor, `path` that
@@ -27,9 +27,9 @@ class Entry:
     def is_delta(self) -> bool:
         """Whether it is a Delta table, as Spark, Trino, Athena, Databricks and Hive's connector register them."""
         said = (
-            self._said(PROVIDER) == "delta"
-            or self._said(_TYPE) == "delta"
-            or self._said(_HANDLER).startswith("io.delta")
+            self._parameter(PROVIDER) == "delta"
+            or self._parameter(_TYPE) == "delta"
+            or self._parameter(_HANDLER).startswith("io.delta")
         )
         return said and self.location is not None
 
@@ -42,18 +42,18 @@ class Entry:
     @property
     def is_managed(self) -> bool:
         """Whether the metastore moves and removes its files."""
-        return self.kind.upper() == "MANAGED_TABLE" and self._said("EXTERNAL") != "true"
+        return self.kind.upper() == "MANAGED_TABLE" and self._parameter("EXTERNAL") != "true"
 
     def other(self, owner: str) -> str | None:
         """What it is, such as "a Hive view", if it is neither a Delta nor an Iceberg table of the metastore `owner`."""
-        if self.is_delta or self._said(_TYPE) == "iceberg":
+        if self.is_delta or self._parameter(_TYPE) == "iceberg":
             return None
-        if self._said(_TYPE) == "iceberg-view":
+        if self._parameter(_TYPE) == "iceberg-view":
             return f"an Iceberg view in {owner}"
         if self.kind.upper().endswith("VIEW"):
             return f"a {owner} view"
-        format = self._said(PROVIDER) or self._said(_TYPE)
+        format = self._parameter(PROVIDER) or self._parameter(_TYPE)
         return f"a {owner} table ({format})" if format else f"a {owner} table"
 
-    def _said(self, name: str) -> str:
+    def _parameter(self, name: str) -> str:
         return str(self.parameters.get(name) or "").lower()

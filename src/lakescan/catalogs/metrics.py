@@ -25,7 +25,7 @@ class CatalogReporter:
     table: Identifier
 
     @staticmethod
-    def of(table: Identifier) -> CatalogReporter:
+    def create(table: Identifier) -> CatalogReporter:
         """A reporter; raises `UnsupportedFeature` for a catalog that takes no reports."""
         catalog = connection(table.catalog)
         if not (is_rest(catalog) and RestSession(catalog).has(REPORT_METRICS)):
@@ -60,7 +60,7 @@ class TableReporter:
     table: Identifier
 
     @staticmethod
-    def of(table: Identifier) -> TableReporter | None:
+    def find(table: Identifier) -> TableReporter | None:
         """The reporter of a table; None if its catalog has none."""
         reporter = TableReporter(table)
         return reporter if reporter._reporters() else None
@@ -82,7 +82,7 @@ class TableReporter:
 def report_commit(table: Identifier, report: CommitReport) -> None:
     """Hand the report of a commit to the reporters of the process and of the table's catalog."""
     report_to_process(report)
-    if (reporter := TableReporter.of(table)) is not None:
+    if (reporter := TableReporter.find(table)) is not None:
         reporter.report(report)
 
 
@@ -90,4 +90,4 @@ def wants_commits(table: Identifier) -> bool:
     """Whether anybody receives reports of commits to a table."""
     if is_transaction(table.catalog):  # nothing is committed until it ends
         return False
-    return has_reporters() or TableReporter.of(table) is not None
+    return has_reporters() or TableReporter.find(table) is not None

@@ -13,15 +13,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.collected_table import CollectedTable, Step
+from lakescan.catalogs.collected_table import CollectedCommit, CollectedTable
 from lakescan.catalogs.collecting_catalog import collecting_catalog
-from lakescan.catalogs.lookup import translated
+from lakescan.catalogs.lookup import translate_catalog_errors
 from lakescan.catalogs.rest_session import COMMIT_TRANSACTION, RestSession, is_rest, message_of
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy, outcome_of
 from lakescan.errors import CommitConflict, LakescanError, NoSuchTable, StorageError, UnsupportedFeature
-from lakescan.iceberg.commit.outcomes import REFUSALS, check_same
-from lakescan.iceberg.maintenance.reachable_files import named_files
+from lakescan.iceberg.commit.outcomes import REFUSALS, check_same_table
+from lakescan.iceberg.maintenance.reachable_files import reachable_files
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage.removal import discard
 
@@ -38,7 +38,7 @@ class _Conflict(Exception):
         self.otherwise = otherwise
 
 
-class SeveralTables:
+class MultiTableCommit:
     """The commits of a transaction. `name` is that of the catalog, `alias` that of its tables in the transaction.
 
     Raises `UnsupportedFeature` for a catalog that has no such commits, before anything is written.
@@ -50,7 +50,7 @@ class SeveralTables:
         self.catalog: Any = collecting_catalog(alias, catalog)
 
     @property
-    def changed(self) -> list[CollectedTable]:
+    def changed_tables(self) -> list[CollectedTable]:
         """The tables that have commits."""
         return [each for each in self.catalog.tables.values() if each.steps]
 
@@ -64,52 +64,54 @@ class SeveralTables:
         earlier: list[CollectedTable] = []  # as they were in attempts that failed
         attempts = Attempts(self._retries)
         try:
-            while self.changed and (failure := self._attempt()) is not None:
+            while self.changed_tables and (failure := self._attempt()) is not None:
                 try:
                     if not isinstance(failure, _Conflict):
                         raise failure
-                    attempts.again(self._who, failure)
-                    self._redo_changed(earlier, failure)
+                    attempts.wait_or_raise(self._table_names, failure)
+                    self._redo_conflicts(earlier, failure)
                 except BaseException:  # nothing is on its way to the catalog
-                    self._discard([*earlier, *self.changed])
+                    self._discard([*earlier, *self.changed_tables])
                     raise
             self._discard(earlier)
-            return tuple(each.name for each in self.changed)
+            return tuple(each.name for each in self.changed_tables)
         finally:
             self._forget(earlier)
 
     def rollback(self) -> None:
         """Remove the files of all changes; nothing was committed."""
-        self._discard(self.changed)
+        self._discard(self.changed_tables)
 
     @property
-    def _who(self) -> str:
-        return " and ".join(f"{self._name}.{each.name}" for each in self.changed)
+    def _table_names(self) -> str:
+        return " and ".join(f"{self._name}.{each.name}" for each in self.changed_tables)
 
     @property
     def _retries(self) -> RetryPolicy:
         """What the properties `commit.retry.*` of all changed tables allow."""
-        return RetryPolicy.within_all([each.retries for each in self.changed] or [COMMITS])
+        return RetryPolicy.strictest([each.retries for each in self.changed_tables] or [COMMITS])
 
     def _attempt(self) -> Exception | None:
         """Send the commit. Returns None if it was made, else the definite failure; raises `CommitStateUnknown`."""
-        body = f'{{"table-changes": [{", ".join(map(_change_of, self.changed))}]}}'
-        first = self.changed[0].base.name()
+        body = f'{{"table-changes": [{", ".join(map(_change_of, self.changed_tables))}]}}'
+        first = self.changed_tables[0].base.name()
         try:
             response = RestSession(self._real).post("transactions/commit", body, lambda: self._real.load_table(first))
         except Exception as error:
-            return self._looked_up(error, None)
+            return self._find_commit(error, None)
         if response.status_code == _MADE:
             return None
         why = f"status {response.status_code}: {message_of(response)}"
         if response.status_code not in REFUSALS:
-            return self._looked_up(StorageError(why), None)
-        return self._looked_up(StorageError(why), self._refusal(response.status_code, message_of(response)))
+            return self._find_commit(StorageError(why), None)
+        return self._find_commit(StorageError(why), self._refusal(response.status_code, message_of(response)))
 
     def _refusal(self, status: int, why: str) -> Exception:
-        where = f"the transaction of {self._who}: {why}. Nothing was changed"
+        where = f"the transaction of {self._table_names}: {why}. Nothing was changed"
         if status == _CONFLICT:
-            as_before = f"{self._who}: the catalog says that another writer changed them, but they are as they were"
+            as_before = (
+                f"{self._table_names}: the catalog says that another writer changed them, but they are as they were"
+            )
             return _Conflict(why, CommitConflict(as_before))
         if status == _BAD_REQUEST:  # Java's servers also say it of snapshots that come after those of other branches
             return _Conflict(why, UnsupportedFeature(where, _REFUSED))
@@ -121,16 +123,16 @@ class SeveralTables:
             return StorageError(f"catalog {self._name!r} has no time for {where}: commit them later")
         return UnsupportedFeature(where, _REFUSED)
 
-    def _looked_up(self, error: Exception, refusal: Exception | None) -> Exception | None:
+    def _find_commit(self, error: Exception, refusal: Exception | None) -> Exception | None:
         """Whether the commit was made, by all of its tables; None if so, the refusal if it is in none of them."""
-        telling = [each for each in self.changed if each.snapshots] or self.changed
+        telling = [each for each in self.changed_tables if each.snapshots] or self.changed_tables
 
-        def look() -> Exception | bool | None:
+        def check_tables() -> Exception | bool | None:
             gone: LakescanError | None = None
             made, touched = list[str](), list[str]()
             for each in telling:
                 try:
-                    now = self._fresh(each)[1]
+                    now = self._reload(each)[1]
                 except (CommitConflict, NoSuchTable) as failure:  # dropped since, before the commit or after it
                     gone = failure
                     continue
@@ -143,29 +145,29 @@ class SeveralTables:
                 raise StorageError(f"{' and '.join(touched)} has the commit, {' and '.join(left)} has not")
             return refusal if gone is None or refusal is None else gone
 
-        outcome = outcome_of(self._who, error, look)
+        outcome = outcome_of(self._table_names, error, check_tables)
         return outcome if isinstance(outcome, Exception) else None
 
-    def _fresh(self, changed: CollectedTable) -> tuple[Any, IcebergTable]:
+    def _reload(self, changed: CollectedTable) -> tuple[Any, IcebergTable]:
         """A table as its catalog has it now."""
         name = changed.base.name()
-        with translated(Identifier(self._name, name[:-1], name[-1])):
+        with translate_catalog_errors(Identifier(self._name, name[:-1], name[-1])):
             fresh = self._real.load_table(name)
-        check_same(changed.base, fresh)
+        check_same_table(changed.base, fresh)
         return fresh, IcebergTable.open(fresh.metadata_location, changed.storage)
 
-    def _redo_changed(self, earlier: list[CollectedTable], conflict: _Conflict) -> None:
+    def _redo_conflicts(self, earlier: list[CollectedTable], conflict: _Conflict) -> None:
         """Make the commits again of tables that others have changed; `earlier` gets these tables as they were."""
         count = len(earlier)
         for name, table in list(self.catalog.tables.items()):
-            if table.steps and (new := table.onto(self.catalog, self._fresh(table)[0])) is not table:
+            if table.steps and (new := table.rebase(self.catalog, self._reload(table)[0])) is not table:
                 earlier.append(table)
                 self.catalog.tables[name] = new
                 self._redo(new, table.steps)
         if len(earlier) == count:
             raise conflict.otherwise
 
-    def _redo(self, table: CollectedTable, steps: Sequence[Step]) -> None:
+    def _redo(self, table: CollectedTable, steps: Sequence[CollectedCommit]) -> None:
         for step in steps:
             assert step.redo is not None
             with self.catalog.redone_by(step.redo, fits_any=step.fits_any):
@@ -175,14 +177,14 @@ class SeveralTables:
         """Remove files that only these states of tables name; all are kept if that cannot be told."""
         for each in tables:
             try:
-                files = [name for chunk in each.written() for name in chunk.to_pylist()]
+                files = [name for chunk in each.added_files() for name in chunk.to_pylist()]
             except (LakescanError, OSError):
                 continue  # they are orphans, which stay
 
-            def named(each: CollectedTable = each) -> Iterator[pa.Array]:
-                return named_files(self._fresh(each)[1])
+            def current_files(each: CollectedTable = each) -> Iterator[pa.Array]:
+                return reachable_files(self._reload(each)[1])
 
-            discard(each.storage, files, named)
+            discard(each.storage, files, current_files)
         self._forget(tables)
 
     def _forget(self, tables: Sequence[CollectedTable]) -> None:

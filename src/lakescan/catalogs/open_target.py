@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan.catalogs.formats import DEFAULT, format_at, format_named
-from lakescan.catalogs.lookup import find, identifier_of
+from lakescan.catalogs.lookup import find_table, identifier_of
 from lakescan.catalogs.registry import connection
 from lakescan.common.identifiers import Identifier
-from lakescan.definition.table_definition import TableDefinition, Term, numbered
+from lakescan.definition.table_definition import TableDefinition, Term, assign_ids
 from lakescan.errors import InvalidOption, IsAView, NotATable
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
@@ -26,7 +26,7 @@ def exists(path: str, storage_options: Mapping[str, Any]) -> bool:
         found = format_at(absolute(path), Storage(storage_options))
         return found is not None and found.is_written_by_location
     try:
-        find(identifier)
+        find_table(identifier)
     except NotATable:
         return False
     return True
@@ -51,7 +51,7 @@ def existing_target(
     wanted = None if format is None else format_named(format)
     identifier = identifier_of(path)
     if identifier is not None:
-        return _by_name(identifier, wanted, options)
+        return _find_target(identifier, wanted, options)
     path, storage = absolute(path), Storage(storage_options)
     found = format_at(path, storage)
     if found is None:
@@ -83,9 +83,9 @@ def new_table(
     return chosen.new_table(connection(identifier.catalog), identifier, definition, options)
 
 
-def _by_name(identifier: Identifier, wanted: Format | None, options: WriteOptions) -> Target | None:
+def _find_target(identifier: Identifier, wanted: Format | None, options: WriteOptions) -> Target | None:
     try:
-        entry = find(identifier)
+        entry = find_table(identifier)
     except IsAView:
         raise
     except NotATable:
@@ -105,4 +105,4 @@ def _check_format(table: str, found: Format, wanted: Format | None) -> None:
 def _definition(rows: pa.Schema, options: WriteOptions, format: Format) -> TableDefinition:
     properties = options.table_properties
     terms = tuple(map(Term.parse, options.partition_by))
-    return TableDefinition(numbered(format.columns(rows, properties)), partition_by=terms, properties=properties)
+    return TableDefinition(assign_ids(format.columns(rows, properties)), partition_by=terms, properties=properties)

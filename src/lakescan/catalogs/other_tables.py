@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from lakescan.common.arrays import as_array
 from lakescan.common.identifiers import Identifier
 from lakescan.errors import UnsupportedFeature
-from lakescan.iceberg.maintenance.reachable_files import named_files
+from lakescan.iceberg.maintenance.reachable_files import reachable_files
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
-from lakescan.storage.listed import listed
+from lakescan.storage.listed import list_files
 from lakescan.storage.locations import may_overlap, normal, normalize
 
 if TYPE_CHECKING:
@@ -69,14 +69,14 @@ def _reaches(table: Table, folders: Sequence[str]) -> bool:
     return not properties.owns_files or any(may_overlap(one, other) for one in theirs for other in folders)
 
 
-def named_by(tables: Iterable[Table], storage: Storage) -> Iterator[pa.Array]:
+def referenced_files(tables: Iterable[Table], storage: Storage) -> Iterator[pa.Array]:
     """The files that tables reference now; for a table dropped meanwhile, those that it referenced before."""
     from pyiceberg.exceptions import NoSuchTableError
 
     for table in tables:
         with suppress(NoSuchTableError):
             table.refresh()
-        yield from named_files(IcebergTable.open(table.metadata_location, storage))
+        yield from reachable_files(IcebergTable.open(table.metadata_location, storage))
 
 
 def metadata_of_tables(files: pa.Table) -> pa.Table:
@@ -92,5 +92,5 @@ def table_folders(files: pa.Table) -> set[str]:
 
 def tables_inside(storage: Storage, folder: str) -> list[str]:
     """Return the normalized locations of the tables in the folders of a folder, sorted; lists all of its files."""
-    found = set[str]().union(*(table_folders(part) for part in listed(storage, folder)))
-    return sorted(found - {normal(storage.relocated(folder))})
+    found = set[str]().union(*(table_folders(part) for part in list_files(storage, folder)))
+    return sorted(found - {normal(storage.current_location(folder))})

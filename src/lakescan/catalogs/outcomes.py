@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from lakescan.catalogs.unity.client import Refused
+from lakescan.catalogs.unity.client import UnityRefusal
 from lakescan.common.retries import outcome_of
 from lakescan.errors import LakescanError, StorageError
 from lakescan.storage.put_if_absent import NotCreated
@@ -36,7 +36,7 @@ _OF_FILES = ("java.io", "java.nio.file", *(f"org.apache.hadoop.{name}" for name 
 _FILE_ERRORS = tuple(f"Got exception: {package}." for package in _OF_FILES)
 
 
-def settled(
+def commit_change(
     doing: str,
     change: Callable[[], T],
     is_made: Callable[[], bool | None],
@@ -62,11 +62,11 @@ def settled(
             raise
         is_ended = is_refused or _is_of_files(error)
 
-        def look() -> bool | None:
+        def check_outcome() -> bool | None:
             found = is_made()
             return False if found is None and is_ended else found
 
-        if not outcome_of(doing, error, look, doing=True):
+        if not outcome_of(doing, error, check_outcome, doing=True):
             raise
         return None
 
@@ -86,7 +86,7 @@ def is_refusal(error: Exception) -> bool:
         return not isinstance(error, StorageError) or isinstance(error, NotCreated) or _is_refused(error)
     if isinstance(error, OSError):
         return False
-    if type(error).__module__ == theirs.__name__ or isinstance(error, Refused | NotImplementedError):
+    if type(error).__module__ == theirs.__name__ or isinstance(error, UnityRefusal | NotImplementedError):
         return True
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if "ValidationError" in kinds:  # pydantic's: the answer to a change that may be made cannot be read
@@ -105,4 +105,4 @@ def _is_of_files(error: Exception) -> bool:
 
 
 def _is_refused(error: Exception) -> bool:
-    return isinstance(error.__cause__, Refused)
+    return isinstance(error.__cause__, UnityRefusal)

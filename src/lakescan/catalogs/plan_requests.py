@@ -16,12 +16,12 @@ from lakescan.catalogs.rest_session import (
     RestSession,
     is_rest,
     message_of,
-    object_in,
+    response_object,
 )
 from lakescan.catalogs.vended import credentials_in, server_settings, source_for
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchTable, StorageError, UnsupportedFeature
-from lakescan.iceberg.scan.server_plan import Planned
+from lakescan.iceberg.scan.server_plan import CompletedPlan
 
 _LOG = logging.getLogger("lakescan")
 MODE, CLIENT, SERVER = "scan-planning-mode", "client", "server"
@@ -42,14 +42,14 @@ class CatalogPlanner:
         """The table's name with that of its catalog."""
         return ".".join((self.catalog, *self.table))
 
-    def planned(self, request: Mapping[str, Any]) -> Planned:
+    def planned(self, request: Mapping[str, Any]) -> CompletedPlan:
         """Submit a plan, and wait until it is completed."""
         session = self._session
         answer = self._answer("POST", f"{session.table_path(self.table)}/plan", dict(request))
         plan_id = answer.get("plan-id")
         try:
             if answer.get("status") == "submitted":
-                answer = self._completed(str(plan_id))
+                answer = self._await_plan(str(plan_id))
         except BaseException:  # nobody waits for it any more
             if plan_id is not None:
                 self.cancel(str(plan_id))
@@ -57,12 +57,12 @@ class CatalogPlanner:
         self._check(answer, "completed")
         credentials = credentials_in(answer, f"the plan of {self.name}", server_settings(self._connection))
         source = source_for(self._connection, self.table, plan_id) if credentials else None
-        return Planned(answer, None if plan_id is None else str(plan_id), credentials, source)
+        return CompletedPlan(answer, None if plan_id is None else str(plan_id), credentials, source)
 
     def tasks(self, plan_task: str) -> Mapping[str, Any]:
         """Fetch the scan tasks of a plan task."""
         if not self._session.has(PLAN_TASKS):
-            raise self._without(PLAN_TASKS)
+            raise self._missing_endpoint(PLAN_TASKS)
         return self._answer("POST", f"{self._session.table_path(self.table)}/tasks", {"plan-task": plan_task})
 
     def cancel(self, plan_id: str) -> None:
@@ -73,10 +73,10 @@ class CatalogPlanner:
         except Exception as error:
             _LOG.info("%s: a plan was not cancelled: %s", self.name, error)
 
-    def _completed(self, plan_id: str) -> Mapping[str, Any]:
+    def _await_plan(self, plan_id: str) -> Mapping[str, Any]:
         """The answer once the plan is not in progress any more."""
         if not self._session.has(PLAN_RESULT):
-            raise self._without(PLAN_RESULT)
+            raise self._missing_endpoint(PLAN_RESULT)
         seconds = int(self._connection.properties.get(_TIMEOUT, _DEFAULT_TIMEOUT)) / 1000
         attempts = Attempts(RetryPolicy(None, _FIRST_WAIT, ceiling=min(_LONGEST_WAIT, seconds), timeout=seconds))
         while True:
@@ -116,9 +116,9 @@ class CatalogPlanner:
             raise UnsupportedFeature(f"planning this scan of {self.name} by its catalog", message_of(response))
         if response.status_code != 200:
             raise StorageError(f"{self.name}: the catalog does not plan the scan: {message_of(response)}")
-        return object_in(response)
+        return response_object(response)
 
-    def _without(self, endpoint: str) -> UnsupportedFeature:
+    def _missing_endpoint(self, endpoint: str) -> UnsupportedFeature:
         return UnsupportedFeature(
             f"this plan of {self.name}", f"Its catalog's server answers with what needs {endpoint}, which it has not."
         )
@@ -150,7 +150,7 @@ class ServerPlanning:
     configuration: CatalogConfiguration
 
     @staticmethod
-    def of(catalog: Any, table: Any) -> ServerPlanning | None:
+    def find(catalog: Any, table: Any) -> ServerPlanning | None:
         """That of a loaded table (pyiceberg's); None for a catalog that is not of type rest."""
         if not is_rest(catalog):
             return None

@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from lakescan.common.option_values import Value, any_text, mapping, one_of, positive, whole
-from lakescan.common.secrets import keep, keep_of_address, secret
+from lakescan.common.option_values import ValueParser, any_text, mapping, one_of, positive, whole
+from lakescan.common.secrets import register_address_secrets, register_secrets, secret
 from lakescan.errors import InvalidOption, nearest
-from lakescan.storage.azure_endpoints import with_account
-from lakescan.storage.issued import PREFIXES, is_of_storage, warn_ignored
+from lakescan.storage.azure_endpoints import assign_account
+from lakescan.storage.issued import PREFIXES, is_storage_property, warn_ignored
 from lakescan.storage.known_settings import SETTINGS
 from lakescan.storage.setting import Role
-from lakescan.storage.settings import TUNING, is_of_hadoop, settings_named
+from lakescan.storage.settings import TUNING, find_settings, is_hadoop_setting
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class CatalogProperty:
     """
 
     name: str
-    kind: Value[Any] = any_text
+    kind: ValueParser[Any] = any_text
     of_server: bool = False
     is_secret: bool = False
 
@@ -49,7 +49,7 @@ def _prefixes(value: Any) -> str:
     return ",".join(value)
 
 
-_PREFIXES = Value(_prefixes, "prefixes of locations, as a list or separated by commas", "Sequence[str]")
+_PREFIXES = ValueParser(_prefixes, "prefixes of locations, as a list or separated by commas", "Sequence[str]")
 
 
 def _rows(*names: str, **same: Any) -> tuple[CatalogProperty, ...]:
@@ -117,21 +117,21 @@ def property_named(name: str) -> CatalogProperty | None:
     return next((each for each in _FAMILIES if name.startswith(each.name)), None)
 
 
-def kept_secret(name: str, value: Any) -> Any:
+def hide_secret(name: str, value: Any) -> Any:
     """Return the value of a property, and hide it from now on if it is a secret, or the password in an address."""
     known = property_named(name)
-    nested = _nested(value) if known is not None and known.kind is mapping else value
+    nested = _parse_mapping(value) if known is not None and known.kind is mapping else value
     if isinstance(nested, Mapping):
-        keep(_texts_in(nested))
+        register_secrets(_texts_in(nested))
         return value
-    keep_of_address(value)
+    register_address_secrets(value)
     is_secret = known is not None and known.is_secret
-    if is_secret or any(each.is_secret for each in settings_named(name)):
+    if is_secret or any(each.is_secret for each in find_settings(name)):
         return secret(value)
     return value
 
 
-def _nested(value: Any) -> Any:
+def _parse_mapping(value: Any) -> Any:
     """Return a value that is JSON, such as one of the environment, as a mapping; another value as it is."""
     try:
         return mapping(value)
@@ -150,7 +150,7 @@ def check_limits(catalog: str, properties: Mapping[str, Any]) -> None:
 def warn_of_unread(catalog: str, properties: Mapping[str, Any]) -> None:
     """Warn, once for each, of properties of the user's that nothing here reads."""
     for name in properties:
-        is_read = property_named(name) is not None or is_of_hadoop(name) or settings_named(name)
+        is_read = property_named(name) is not None or is_hadoop_setting(name) or find_settings(name)
         if not is_read and not TUNING.fullmatch(name.lower()):
             names = (*_BY_NAME, *(each for setting in SETTINGS for each in setting.names))
             known = [each for each in names if each.rpartition(".")[0] == name.rpartition(".")[0]]
@@ -192,7 +192,7 @@ def _texts_in(values: Mapping[str, Any]) -> Iterator[str]:
             yield str(value)
 
 
-def of_server(said: Mapping[str, Any], server: str, location: str | None = None) -> dict[str, str]:
+def filter_server_properties(said: Mapping[str, Any], server: str, location: str | None = None) -> dict[str, str]:
     """Return those properties of a server's answer that it may set.
 
     `with_server` decides whether its hosts count.
@@ -206,19 +206,19 @@ def of_server(said: Mapping[str, Any], server: str, location: str | None = None)
     for name, value in said.items():
         if _may_be_of_server(name, value):
             kept[name] = str(value)
-        elif property_named(name) is not None or is_of_hadoop(name) or settings_named(name):
+        elif property_named(name) is not None or is_hadoop_setting(name) or find_settings(name):
             refused.append(name)
     warn_ignored(refused, server, "only you may set it, as a property of the catalog")
-    return with_account(kept, location)
+    return assign_account(kept, location)
 
 
 def warn_of_metadata(properties: Mapping[str, str], table: str) -> None:
     """Warn, once for each table and name, of properties in a table's metadata that would configure its reader."""
-    named = [each for each in properties if is_of_storage(each) or each in _OF_CODE]
+    named = [each for each in properties if is_storage_property(each) or each in _OF_CODE]
     warn_ignored(named, f"the metadata of {table}", "a table configures no reader")
 
 
-def with_own_properties(catalog: Any) -> Any:
+def ignore_table_properties(catalog: Any) -> Any:
     """Let a catalog that writes metadata itself open files by its own properties alone; return it.
 
     pyiceberg adds the properties of the table: classes to import, hosts, proxies, credentials.
@@ -243,6 +243,6 @@ def _may_be_of_server(name: str, value: Any) -> bool:
         return known.of_server
     if not name.startswith(PREFIXES):
         return False
-    roles = {setting.role for setting in settings_named(name)} - {Role.OF_USER}
-    is_region = any(setting.key == ("s3", "region") for setting in settings_named(name))
+    roles = {setting.role for setting in find_settings(name)} - {Role.OF_USER}
+    is_region = any(setting.key == ("s3", "region") for setting in find_settings(name))
     return bool(roles) and (not is_region or _REGION.fullmatch(value) is not None)

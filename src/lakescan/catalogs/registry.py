@@ -18,23 +18,23 @@ from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from lakescan.catalogs.answers import unread_config, unreadable, unreadable_config, without_answers
+from lakescan.catalogs.answers import config_error, config_failure, drop_pydantic_causes, parse_failure
 from lakescan.catalogs.databases import with_connections
 from lakescan.catalogs.glue_delta_names import is_glue, keep_fields
-from lakescan.catalogs.hive_client import end_in_time, is_hive
+from lakescan.catalogs.hive_client import is_hive, set_socket_timeout
 from lakescan.catalogs.properties import (
     check_headers,
     check_limits,
-    kept_secret,
+    hide_secret,
+    ignore_table_properties,
     property_named,
     warn_of_unread,
-    with_own_properties,
 )
 from lakescan.catalogs.rest_adapter import mount
 from lakescan.catalogs.rest_catalog import rest_catalog_class
 from lakescan.catalogs.rest_session import RestSession, has_session, http_session, is_rest, keep_credentials
-from lakescan.catalogs.sql_delta_names import with_namespaces_of_delta
-from lakescan.common.secrets import hide_in
+from lakescan.catalogs.sql_delta_names import include_delta_namespaces
+from lakescan.common.secrets import hide_error_secrets
 from lakescan.errors import (
     InvalidOption,
     LakescanError,
@@ -43,12 +43,12 @@ from lakescan.errors import (
     missing_dependency,
     nearest,
 )
-from lakescan.iceberg.metadata.pyiceberg_metadata import with_all_metadata
+from lakescan.iceberg.metadata.pyiceberg_metadata import extend_catalog
 from lakescan.planning.metrics_reporters import IMPLEMENTATION, MetricsReporter, as_reporter
 from lakescan.storage.allowed import ALLOWED, AllowedLocations, split_prefixes
-from lakescan.storage.azure_endpoints import with_account
+from lakescan.storage.azure_endpoints import assign_account
 from lakescan.storage.encryption import KeyManager, named_key_manager
-from lakescan.storage.faults import storage_boundary, told
+from lakescan.storage.faults import error_text, storage_boundary
 from lakescan.storage.locations import absolute, split_location
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ _LOCK = Lock()
 _FILE, _WAIT = "catalog.db", 60  # of the embedded catalog: file name, seconds to wait for another writer's lock
 
 
-def give(name: str, properties: Mapping[str, Any]) -> None:
+def register_catalog(name: str, properties: Mapping[str, Any]) -> None:
     """Register a catalog by its properties."""
     if "." in name or not name:
         raise InvalidOption(f"{name!r} is not a catalog name: it must not be empty or contain dots")
@@ -98,8 +98,8 @@ def give(name: str, properties: Mapping[str, Any]) -> None:
     if (reporter := properties.get(IMPLEMENTATION)) is not None and not isinstance(reporter, str):
         _REPORTERS[name] = as_reporter(reporter)
         properties = {key: value for key, value in properties.items() if key != IMPLEMENTATION}
-    parsed = {key: _parsed(name, key, value) for key, value in properties.items() if value is not None}
-    completed, before = _completed(name, _anchored(parsed)), _GIVEN.get(name)
+    parsed = {key: _parse_property(name, key, value) for key, value in properties.items() if value is not None}
+    completed, before = _complete_properties(name, _absolute_limits(parsed)), _GIVEN.get(name)
     if before is not None and before.properties == completed:
         return
     given_at = time.time_ns() if before is None else max(time.time_ns(), before.given_at + 1)  # clocks may go back
@@ -108,11 +108,11 @@ def give(name: str, properties: Mapping[str, Any]) -> None:
         each()
 
 
-def _parsed(catalog: str, name: str, value: Any) -> Any:
+def _parse_property(catalog: str, name: str, value: Any) -> Any:
     if (known := property_named(name)) is None:
-        return kept_secret(name, str(value))
+        return hide_secret(name, str(value))
     with suppress(TypeError, ValueError):  # which quote the value, so that they are no causes
-        return kept_secret(name, known.kind(value))
+        return hide_secret(name, known.kind(value))
     raise InvalidOption(f"property {name!r} of catalog {catalog!r} takes {known.kind.expects}")
 
 
@@ -124,7 +124,7 @@ def configuration(name: str) -> dict[str, Any]:
     """
     given = _GIVEN.get(name)
     own: Mapping[str, Any] = {} if given is None else given.properties
-    return {**_configured(name), **own}
+    return {**_pyiceberg_configuration(name), **own}
 
 
 def configuration_of(name: str) -> CatalogConfiguration:
@@ -134,7 +134,7 @@ def configuration_of(name: str) -> CatalogConfiguration:
     return CatalogConfiguration(configuration(name), 0 if given is None else given.given_at)
 
 
-def _configured(name: str) -> dict[str, Any]:
+def _pyiceberg_configuration(name: str) -> dict[str, Any]:
     if name not in _CONFIGURED:
         try:
             from pyiceberg import catalog
@@ -145,8 +145,8 @@ def _configured(name: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for each in known:
             found |= {} if each is None else dict(each.get_catalog_config(name) or {})
-        found = {key: kept_secret(key, value) for key, value in found.items()}
-        _CONFIGURED[name] = _anchored(found)
+        found = {key: hide_secret(key, value) for key, value in found.items()}
+        _CONFIGURED[name] = _absolute_limits(found)
     return _CONFIGURED[name]
 
 
@@ -156,9 +156,9 @@ def watch(changed: Callable[[], None]) -> None:
         _WATCHERS.append(changed)
 
 
-def given() -> dict[str, CatalogConfiguration]:
+def all_configurations() -> dict[str, CatalogConfiguration]:
     """The configurations of all known catalogs, to send them to other processes."""
-    return {name: configuration_of(name) for name in known()}
+    return {name: configuration_of(name) for name in catalog_names()}
 
 
 def key_manager_name(name: str) -> str | None:
@@ -195,7 +195,7 @@ def allowed_locations(name: str) -> tuple[str, ...] | None:
     return None if found is None else split_prefixes(found)
 
 
-def _anchored(properties: dict[str, Any]) -> dict[str, Any]:
+def _absolute_limits(properties: dict[str, Any]) -> dict[str, Any]:
     """Properties whose limits mean the same folders in each process and working folder."""
     if (limits := properties.get(ALLOWED)) is None:
         return properties
@@ -203,7 +203,7 @@ def _anchored(properties: dict[str, Any]) -> dict[str, Any]:
     return {**properties, ALLOWED: ",".join(absolute(str(each)) for each in prefixes)}
 
 
-def allowed_in(name: str, home: str | None = None) -> AllowedLocations:
+def location_limits(name: str, home: str | None = None) -> AllowedLocations:
     """What a table of a catalog may lead to, and a new one be made of; `home` is where it is, if that is known."""
     return AllowedLocations(home, allowed_locations(name))
 
@@ -223,14 +223,14 @@ def key_manager_of(name: str) -> KeyManager | None:
     return None if found is None else named_key_manager(found)
 
 
-def give_all(catalogs: Mapping[str, CatalogConfiguration]) -> None:
+def register_catalogs(catalogs: Mapping[str, CatalogConfiguration]) -> None:
     """Register the catalogs of another process, unless this one has had later configurations of them."""
     for name, configuration in catalogs.items():
         if (known := _GIVEN.get(name)) is None or known.given_at <= configuration.given_at:
             _GIVEN[name] = configuration
 
 
-def lend(base: str, make: Callable[[str], Catalog]) -> str:
+def register_transaction(base: str, make: Callable[[str], Catalog]) -> str:
     """Give a connection that `make` makes a name of its own, which begins with `base`; returns the name."""
     name = next(each for n in _NUMBERS if not is_known(each := f"{base}_tx{n}"))
     _LENT_OF[name] = base
@@ -243,13 +243,13 @@ def is_transaction(name: str) -> bool:
     return name in _LENT_OF
 
 
-def withdraw(name: str) -> None:
+def forget_transaction(name: str) -> None:
     """Forget a connection that `lend` named."""
     if _LENT.pop(name, None) is not None:
         _WITHDRAWN.add(name)
 
 
-def known() -> list[str]:
+def catalog_names() -> list[str]:
     """The names of all configured catalogs, sorted."""
     try:
         from pyiceberg.catalog import list_catalogs
@@ -260,7 +260,7 @@ def known() -> list[str]:
 
 def is_known(name: str) -> bool:
     """Whether a catalog of that name is configured."""
-    return name in _GIVEN or name in _LENT or name in known()
+    return name in _GIVEN or name in _LENT or name in catalog_names()
 
 
 def connection(name: str) -> Catalog:
@@ -268,12 +268,12 @@ def connection(name: str) -> Catalog:
     if (lent := _LENT.get(name)) is not None:
         return lent
     properties = configuration(name)
-    if (known := _connected(name, properties)) is not None:
+    if (known := _find_connection(name, properties)) is not None:
         return known
     with _LOCK:
         connecting = _CONNECTING.setdefault((os.getpid(), name), Lock())
     with connecting:  # a server that does not answer stops only those who want its catalog
-        if (known := _connected(name, properties)) is not None:
+        if (known := _find_connection(name, properties)) is not None:
             return known
         opened = _connect_quietly(name, properties)
         is_shared = type(opened).__name__ != "HiveCatalog"  # a Hive connection has a single socket
@@ -281,7 +281,7 @@ def connection(name: str) -> Catalog:
         return opened
 
 
-def _connected(name: str, properties: Mapping[str, Any]) -> Catalog | None:
+def _find_connection(name: str, properties: Mapping[str, Any]) -> Catalog | None:
     for thread in (0, get_ident()):
         cached = _OPEN.get((os.getpid(), thread, name))
         if cached is not None and cached[0] == properties:
@@ -292,7 +292,7 @@ def _connected(name: str, properties: Mapping[str, Any]) -> Catalog | None:
 def connection_with(name: str, sent: CatalogConfiguration) -> Catalog:
     """Connect to a catalog by the later of this process's configuration and the one that was sent to it."""
     if name not in _LENT and not (sent.given_at == 0 and is_known(name)):
-        give_all({name: sent})
+        register_catalogs({name: sent})
     return connection(name)
 
 
@@ -301,8 +301,8 @@ def _connect_quietly(name: str, properties: dict[str, Any]) -> Catalog:
     try:
         return _connect(name, properties)
     except Exception as error:
-        without_answers(error)
-        hide_in(error)
+        drop_pydantic_causes(error)
+        hide_error_secrets(error)
         raise
 
 
@@ -317,7 +317,7 @@ def _connect(name: str, properties: dict[str, Any]) -> Catalog:
             f"the transaction {name!r} has ended: open the table by its own name, or begin another transaction"
         )
     if not is_known(name):
-        names = known()
+        names = catalog_names()
         raise NoSuchCatalog(
             f"no catalog {name!r} is known.{nearest(name, names)} Known: {', '.join(names) or 'none'}. Register it "
             f"with lakescan.catalog({name!r}, warehouse='./lake') for an embedded catalog, or with its properties "
@@ -326,12 +326,12 @@ def _connect(name: str, properties: dict[str, Any]) -> Catalog:
     check_limits(name, properties)
     check_headers(name, properties)
     for key, value in properties.items():  # those of a file or the environment are not parsed yet
-        _parsed(name, key, value)
-    properties = with_account(properties, properties.get("warehouse"))
-    if (unity := _of_unity(name, properties)) is not None:
+        _parse_property(name, key, value)
+    properties = assign_account(properties, properties.get("warehouse"))
+    if (unity := _unity_catalog(name, properties)) is not None:
         return unity
     try:
-        if (hadoop := _of_hadoop(name, properties)) is not None:
+        if (hadoop := _hadoop_catalog(name, properties)) is not None:
             return hadoop
         properties = {**_files_of(name), **properties}
         if "py-catalog-impl" not in properties:
@@ -343,34 +343,34 @@ def _connect(name: str, properties: dict[str, Any]) -> Catalog:
                     raise ValueError("a catalog of type rest needs a uri")
                 opened = rest_catalog_class()(name, **properties)
             case "sql":
-                opened = with_own_properties(load_catalog(name, **with_connections(name, properties)))
-                opened = with_namespaces_of_delta(opened)
+                opened = ignore_table_properties(load_catalog(name, **with_connections(name, properties)))
+                opened = include_delta_namespaces(opened)
             case _:
-                opened = with_own_properties(load_catalog(name, **properties))
-        opened = with_all_metadata(opened)
+                opened = ignore_table_properties(load_catalog(name, **properties))
+        opened = extend_catalog(opened)
         if is_rest(opened) and has_session(opened):
             keep_credentials(opened)
             mount(http_session(opened), opened.url("", prefixed=False), lambda: _takes_keys(opened))
         if (engine := getattr(opened, "engine", None)) is not None:
             _close_after_failed_commits(engine)
         if is_hive(opened):
-            end_in_time(opened)
+            set_socket_timeout(opened)
         if is_glue(opened):
             keep_fields(opened)
         return opened
     except RESTError as error:
         raise StorageError(f"catalog {name!r} cannot be opened: its server refuses GET v1/config: {error}") from error
     except (ValueError, NotInstalledError) as error:
-        if (why := unreadable(error)) is not None:
-            raise unread_config(name, why) from error
+        if (why := parse_failure(error)) is not None:
+            raise config_error(name, why) from error
         types = f". The types are {', '.join(_types())}" if "CatalogType" in str(error) else ""
         raise InvalidOption(f"catalog {name!r} cannot be opened with its configuration: {error}{types}") from error
     except LakescanError:
         raise
     except Exception as error:
-        if (why := unreadable_config(error)) is not None:
-            raise unread_config(name, why) from error
-        if (why := refusal(error)) is None:
+        if (why := config_failure(error)) is not None:
+            raise config_error(name, why) from error
+        if (why := backend_message(error)) is None:
             raise
         advice = ". Check its uri, and the network" if str(properties.get("uri", "")).startswith("http") else ""
         raise StorageError(f"catalog {name!r} cannot be opened: {why}{advice}") from error
@@ -391,11 +391,11 @@ def _close_after_failed_commits(engine: Any) -> None:
     """
     from sqlalchemy import event
 
-    def failed(context: Any) -> None:
+    def invalidate(context: Any) -> None:
         if context.statement is None:
             context.is_disconnect, context.invalidate_pool_on_disconnect = True, False
 
-    event.listen(engine, "handle_error", failed)
+    event.listen(engine, "handle_error", invalidate)
 
 
 def _takes_keys(catalog: Catalog) -> bool:
@@ -426,7 +426,7 @@ def _type_of(name: str, properties: Mapping[str, Any]) -> str:
     return str(getattr(kind, "value", kind)).lower()
 
 
-def _of_unity(name: str, properties: Mapping[str, Any]) -> Any:
+def _unity_catalog(name: str, properties: Mapping[str, Any]) -> Any:
     """The catalog, if it is of type unity; else None."""
     if str(properties.get("type", "")).lower() != "unity":
         return None
@@ -435,23 +435,23 @@ def _of_unity(name: str, properties: Mapping[str, Any]) -> Any:
     return UnityCatalog(name, {key: str(value) for key, value in properties.items()})
 
 
-def _of_hadoop(name: str, properties: Mapping[str, Any]) -> Any:
+def _hadoop_catalog(name: str, properties: Mapping[str, Any]) -> Any:
     """The catalog, if it is of type hadoop; else None."""
     if str(properties.get("type", "")).lower() != "hadoop":
         return None
     from lakescan.catalogs.hadoop import hadoop_catalog  # others do not need it
 
-    return hadoop_catalog(name, with_absolute_warehouse({key: str(value) for key, value in properties.items()}))
+    return hadoop_catalog(name, resolve_warehouse({key: str(value) for key, value in properties.items()}))
 
 
-def refusal(error: Exception) -> str | None:
+def backend_message(error: Exception) -> str | None:
     """The message of an error of a catalog's backend: storage, database (SQLAlchemy), Hive metastore (thrift), Glue.
 
     None for other errors.
     """
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if isinstance(error, OSError):
-        return told(error)
+        return error_text(error)
     if "SQLAlchemyError" in kinds:
         return str(getattr(error, "orig", None) or error)  # without the statement, and its values
     if not kinds.isdisjoint(("ClientError", "BotoCoreError")):
@@ -459,7 +459,7 @@ def refusal(error: Exception) -> str | None:
     return str(getattr(error, "message", None) or error) if "TException" in kinds else None
 
 
-def with_absolute_warehouse(properties: dict[str, Any]) -> dict[str, Any]:
+def resolve_warehouse(properties: dict[str, Any]) -> dict[str, Any]:
     """The properties of a catalog, with the absolute path of a warehouse that is a local folder.
 
     A warehouse is a folder for catalogs of these types; for others it may be a name that their server knows.
@@ -469,11 +469,13 @@ def with_absolute_warehouse(properties: dict[str, Any]) -> dict[str, Any]:
     return {**properties, "warehouse": absolute(properties["warehouse"])}
 
 
-def _completed(name: str, properties: dict[str, Any]) -> dict[str, Any]:
+def _complete_properties(name: str, properties: dict[str, Any]) -> dict[str, Any]:
     """Complete the properties of an embedded catalog, for which a local warehouse folder is enough."""
     warehouse = properties.get("warehouse")
-    if warehouse is None or not {"type", "uri", "py-catalog-impl"}.isdisjoint([*_configured(name), *properties]):
-        return with_absolute_warehouse(properties)
+    if warehouse is None or not {"type", "uri", "py-catalog-impl"}.isdisjoint(
+        [*_pyiceberg_configuration(name), *properties]
+    ):
+        return resolve_warehouse(properties)
     scheme, _, path = split_location(warehouse)
     if scheme != "file":
         raise InvalidOption(

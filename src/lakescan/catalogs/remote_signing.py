@@ -11,14 +11,14 @@ from hashlib import sha256
 from typing import Any
 
 from lakescan.catalogs.registry import CatalogConfiguration, configuration_of, connection_with, user_property
-from lakescan.catalogs.rest_adapter import waited
-from lakescan.catalogs.rest_catalog import origin, shown
+from lakescan.catalogs.rest_adapter import wait_for_retry
+from lakescan.catalogs.rest_catalog import origin, safe_address
 from lakescan.catalogs.rest_session import (
     SIGN,
     RestSession,
-    handed_out_with,
+    file_access,
     message_of,
-    object_in,
+    response_object,
 )
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.errors import CorruptMetadata, LocationRefused, StorageError
@@ -61,7 +61,7 @@ class CatalogSigner:
         body |= {"properties": dict(self.more)} if self.more else {}
         body |= {"body": request.body} if request.body is not None else {}
         what = f"{request.method} {request.place} for {'.'.join(self.table)}"
-        response = self._asked(body, what)
+        response = self._request_signature(body, what)
         if response.status_code != 200:
             raise StorageError(
                 f"catalog {self.catalog!r} does not sign {what}: {message_of(response)} (status "
@@ -69,7 +69,7 @@ class CatalogSigner:
                 "credentials."
             )
         try:
-            answer = object_in(response)
+            answer = response_object(response)
         except CorruptMetadata as error:  # it says nothing about the table
             raise StorageError(str(error)) from error
         uri, headers = answer.get("uri"), _headers_in(answer.get("headers"))
@@ -78,7 +78,7 @@ class CatalogSigner:
         said = {each.strip().lower() for each in response.headers.get("Cache-Control", "").split(",")}
         return Signature(uri, headers, "private" in said and said.isdisjoint({"no-cache", "no-store"}))
 
-    def _asked(self, body: Mapping[str, Any], what: str) -> Any:
+    def _request_signature(self, body: Mapping[str, Any], what: str) -> Any:
         """The response; it is asked for again if none comes, since it changes nothing."""
         from requests import ConnectionError, RequestException, Timeout
 
@@ -89,14 +89,14 @@ class CatalogSigner:
                 response = session.post_to(self.url, body, self.headers, lambda: real.load_table(self.table))
             except (ConnectionError, Timeout) as error:
                 if not attempts.wait():
-                    raise self._unanswered(what, error) from error
+                    raise self._no_answer_error(what, error) from error
                 continue
             except RequestException as error:
-                raise self._unanswered(what, error) from error
-            if response.status_code not in _BUSY or not waited(response.headers.get("Retry-After"), attempts):
+                raise self._no_answer_error(what, error) from error
+            if response.status_code not in _BUSY or not wait_for_retry(response.headers.get("Retry-After"), attempts):
                 return response
 
-    def _unanswered(self, what: str, error: Exception) -> StorageError:
+    def _no_answer_error(self, what: str, error: Exception) -> StorageError:
         return StorageError(f"catalog {self.catalog!r} does not answer when it is to sign {what}: {error}")
 
 
@@ -112,11 +112,12 @@ def signer_of(catalog: Any, table: Any) -> CatalogSigner:
     trusted = [uri, *(given for each in (*_URI, *_ENDPOINT) if (given := user_property(catalog.name, each)))]
     if origin(url) is None or origin(url) not in map(origin, trusted):
         raise LocationRefused(
-            f"catalog {catalog.name!r} ({shown(uri)}) says that {shown(url)} signs requests for {'.'.join(name)}: "
+            f"catalog {catalog.name!r} ({safe_address(uri)}) says that {safe_address(url)} signs requests for "
+            f"{'.'.join(name)}: "
             "another server would get the catalog's token. If it is to be trusted, set the catalog's property "
             f"'{_URI[1]}' to its address."
         )
-    config = handed_out_with(catalog, name).get("remote-signing-config")
+    config = file_access(catalog, name).get("remote-signing-config")
     config = config if isinstance(config, dict) else {}
     wanted = config.get("properties")
     more = {key: value for key, value in wanted.items() if isinstance(value, str)} if isinstance(wanted, dict) else {}

@@ -41,13 +41,13 @@ def mount(session: Any, url: str, takes_keys: Callable[[], bool]) -> None:
 
     inner = session.get_adapter(url)
     if type(inner) is HTTPAdapter:  # which keeps 10 connections, and warns of each further one
-        inner = for_threads()
+        inner = pool_adapter()
 
     class Adapter(BaseAdapter):
         """Sends by another adapter."""
 
         def send(self, request: Any, *arguments: Any, **named: Any) -> Any:
-            return _sent(inner, request, takes_keys, arguments, named)
+            return _send_request(inner, request, takes_keys, arguments, named)
 
         def close(self) -> None:
             inner.close()
@@ -55,14 +55,14 @@ def mount(session: Any, url: str, takes_keys: Callable[[], bool]) -> None:
     session.mount(url, Adapter())
 
 
-def for_threads() -> Any:
+def pool_adapter() -> Any:
     """An adapter as `requests` has it, for as many threads as read files at once."""
     from requests.adapters import HTTPAdapter
 
     return HTTPAdapter(pool_maxsize=_CONNECTIONS)
 
 
-def _sent(
+def _send_request(
     inner: Any, request: Any, takes_keys: Callable[[], bool], arguments: tuple[Any, ...], named: dict[str, Any]
 ) -> Any:
     from requests import ConnectionError, Timeout
@@ -71,7 +71,7 @@ def _sent(
         del request.headers[KEY]
         return inner.send(request, *arguments, **named)
     is_read = request.method in _READS
-    if not is_read and (body := with_last_column_ids(request.body)) is not request.body:
+    if not is_read and (body := add_last_column_ids(request.body)) is not request.body:
         request.prepare_body(body, None)
     has_key = not is_read and not str(request.url).endswith(_TOKENS) and takes_keys()
     if has_key and KEY not in request.headers:
@@ -89,7 +89,7 @@ def _sent(
         status = int(response.status_code)
         is_unclear = (status in _NOT_ANSWERED and (is_read or has_key)) or (status == _FAILED and has_key)
         may_repeat = status in _NOT_TAKEN or is_unclear
-        if not may_repeat or not waited(response.headers.get("Retry-After"), attempts):
+        if not may_repeat or not wait_for_retry(response.headers.get("Retry-After"), attempts):
             if has_key and is_open and 400 <= status < 500 and status not in _PASSED_ON:
                 response.close()
                 raise ConnectionError(f"no answer to a request whose repetition is refused with status {status}")
@@ -99,7 +99,7 @@ def _sent(
         response.close()
 
 
-def waited(asked: str | None, attempts: Attempts) -> bool:
+def wait_for_retry(asked: str | None, attempts: Attempts) -> bool:
     """Wait as long as the server asks; False, at once, if that is too long, or it was sent often enough."""
     seconds = _seconds(asked)
     if seconds > _LONGEST or not attempts.wait():
@@ -132,7 +132,7 @@ _ACTION = b'"add-schema"'
 _LAST = "last-column-id"
 
 
-def with_last_column_ids(body: Any) -> Any:
+def add_last_column_ids(body: Any) -> Any:
     """A request's body whose new schemas say `last-column-id`, or the body itself if none has to.
 
     The protocol lets clients leave it out since 2025, as pyiceberg does; servers before that refuse such a request.

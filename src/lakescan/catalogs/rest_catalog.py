@@ -16,12 +16,12 @@ from typing import Any
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from lakescan import limits
-from lakescan.catalogs.answers import json_in, limit_answer, unread_config
-from lakescan.catalogs.properties import of_server, property_named, warn_of_metadata
+from lakescan.catalogs.answers import config_error, limit_answer, response_json
+from lakescan.catalogs.properties import filter_server_properties, property_named, warn_of_metadata
 from lakescan.catalogs.rest_session import TIMEOUT
 from lakescan.errors import LimitExceeded, StorageError
-from lakescan.storage.issued import is_of_storage, warn_ignored, with_server
-from lakescan.storage.settings import settings_named
+from lakescan.storage.issued import is_storage_property, merge_server_properties, warn_ignored
+from lakescan.storage.settings import find_settings
 
 _PAGE = "pageToken"
 _URI, _TOKENS = "uri", "oauth2-server-uri"
@@ -51,19 +51,19 @@ def rest_catalog_class() -> Any:
         def _fetch_config(self) -> None:
             self.user_properties = dict(self.properties)
             super()._fetch_config()
-            set_by_user = {each.key for name in self.user_properties for each in settings_named(name)}
+            set_by_user = {each.key for name in self.user_properties for each in find_settings(name)}
             said = {
                 name: value
                 for name, value in self.properties.items()
                 if (name not in self.user_properties or self.user_properties[name] != value)
-                and not (name in self._defaults and any(each.key in set_by_user for each in settings_named(name)))
+                and not (name in self._defaults and any(each.key in set_by_user for each in find_settings(name)))
             }
             self.uri = self.user_properties[_URI]
-            self.server_properties = self._checked(said)
+            self.server_properties = self._check_server_properties(said)
             self.uri = self.server_properties.get(_URI, self.uri)
             own = {name: value for name, value in self.user_properties.items() if name.startswith("client.")}
             # The user's AWS keys sign requests to the server, whatever keys it issues for a store.
-            self.properties = {**self._with_storage(self.server_properties), **own}
+            self.properties = {**self._merge_storage(self.server_properties), **own}
 
         def _keep_defaults(self, response: Any, *_: Any, **__: Any) -> None:
             """Keep the names of the defaults in an answer to `GET v1/config`: they are not to replace the user's.
@@ -72,23 +72,23 @@ def rest_catalog_class() -> Any:
             """
             if urlsplit(response.url).path.endswith("/v1/config") and response.status_code == 200:
                 with suppress(ValueError, AttributeError, TypeError):  # pyiceberg says what is wrong
-                    answer = json_in(response)
+                    answer = response_json(response)
                     self._defaults = {*(answer.get("defaults") or ())} - {*(answer.get("overrides") or ())}
 
         @property
         def _server(self) -> str:
             return f"the server of catalog {self.name!r}"
 
-        def _parsed(self, name: str, value: Any) -> Any:
+        def _parse_value(self, name: str, value: Any) -> Any:
             """Return a value of the server as text; raises `CorruptMetadata` for one that its property cannot have."""
             known = property_named(name)
             if known is None or not known.of_server:
                 return value
             with suppress(ValueError):
                 return str(known.kind(value))
-            raise unread_config(self.name, f"{name} takes {known.kind.expects}, not {value[:60]!r}")
+            raise config_error(self.name, f"{name} takes {known.kind.expects}, not {value[:60]!r}")
 
-        def _checked(self, said: dict[str, Any]) -> dict[str, str]:
+        def _check_server_properties(self, said: dict[str, Any]) -> dict[str, str]:
             """Return the properties of an answer that the server may set.
 
             Raises `StorageError` if it names a token server on another host that would get the user's credential, and
@@ -98,8 +98,8 @@ def rest_catalog_class() -> Any:
                 known = property_named(name)
                 is_used = name in (_URI, _TOKENS) or (known is not None and known.of_server)
                 if is_used and not isinstance(value, str | int | float | None):
-                    raise unread_config(self.name, f"{name} is no text: {str(value)[:60]}")
-            said = {name: self._parsed(name, _as_text(value)) for name, value in said.items() if value is not None}
+                    raise config_error(self.name, f"{name} is no text: {str(value)[:60]}")
+            said = {name: self._parse_value(name, _as_text(value)) for name, value in said.items() if value is not None}
             addresses = {name: str(said.pop(name)) for name in (_URI, _TOKENS) if name in said}
             if _TOKENS in addresses and _TOKENS in self.user_properties:
                 warn_ignored([_TOKENS], self._server, "you have set it")
@@ -113,44 +113,47 @@ def rest_catalog_class() -> Any:
                     del addresses[name]
                 elif origin(value) is None or origin(value) != origin(self.uri):
                     raise StorageError(
-                        f"{self._server} ({shown(self.uri)}) wants requests at {shown(value)}, by its {name!r}: your "
+                        f"{self._server} ({safe_address(self.uri)}) wants requests at {safe_address(value)}, by its "
+                        f"{name!r}: your "
                         f"credentials would be sent there. If that is right, set {name!r} as a property of the catalog."
                     )
-            return {**of_server(said, self._server), **addresses}
+            return {**filter_server_properties(said, self._server), **addresses}
 
-        def _with_storage(self, said: Mapping[str, str]) -> dict[str, Any]:
+        def _merge_storage(self, said: Mapping[str, str]) -> dict[str, Any]:
             """Return the properties of the user and the server, with those of storage merged by `with_server`."""
             merged = {**self.user_properties, **said}
-            storage = with_server(self.user_properties, said, self._server)
-            return {name: value for name, value in merged.items() if not is_of_storage(name)} | storage
+            storage = merge_server_properties(self.user_properties, said, self._server)
+            return {name: value for name, value in merged.items() if not is_storage_property(name)} | storage
 
         def _load_file_io(self, properties: Mapping[str, str] = {}, location: str | None = None) -> Any:
-            merged = self._with_storage({**self.server_properties, **properties})
+            merged = self._merge_storage({**self.server_properties, **properties})
             if self._auth_manager is not None:  # by which pyiceberg's own clients ask for signatures
                 merged[AUTH_MANAGER] = self._auth_manager
             return load_file_io(merged, location)
 
         def _response_to_table(self, identifier_tuple: Any, table_response: Any) -> Any:
-            found = super()._response_to_table(identifier_tuple, self._permitted(identifier_tuple, table_response))
+            found = super()._response_to_table(
+                identifier_tuple, self._filter_response(identifier_tuple, table_response)
+            )
             found.metadata = table_response.metadata
             return found
 
         def _response_to_staged_table(self, identifier_tuple: Any, table_response: Any) -> Any:
-            permitted = self._permitted(identifier_tuple, table_response)
+            permitted = self._filter_response(identifier_tuple, table_response)
             found = super()._response_to_staged_table(identifier_tuple, permitted)
             found.metadata = table_response.metadata
             return found
 
-        def _permitted(self, name: tuple[str, ...], response: Any) -> Any:
+        def _filter_response(self, name: tuple[str, ...], response: Any) -> Any:
             """Return an answer with the properties that the server may set, and none of the table's metadata."""
             warn_of_metadata(response.metadata.properties, ".".join((self.name, *name)))
             changes = {
                 "metadata": response.metadata.model_copy(update={"properties": {}}),
-                "config": of_server(response.config, self._server, response.metadata.location),
+                "config": filter_server_properties(response.config, self._server, response.metadata.location),
             }
             if hasattr(response, "storage_credentials"):
                 changes["storage_credentials"] = [
-                    each.model_copy(update={"config": of_server(each.config, self._server, each.prefix)})
+                    each.model_copy(update={"config": filter_server_properties(each.config, self._server, each.prefix)})
                     for each in response.storage_credentials
                 ]
             return response.model_copy(update=changes)
@@ -179,7 +182,7 @@ def origin(url: str) -> tuple[str, str | None, int | None] | None:
     return (parts.scheme.lower(), parts.hostname, port) if parts.hostname else None
 
 
-def shown(url: str) -> str:
+def safe_address(url: str) -> str:
     """Return an address for a message, without its user's name, path and query."""
     found = origin(url)
     return "an address that is none" if found is None else f"{found[0]}://{found[1]}:{found[2]}"
@@ -209,10 +212,11 @@ def _pages_checker() -> Any:
             return
         tokens: set[str] = getattr(asked, "tokens", set())
         if token in tokens:
-            raise StorageError(f"the server {shown(response.request.url)} repeats a page of GET {parts.path}")
+            raise StorageError(f"the server {safe_address(response.request.url)} repeats a page of GET {parts.path}")
         if len(tokens) >= limits.PAGES:
             raise LimitExceeded(
-                f"GET {parts.path} of the server {shown(response.request.url)} has more than {limits.PAGES:,} pages. "
+                f"GET {parts.path} of the server {safe_address(response.request.url)} has more than "
+                f"{limits.PAGES:,} pages. "
                 "If the list is that long, raise lakescan.limits.PAGES."
             )
         asked.tokens = tokens
@@ -228,6 +232,7 @@ def _check_redirection(response: Any, *_: Any, **__: Any) -> None:
     here, there = response.request.url, urljoin(response.request.url, response.headers["location"])
     if origin(there) is None or origin(there) != origin(here):
         raise StorageError(
-            f"{shown(here)} redirects {response.request.method} {urlsplit(here).path} to {shown(there)}: your "
+            f"{safe_address(here)} redirects {response.request.method} {urlsplit(here).path} to "
+            f"{safe_address(there)}: your "
             "credentials would be sent there. If that is right, set it as the catalog's 'uri'."
         )

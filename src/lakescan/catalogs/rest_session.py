@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import quote, unquote
 from weakref import WeakKeyDictionary
 
-from lakescan.catalogs.answers import json_in
-from lakescan.catalogs.rest_adapter import KEY, for_threads
+from lakescan.catalogs.answers import response_json
+from lakescan.catalogs.rest_adapter import KEY, pool_adapter
 from lakescan.errors import CorruptMetadata, StorageError, UnsupportedFeature
 
 TIMEOUT = 60  # seconds
@@ -38,14 +38,14 @@ def is_rest(catalog: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Server:
+class ServerConfig:
     """What a server says of itself: its endpoints, and whether requests with the same key have one effect."""
 
     endpoints: frozenset[str]
     takes_keys: bool = False
 
 
-_SERVERS: WeakKeyDictionary[Any, Server] = WeakKeyDictionary()
+_SERVERS: WeakKeyDictionary[Any, ServerConfig] = WeakKeyDictionary()
 _HANDED_OUT: WeakKeyDictionary[Any, dict[str, dict[str, Any]]] = WeakKeyDictionary()  # by URL
 _MEMBERS = ("storage-credentials", "remote-signing-config")
 
@@ -67,11 +67,11 @@ class RestSession:
         return http_session(self._catalog)
 
     @property
-    def server(self) -> Server:
+    def server(self) -> ServerConfig:
         """The endpoints that the server has; asked once for each connection."""
         known = _SERVERS.get(self._catalog)
         if known is None:
-            known = _SERVERS[self._catalog] = self._asked()
+            known = _SERVERS[self._catalog] = self._fetch_config()
         return known
 
     def has(self, endpoint: str) -> bool:
@@ -89,15 +89,15 @@ class RestSession:
         sent once more, whatever became of that; the answer tells. Raises `requests.RequestException` if none comes.
         """
         data = (body if isinstance(body, str) else json.dumps(body)).encode()
-        return self._sent("POST", path, data, renew)
+        return self._send("POST", path, data, renew)
 
     def get(self, path: str, renew: Callable[[], object] | None = None, query: Mapping[str, str] | None = None) -> Any:
         """Get a path under the catalog's prefix; see `post`."""
-        return self._sent("GET", path, None, renew, query)
+        return self._send("GET", path, None, renew, query)
 
     def delete(self, path: str) -> Any:
         """Delete a path under the catalog's prefix; see `post`."""
-        return self._sent("DELETE", path, None, None)
+        return self._send("DELETE", path, None, None)
 
     def post_to(self, url: str, body: Any, headers: Mapping[str, str], renew: Callable[[], object]) -> Any:
         """Post JSON, which changes nothing, to an address that the catalog names; see `post`.
@@ -108,11 +108,11 @@ class RestSession:
         own = {KEY: ""} if has_adapter else {}  # see `rest_adapter`
         root = "/".join([*url.split("/")[:3], ""])
         if not has_adapter and root not in self.session.adapters:
-            self.session.mount(root, for_threads())
+            self.session.mount(root, pool_adapter())
         arguments = {"data": json.dumps(body).encode(), "headers": {**headers, **own}, "allow_redirects": False}
-        return self._renewed("POST", url, renew, arguments)
+        return self._request("POST", url, renew, arguments)
 
-    def _sent(
+    def _send(
         self,
         method: str,
         path: str,
@@ -121,9 +121,9 @@ class RestSession:
         query: Mapping[str, str] | None = None,
     ) -> Any:
         url = self._catalog.url("{path}", path=path)
-        return self._renewed(method, url, renew, {"params": query, "data": data})
+        return self._request(method, url, renew, {"params": query, "data": data})
 
-    def _renewed(self, method: str, url: str, renew: Callable[[], object] | None, arguments: Mapping[str, Any]) -> Any:
+    def _request(self, method: str, url: str, renew: Callable[[], object] | None, arguments: Mapping[str, Any]) -> Any:
         response = self.session.request(method, url, timeout=TIMEOUT, **arguments)
         if response.status_code in _ENDED and renew is not None:
             with suppress(Exception):
@@ -131,7 +131,7 @@ class RestSession:
             response = self.session.request(method, url, timeout=TIMEOUT, **arguments)
         return response
 
-    def _asked(self) -> Server:
+    def _fetch_config(self) -> ServerConfig:
         warehouse = self._catalog.properties.get("warehouse")
         response = self.session.get(
             self._catalog.url("config", prefixed=False),
@@ -140,18 +140,18 @@ class RestSession:
         )
         if response.status_code != 200:
             raise StorageError(f"catalog {self._catalog.name!r} does not say what it has: {message_of(response)}")
-        said = object_in(response)
+        said = response_object(response)
         listed = said.get("endpoints") or _DEFAULT
         if not isinstance(listed, Collection) or not all(isinstance(each, str) for each in listed):
-            raise CorruptMetadata(f"{_asked_by(response)}: the endpoints are no list of texts: {str(listed)[:60]}")
-        return Server(frozenset(listed), said.get("idempotency-key-lifetime") is not None)
+            raise CorruptMetadata(f"{_request_text(response)}: the endpoints are no list of texts: {str(listed)[:60]}")
+        return ServerConfig(frozenset(listed), said.get("idempotency-key-lifetime") is not None)
 
 
 def keep_credentials(catalog: Any) -> None:
     """Keep what the server says with tables of access to their files, of which pyiceberg keeps one credential."""
     kept = _HANDED_OUT[catalog] = {}
 
-    def look(response: Any, *arguments: Any, **named: Any) -> None:
+    def keep_response(response: Any, *arguments: Any, **named: Any) -> None:
         method, url = response.request.method, response.url.partition("?")[0]
         is_creation = method == "POST" and url.endswith("/tables")
         if response.status_code != 200 or not (method == "GET" or is_creation):
@@ -164,17 +164,17 @@ def keep_credentials(catalog: Any) -> None:
         given = {}
         if any(each.encode() in response.content for each in _MEMBERS):
             with suppress(ValueError, AttributeError):  # pyiceberg tells what is wrong with it
-                answer = json_in(response)
+                answer = response_json(response)
                 given = {each: answer[each] for each in _MEMBERS if answer.get(each)}
         if given:
             kept[url] = given
         else:
             kept.pop(url, None)
 
-    http_session(catalog).hooks["response"].append(look)
+    http_session(catalog).hooks["response"].append(keep_response)
 
 
-def handed_out_with(catalog: Any, name: tuple[str, ...]) -> Mapping[str, Any]:
+def file_access(catalog: Any, name: tuple[str, ...]) -> Mapping[str, Any]:
     """What the server said of access to a table's files when it was last loaded or made, as JSON.
 
     The members are `storage-credentials` and `remote-signing-config`, as far as there are any.
@@ -210,18 +210,18 @@ def namespace_path(catalog: Any, namespace: tuple[str, ...]) -> str:
     return f"namespaces/{separator.join(quote(part, safe='') for part in namespace)}"
 
 
-def object_in(response: Any) -> dict[str, Any]:
+def response_object(response: Any) -> dict[str, Any]:
     """The JSON object in an answer; raises `CorruptMetadata` for what is none."""
     try:
-        found = json_in(response)
+        found = response_json(response)
     except ValueError as error:
-        raise CorruptMetadata(f"{_asked_by(response)}: the answer is no JSON: {error}") from error
+        raise CorruptMetadata(f"{_request_text(response)}: the answer is no JSON: {error}") from error
     if not isinstance(found, dict):
-        raise CorruptMetadata(f"{_asked_by(response)}: the answer is no JSON object: {str(found)[:60]}")
+        raise CorruptMetadata(f"{_request_text(response)}: the answer is no JSON object: {str(found)[:60]}")
     return found
 
 
-def _asked_by(response: Any) -> str:
+def _request_text(response: Any) -> str:
     """The request of an answer, as `GET https://catalog.example/v1/config`."""
     return f"{response.request.method} {response.url.partition('?')[0]}"
 
@@ -229,6 +229,6 @@ def _asked_by(response: Any) -> str:
 def message_of(response: Any) -> str:
     """What the server says about an error."""
     try:
-        return str(json_in(response)["error"]["message"])
+        return str(response_json(response)["error"]["message"])
     except (ValueError, KeyError, TypeError):
         return f"status {response.status_code}"

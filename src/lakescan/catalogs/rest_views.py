@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
-from lakescan.catalogs.outcomes import settled
+from lakescan.catalogs.outcomes import commit_change
 from lakescan.catalogs.rest_session import RestSession, message_of, namespace_path
 from lakescan.catalogs.view_store import Name, StoredView, ViewStore
 from lakescan.common.identifiers import Identifier
@@ -37,7 +37,7 @@ class RestViews(ViewStore):
         except (NoSuchViewError, NotImplementedError):  # the latter: the server has no views
             return None
         identifier = Identifier(self._catalog.name, name[:-1], name[-1])
-        node = Node.of(json.loads(found.metadata.model_dump_json()), str(identifier))
+        node = Node.wrap(json.loads(found.metadata.model_dump_json()), str(identifier))
         return StoredView(identifier, view_of(node))
 
     def names(self, namespace: Name) -> list[str]:
@@ -46,7 +46,7 @@ class RestViews(ViewStore):
 
     def create(self, name: Name, make: Callable[[str | None], ViewMetadata]) -> None:
         """Add a view."""
-        self._check_there(name)
+        self._check_has_views(name)
         self._check_namespace(name[:-1])  # the reference's server does not
         new = make(None)
         body: dict[str, Any] = {
@@ -57,11 +57,11 @@ class RestViews(ViewStore):
         }
         if new.location:
             body["location"] = new.location
-        status = self._sent(f"{self._path(name[:-1])}/views", body, name, new)
+        status = self._send_change(f"{self._path(name[:-1])}/views", body, name, new)
         if status == 409:
             raise TableExists(f"{Identifier(self._catalog.name, name[:-1], name[-1])} already exists")
         if status == 404:
-            raise self._without_views()
+            raise self._no_views_error()
 
     def commit(self, base: StoredView, new: ViewMetadata) -> bool:
         """Send the changes, for the view that the base is."""
@@ -75,7 +75,7 @@ class RestViews(ViewStore):
             "requirements": [same],
             "updates": changes,
         }
-        return self._sent(self._view_path(name), body, name, new) < 400
+        return self._send_change(self._view_path(name), body, name, new) < 400
 
     def drop(self, name: Name) -> bool:
         """Remove a view."""
@@ -83,7 +83,7 @@ class RestViews(ViewStore):
 
         doing = f"dropping {Identifier(self._catalog.name, name[:-1], name[-1])}"
         try:
-            settled(doing, lambda: self._catalog.drop_view(name), lambda: None if self.load(name) else True)
+            commit_change(doing, lambda: self._catalog.drop_view(name), lambda: None if self.load(name) else True)
         except (NoSuchViewError, NotImplementedError):
             return False
         return True
@@ -95,12 +95,12 @@ class RestViews(ViewStore):
         before = self.load(old)
         if before is None:
             return False
-        status = self._sent("views/rename", {"source": one, "destination": other}, new, before.metadata)
+        status = self._send_change("views/rename", {"source": one, "destination": other}, new, before.metadata)
         if status == 409:
             raise TableExists(f"{Identifier(self._catalog.name, new[:-1], new[-1])} already exists")
         return status < 400
 
-    def _check_there(self, name: Name) -> None:
+    def _check_has_views(self, name: Name) -> None:
         """Raise `UnsupportedFeature` if the server does not say that it has views."""
         from pyiceberg.exceptions import NoSuchViewError
 
@@ -108,9 +108,9 @@ class RestViews(ViewStore):
             try:
                 self._catalog.load_view(name)
             except NotImplementedError as error:
-                raise self._without_views() from error
+                raise self._no_views_error() from error
 
-    def _without_views(self) -> UnsupportedFeature:
+    def _no_views_error(self) -> UnsupportedFeature:
         return UnsupportedFeature(
             f"views in catalog {self._catalog.name!r}",
             "Its server does not say that it has views. If it has, set the catalog's property "
@@ -127,7 +127,7 @@ class RestViews(ViewStore):
     def _view_path(self, name: Name) -> str:
         return f"{self._path(name[:-1])}/views/{quote(name[-1], safe='')}"
 
-    def _sent(self, path: str, body: dict[str, Any], name: Name, new: ViewMetadata) -> int:
+    def _send_change(self, path: str, body: dict[str, Any], name: Name, new: ViewMetadata) -> int:
         """Post a change, and return the status; a lost answer is looked up: 200 if `name` is as `new` has it.
 
         Raises `StorageError` for other refusals than 404 and 409, `CommitStateUnknown` if the outcome stays unknown.
@@ -138,11 +138,11 @@ class RestViews(ViewStore):
         try:
             response = RestSession(self._catalog).post(path, body)
         except RequestException as error:
-            return outcome_of(str(target), error, lambda: self._made(name, new))
+            return outcome_of(str(target), error, lambda: self._look_up_view(name, new))
         status = int(response.status_code)
         if status >= _UNKNOWN_FROM:
             failure = StorageError(f"status {status}: {message_of(response)}")
-            return outcome_of(str(target), failure, lambda: self._made(name, new))
+            return outcome_of(str(target), failure, lambda: self._look_up_view(name, new))
         if status in (400, 422):
             raise InvalidOption(f"the catalog refuses the view {target}: {message_of(response)}")
         if status in (405, 406, 501):
@@ -151,7 +151,7 @@ class RestViews(ViewStore):
             raise StorageError(f"catalog {target.catalog!r} does not change the view {target}: {message_of(response)}")
         return status
 
-    def _made(self, name: Name, new: ViewMetadata) -> int | None:
+    def _look_up_view(self, name: Name, new: ViewMetadata) -> int | None:
         found = self.load(name)
         if found is None:
             return None

@@ -22,12 +22,12 @@ class SqlDeltaNames:
 
     def location(self, name: tuple[str, ...]) -> str | None:
         """The table's location, or None if the catalog has no Delta table of that name."""
-        rows = self._run(lambda table: table.select().where(*self._named(table, name)))
+        rows = self._run(lambda table: table.select().where(*self._name_conditions(table, name)))
         return rows[0].location if rows else None
 
     def names(self, namespace: tuple[str, ...]) -> list[str]:
         """The names of a namespace's Delta tables, sorted."""
-        rows = self._run(lambda table: table.select().where(*self._within(table, namespace)))
+        rows = self._run(lambda table: table.select().where(*self._namespace_conditions(table, namespace)))
         return sorted(row.name for row in rows)
 
     def namespaces(self) -> set[tuple[str, ...]]:
@@ -54,7 +54,7 @@ class SqlDeltaNames:
 
     def remove(self, name: tuple[str, ...]) -> None:
         """Unregister a table, if it is registered."""
-        self._run(lambda table: table.delete().where(*self._named(table, name)))
+        self._run(lambda table: table.delete().where(*self._name_conditions(table, name)))
 
     def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None:
         """Give a table another name, in one statement; raises `TableExists`."""
@@ -62,7 +62,7 @@ class SqlDeltaNames:
 
         values = {"namespace": ".".join(new[:-1]), "name": new[-1]}
         try:
-            self._run(lambda table: table.update().where(*self._named(table, name)).values(**values))
+            self._run(lambda table: table.update().where(*self._name_conditions(table, name)).values(**values))
         except IntegrityError as error:
             raise TableExists(f"{'.'.join(new)} already exists in catalog {self.catalog.name!r}") from error
 
@@ -77,11 +77,11 @@ class SqlDeltaNames:
             if not inspect(self.catalog.engine).has_table(_TABLE):
                 raise
 
-    def _within(self, table: Any, namespace: tuple[str, ...]) -> list[Any]:
+    def _namespace_conditions(self, table: Any, namespace: tuple[str, ...]) -> list[Any]:
         return [table.c.catalog == self.catalog.name, table.c.namespace == ".".join(namespace)]
 
-    def _named(self, table: Any, name: tuple[str, ...]) -> list[Any]:
-        return [*self._within(table, name[:-1]), table.c.name == name[-1]]
+    def _name_conditions(self, table: Any, name: tuple[str, ...]) -> list[Any]:
+        return [*self._namespace_conditions(table, name[:-1]), table.c.name == name[-1]]
 
     def _run(self, statement: Callable[[Any], Any], *, needs_table: bool = False) -> list[Any]:
         """Run a statement and return its rows; none if no table was ever registered, unless the statement needs it."""
@@ -104,7 +104,7 @@ class SqlDeltaNames:
             return []
 
 
-def with_namespaces_of_delta(catalog: Any) -> Any:
+def include_delta_namespaces(catalog: Any) -> Any:
     """Let a namespace exist as long as it has Delta tables, as pyiceberg does for Iceberg tables; return the catalog.
 
     Other clients do not see Delta tables, and drop a namespace that has no others.

@@ -14,14 +14,14 @@ from functools import lru_cache
 from typing import Any
 
 from lakescan.catalogs.delta_names import DeltaNames
-from lakescan.catalogs.outcomes import settled
-from lakescan.catalogs.registry import allowed_in
+from lakescan.catalogs.outcomes import commit_change
+from lakescan.catalogs.registry import location_limits
 from lakescan.catalogs.view_store import Name, StoredView, ViewStore
 from lakescan.common.identifiers import Identifier, folder_of
 from lakescan.errors import InvalidOption, NoSuchNamespace, TableExists
 from lakescan.iceberg.view.metadata import ViewMetadata, parse_view
 from lakescan.storage import Storage, join
-from lakescan.storage.issued import of_storage
+from lakescan.storage.issued import storage_properties
 
 _VIEW = "VIEW"
 _NUMBER = re.compile(r"(\d+)-")
@@ -39,10 +39,12 @@ class SqlViews(ViewStore):
 
     def __init__(self, catalog: Any) -> None:
         self._catalog = catalog
-        self._storage = Storage(io_properties=of_storage(catalog.properties), allowed=allowed_in(catalog.name))
+        self._storage = Storage(
+            io_properties=storage_properties(catalog.properties), allowed=location_limits(catalog.name)
+        )
 
     @staticmethod
-    def are_in(catalog: Any) -> bool:
+    def can_store(catalog: Any) -> bool:
         """Whether the catalog's database tells views from tables, and pyiceberg does, too."""
         from pyiceberg.catalog.sql import IcebergTables
 
@@ -61,7 +63,7 @@ class SqlViews(ViewStore):
         """The names of a namespace's views."""
         self._check_namespace(namespace)
         table = _rows()
-        found = self._run(table.select().where(*self._within(namespace)), list)
+        found = self._run(table.select().where(*self._namespace_conditions(namespace)), list)
         return [row.table_name for row in found]
 
     def create(self, name: Name, make: Callable[[str | None], ViewMetadata]) -> None:
@@ -70,9 +72,9 @@ class SqlViews(ViewStore):
 
         self._check_namespace(name[:-1])
         if DeltaNames(self._catalog).location(name) is not None:
-            raise self._taken(name)
+            raise self._exists_error(name)
         new = make(self._default_location(name))
-        location = self._written(new, 0)
+        location = self._write_metadata(new, 0)
         row = {
             "catalog_name": self._catalog.name,
             "table_namespace": ".".join(name[:-1]),
@@ -81,24 +83,24 @@ class SqlViews(ViewStore):
             "iceberg_type": _VIEW,
         }
         try:
-            settled(
+            commit_change(
                 self._doing("creating", name),
                 lambda: self._run(_rows().insert().values(**row)),
                 lambda: self._has(name, location),
             )
         except IntegrityError as error:
             self._storage.remove([location])
-            raise self._taken(name) from error
+            raise self._exists_error(name) from error
 
     def commit(self, base: StoredView, new: ViewMetadata) -> bool:
         """Write a metadata file, and point to it if the row still points to that of the base."""
         assert base.location is not None
         table, name = _rows(), base.identifier.within
         number = _NUMBER.match(base.location.rpartition("/")[2])
-        location = self._written(new, 1 + int(number[1] if number else 0))
-        change = table.update().where(*self._named(name), table.c.metadata_location == base.location)
+        location = self._write_metadata(new, 1 + int(number[1] if number else 0))
+        change = table.update().where(*self._name_conditions(name), table.c.metadata_location == base.location)
         change = change.values(metadata_location=location, previous_metadata_location=base.location)
-        changed = settled(
+        changed = commit_change(
             self._doing("changing", name),
             lambda: self._run(change, lambda result: int(result.rowcount)),
             lambda: self._has(name, location) or None,
@@ -110,9 +112,11 @@ class SqlViews(ViewStore):
 
     def drop(self, name: Name) -> bool:
         """Remove the view's row; its files stay, as those of a dropped table."""
-        removed = settled(
+        removed = commit_change(
             self._doing("dropping", name),
-            lambda: self._run(_rows().delete().where(*self._named(name)), lambda result: int(result.rowcount)),
+            lambda: self._run(
+                _rows().delete().where(*self._name_conditions(name)), lambda result: int(result.rowcount)
+            ),
             lambda: True if self._row(name) is None else None,
         )
         return bool(removed != 0)
@@ -123,8 +127,8 @@ class SqlViews(ViewStore):
 
         self._check_namespace(new[:-1])
         if DeltaNames(self._catalog).location(new) is not None:
-            raise self._taken(new)
-        change = _rows().update().where(*self._named(old))
+            raise self._exists_error(new)
+        change = _rows().update().where(*self._name_conditions(old))
         change = change.values(table_namespace=".".join(new[:-1]), table_name=new[-1])
         before = self._row(old)
 
@@ -132,15 +136,15 @@ class SqlViews(ViewStore):
             return True if before and self._has(new, before.metadata_location) and not self._row(old) else None
 
         try:
-            renamed = settled(
+            renamed = commit_change(
                 self._doing("renaming", old), lambda: self._run(change, lambda result: int(result.rowcount)), is_made
             )
             return bool(renamed != 0)
         except IntegrityError as error:
-            raise self._taken(new) from error
+            raise self._exists_error(new) from error
 
     def _row(self, name: Name) -> Any:
-        return self._run(_rows().select().where(*self._named(name)), lambda result: result.first())
+        return self._run(_rows().select().where(*self._name_conditions(name)), lambda result: result.first())
 
     def _has(self, name: Name, location: str) -> bool | None:
         """Whether a view has this metadata file, or had it before its last change; None if there is no view."""
@@ -150,10 +154,10 @@ class SqlViews(ViewStore):
     def _doing(self, what: str, name: Name) -> str:
         return f"{what} {Identifier(self._catalog.name, name[:-1], name[-1])}"
 
-    def _taken(self, name: Name) -> TableExists:
+    def _exists_error(self, name: Name) -> TableExists:
         return TableExists(f"{Identifier(self._catalog.name, name[:-1], name[-1])} already exists")
 
-    def _within(self, namespace: Name) -> list[Any]:
+    def _namespace_conditions(self, namespace: Name) -> list[Any]:
         columns = _rows().c
         return [
             columns.catalog_name == self._catalog.name,
@@ -161,8 +165,8 @@ class SqlViews(ViewStore):
             columns.iceberg_type == _VIEW,
         ]
 
-    def _named(self, name: Name) -> list[Any]:
-        return [*self._within(name[:-1]), _rows().c.table_name == name[-1]]
+    def _name_conditions(self, name: Name) -> list[Any]:
+        return [*self._namespace_conditions(name[:-1]), _rows().c.table_name == name[-1]]
 
     def _run(self, statement: Any, take: Callable[[Any], Any] = lambda result: None) -> Any:
         with self._catalog.engine.begin() as connection:
@@ -185,7 +189,7 @@ class SqlViews(ViewStore):
             )
         return folder_of(warehouse, *name[:-1], folder)
 
-    def _written(self, view: ViewMetadata, number: int) -> str:
+    def _write_metadata(self, view: ViewMetadata, number: int) -> str:
         """The location of a new metadata file."""
         folder = view.properties.get(_METADATA_FOLDER) or join(view.location, "metadata")
         location = join(folder, f"{number:05d}-{uuid.uuid4()}.metadata.json")

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from lakescan.catalogs.properties import of_server
+from lakescan.catalogs.properties import filter_server_properties
 from lakescan.catalogs.registry import CatalogConfiguration, configuration_of, connection_with
 from lakescan.catalogs.remote_signing import signer_of
 from lakescan.catalogs.rest_session import (
     CREDENTIALS,
     RestSession,
-    handed_out_with,
+    file_access,
     is_rest,
     message_of,
-    object_in,
+    response_object,
 )
 from lakescan.errors import CorruptMetadata, StorageError
 from lakescan.storage.credentials import Credential, Credentials, is_signed_remotely
-from lakescan.storage.issued import of_storage, with_server
+from lakescan.storage.issued import merge_server_properties, storage_properties
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class CatalogCredentials:
             )
         what = f"the answer of catalog {self.catalog!r} for credentials of {'.'.join(self.table)}"
         try:
-            return credentials_in(object_in(response), what, {**server_settings(real), **self.of_table})
+            return credentials_in(response_object(response), what, {**server_settings(real), **self.of_table})
         except CorruptMetadata as error:  # those that are there may be good for a while
             raise StorageError(str(error)) from error
 
@@ -66,8 +66,8 @@ def credentials_in(answer: Mapping[str, Any], what: str, settings: Mapping[str, 
         raise CorruptMetadata(
             f"{what}: its storage-credentials are no list of objects, each with a text 'prefix' and texts in 'config'"
         )
-    issued = ((each["prefix"], of_server(each["config"], what, each["prefix"])) for each in given)
-    return tuple(Credential(prefix, with_server(settings, config, what)) for prefix, config in issued)
+    issued = ((each["prefix"], filter_server_properties(each["config"], what, each["prefix"])) for each in given)
+    return tuple(Credential(prefix, merge_server_properties(settings, config, what)) for prefix, config in issued)
 
 
 def _is_credential(given: Any) -> bool:
@@ -85,10 +85,10 @@ def credentials_for(catalog: Any, table: Any) -> Credentials | None:
     """
     if not is_rest(catalog):
         return None
-    name, said = table.name(), of_storage(table.io.properties)
-    of_table = of_storage(getattr(table, "config", None) or {})
+    name, said = table.name(), storage_properties(table.io.properties)
+    of_table = storage_properties(getattr(table, "config", None) or {})
     by_prefix = credentials_in(
-        handed_out_with(catalog, name),
+        file_access(catalog, name),
         f"what catalog {catalog.name!r} says of {'.'.join(name)}",
         {**server_settings(catalog), **of_table},
     )
@@ -103,7 +103,7 @@ def credentials_for(catalog: Any, table: Any) -> Credentials | None:
 
 def server_settings(catalog: Any) -> dict[str, str]:
     """The storage properties that the server of a REST catalog sets for all tables."""
-    return of_storage(getattr(catalog, "server_properties", {}))
+    return storage_properties(getattr(catalog, "server_properties", {}))
 
 
 def source_for(

@@ -102,5 +102,5 @@ def view_store(catalog: Any) -> ViewStore:
     if "RestCatalog" in kinds:
         return RestViews(catalog) if hasattr(catalog, "load_view") else NoViews(catalog, "Install pyiceberg>=0.12.")
     if "SqlCatalog" in kinds:
-        return SqlViews(catalog) if SqlViews.are_in(catalog) else NoViews(catalog, SqlViews.INSTEAD)
+        return SqlViews(catalog) if SqlViews.can_store(catalog) else NoViews(catalog, SqlViews.INSTEAD)
     return NoViews(catalog)

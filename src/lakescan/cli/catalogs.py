@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import lakescan
-from lakescan.catalogs.registry import known
+from lakescan.catalogs.registry import catalog_names
 from lakescan.cli.output import print_names
 from lakescan.cli.settings import Section, command
 
@@ -19,7 +19,7 @@ CatalogName = Annotated[str, typer.Argument(help="Catalog name.")]
 @command(app, "catalogs", opens=False)
 def catalogs() -> None:
     """List the known catalogs: those of `--catalog`, and of pyiceberg's configuration."""
-    print_names("catalog", known())
+    print_names("catalog", catalog_names())
 
 
 @command(app, "namespaces", opens=False)

@@ -21,7 +21,7 @@ from lakescan.cli.progress import working
 from lakescan.cli.settings import Section, TablePath, command, storage_options, wants_json
 from lakescan.common.option_values import mapping
 from lakescan.common.references import parse_reference, split_list
-from lakescan.common.secrets import hidden
+from lakescan.common.secrets import hide_secrets
 from lakescan.errors import InvalidOption, NoSuchColumn, missing_dependency, nearest
 from lakescan.planning.explain import plan_for_terminal, write_html
 
@@ -207,7 +207,7 @@ def run() -> None:
     except Exception as error:
         code = exit_code(error)
         if code is None:
-            print(hidden(traceback.format_exc()), end="", file=sys.stderr)
+            print(hide_secrets(traceback.format_exc()), end="", file=sys.stderr)
             raise SystemExit(70) from None
         print_error(error)
         raise SystemExit(code) from None

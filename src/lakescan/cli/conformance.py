@@ -14,9 +14,9 @@ from lakescan.cli.maintenance import print_written
 from lakescan.cli.output import console, print_json
 from lakescan.cli.progress import working
 from lakescan.cli.settings import Section, command, storage_options, wants_json
-from lakescan.conformance.engines import ENGINES, Limits
-from lakescan.conformance.report import TableConformance, as_record, conformance, markdown, sums
-from lakescan.conformance.tables import found_below, job_of
+from lakescan.conformance.engines import ENGINES, ReadLimits
+from lakescan.conformance.report import TableConformance, as_markdown, as_record, conformance, sums
+from lakescan.conformance.tables import find_tables, job_of
 from lakescan.errors import InvalidOption, NotATable
 
 app: Section = Section("Comparing engines")
@@ -41,13 +41,13 @@ def conformance_command(
     with working("reading"):
         for each in _tables(places):
             job = job_of(each, {}, storage_options() or {})
-            found.append(conformance(each, job, Limits(seconds, rows), _interpreters(python)))
+            found.append(conformance(each, job, ReadLimits(seconds, rows), _interpreters(python)))
             if wants_json():
                 print_json(as_record(found[-1]))
             else:
                 _print(found[-1])
     if write is not None:
-        write.write_text(markdown(found))
+        write.write_text(as_markdown(found))
         print_written(write)
     if not wants_json() and len(found) > 1:
         told = "; ".join(f"{engine}: {outcomes}" for engine, (_, outcomes) in sums(found).items())
@@ -58,7 +58,7 @@ def conformance_command(
 
 def _tables(places: list[str]) -> list[str]:
     """Each table below the places once; raises `NotATable` if there is none."""
-    tables = list(dict.fromkeys(each for place in places for each in found_below(place)))
+    tables = list(dict.fromkeys(each for place in places for each in find_tables(place)))
     if not tables:
         raise NotATable(f"there is no table below {', '.join(places)}")
     return tables

@@ -123,11 +123,13 @@ def _library(name: str, oldest: tuple[int, ...], newest: tuple[int, ...] | None,
         return Check(name, "not installed", False, advice)
     numbers = tuple(int(n) for n in re.findall(r"\d+", installed)[:2])
     ok = numbers >= oldest and (newest is None or numbers[: len(newest)] <= newest)
-    supported = f"{_dotted(oldest)} or newer" if newest is None else f"{_dotted(oldest)} to {_dotted(newest)}"
+    supported = (
+        f"{_version_text(oldest)} or newer" if newest is None else f"{_version_text(oldest)} to {_version_text(newest)}"
+    )
     return Check(name, installed, ok, "" if ok else f"supported: {supported}. {advice}")
 
 
-def _dotted(numbers: tuple[int, ...]) -> str:
+def _version_text(numbers: tuple[int, ...]) -> str:
     return ".".join(map(str, numbers))
 
 
@@ -156,7 +158,7 @@ def _session_checks(spark: SparkSession) -> Iterator[Check]:
     yield Check("Spark session", f"{kind}, {server}", known, "" if known else "Spark 4.1 to 4.3 are supported")
     yield _pushdown_check(spark)
     yield from _executor_checks(spark)
-    yield _reads_check(spark)
+    yield _read_lane_check(spark)
 
 
 def _pushdown_check(spark: SparkSession) -> Check:
@@ -175,7 +177,7 @@ def _pushdown_check(spark: SparkSession) -> Check:
     )
 
 
-def _reads_check(spark: SparkSession) -> Check:
+def _read_lane_check(spark: SparkSession) -> Check:
     """Describe whether Spark's own reader serves the session's reads; the Arrow lane has the same rows."""
     from lakescan.spark.session_lane import describe_reads
 

@@ -48,7 +48,7 @@ class ScriptFailed(Exception):
         super().__init__(f"{source}, line {line}: ")
 
 
-def in_shell_words(message: str) -> str:
+def shell_advice(message: str) -> str:
     """A message whose advice is commands and options instead of calls."""
     for pattern, words in _WORDS:
         message = re.sub(pattern, words, message)
@@ -77,7 +77,7 @@ def print_error(error: BaseException) -> None:
     if isinstance(error, ScriptFailed) and error.__cause__ is not None:
         place, error = str(error), error.__cause__
     places = isinstance(error, LakescanError) and "\n" in str(error)
-    text = str(error) if places else in_shell_words(" ".join(str(error).split()))
+    text = str(error) if places else shell_advice(" ".join(str(error).split()))
     console = TerminalConsole(stderr=True, soft_wrap=True, highlight=False)
     console.print(Text.assemble(place, (type(error).__name__, "red"), f": {text}"))
 

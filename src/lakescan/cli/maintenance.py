@@ -12,14 +12,14 @@ import typer
 from pyarrow import csv
 
 import lakescan
-from lakescan.api.maintenance import maintained
+from lakescan.api.maintenance import run_maintenance
 from lakescan.cli.arguments import pairs
 from lakescan.cli.output import console, print_json, print_names, print_result
 from lakescan.cli.progress import working
 from lakescan.cli.settings import DryRun, Section, TableName, TablePath, command, storage_options, wants_json
 from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption
-from lakescan.planning.explain.summary import counted
+from lakescan.planning.explain.summary import pluralize
 
 app: Section = Section("Maintenance")
 
@@ -75,10 +75,10 @@ def maintain(
     without = [each.replace("-", "_") for each in skip or ()]
     with working("looking at the table") as work:
 
-        def says(step: str) -> None:
+        def show_step(step: str) -> None:
             work.says(step.replace("_", " "))
 
-        result = maintained(_open(name), dry_run=dry_run, skip=without, executor=work.executor, report=says)
+        result = run_maintenance(_open(name), dry_run=dry_run, skip=without, executor=work.executor, report=show_step)
     print_result(result)
     if result.failed:
         raise typer.Exit(1)
@@ -240,7 +240,7 @@ def convert(
     if wants_json():
         print_json({"table": folder, "version": made.version, "files": files})
     else:
-        console.print(f"{folder}: a Delta table of {counted(files, 'file')}", soft_wrap=True)
+        console.print(f"{folder}: a Delta table of {pluralize(files, 'file')}", soft_wrap=True)
 
 
 @command(app, "rewrite-manifests")

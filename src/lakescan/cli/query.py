@@ -12,13 +12,13 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 import lakescan
-from lakescan.catalogs.registry import known
+from lakescan.catalogs.registry import catalog_names
 from lakescan.cli.failures import ScriptFailed, print_error
 from lakescan.cli.output import as_json, console, print_result
 from lakescan.cli.settings import Section, command, wants_json
 from lakescan.common.control_characters import harmless
 from lakescan.errors import InvalidOption, LakescanError, nearest
-from lakescan.planning.explain.summary import counted
+from lakescan.planning.explain.summary import pluralize
 from lakescan.statements.syntax.script import split_statements
 
 app: Section = Section("SQL")
@@ -96,7 +96,7 @@ def _run_script(script: str, source: str, output: str, output_file: Path | None,
     statements = split_statements(script)
     if output_file is not None and len(statements) != 1:
         raise InvalidOption(
-            f"--output-file takes one query, and {source} has {counted(len(statements), 'statement')}: "
+            f"--output-file takes one query, and {source} has {pluralize(len(statements), 'statement')}: "
             "redirect the standard output instead"
         )
     for statement in statements:
@@ -137,7 +137,7 @@ def _print(query: lakescan.Query, limit: int) -> None:
     for row in rows[:limit]:
         grid.add_row(*(Text("null" if value is None else str(value)) for value in row))
     console.print(grid)
-    more = f"the first {limit:,} rows; --limit shows more" if len(rows) > limit else counted(len(rows), "row")
+    more = f"the first {limit:,} rows; --limit shows more" if len(rows) > limit else pluralize(len(rows), "row")
     console.print(more)
 
 
@@ -183,7 +183,7 @@ def _prompt(output: str, output_file: Path | None, limit: int) -> None:
     """Read statements, which end with a semicolon, until the input ends; errors do not end it."""
     if output_file is not None:
         raise InvalidOption("--output-file takes a statement, or --file with one")
-    _with_history()
+    _enable_history()
     console.print("SQL over tables; statements end with ';'. Ctrl-D ends.")
     pending = ""
     while True:
@@ -210,7 +210,7 @@ def _run_at_prompt(statements: list[str], output: str, limit: int) -> None:
         print_error(error)
 
 
-def _with_history() -> None:
+def _enable_history() -> None:
     """Arrow keys, a history that is kept, and completion of words and catalogs, where readline is there."""
     try:
         import atexit
@@ -235,7 +235,7 @@ def completions(start: str) -> list[str]:
     *within, last = start.split(".")
     if not within:
         words = [word for word in _WORDS.split() if word.lower().startswith(start.lower())] if start else []
-        return words + [f"{name}." for name in known() if name.startswith(start)]
+        return words + [f"{name}." for name in catalog_names() if name.startswith(start)]
     try:
         catalog = lakescan.Catalog(within[0])
         names = catalog.list_namespaces() if len(within) == 1 else catalog.list_tables(".".join(within[1:]))

@@ -46,7 +46,7 @@ def command(
     """
 
     def register(run: Callable[..., None]) -> Callable[..., None]:
-        function = _with_options(run, opens=opens)
+        function = _add_options(run, opens=opens)
         panel = app.title
         app.command(name, rich_help_panel=panel)(function)
         for alias in aliases:
@@ -56,7 +56,7 @@ def command(
     return register
 
 
-def _with_options(run: Callable[..., None], *, opens: bool) -> Callable[..., None]:
+def _add_options(run: Callable[..., None], *, opens: bool) -> Callable[..., None]:
     hints = get_type_hints(run, include_extras=True)
     own = [each.replace(annotation=hints[each.name]) for each in inspect.signature(run).parameters.values()]
     more = [("as_json", _Json, False)] + ([("storage_option", _StorageOption, None)] if opens else [])

@@ -125,7 +125,7 @@ def drop_branch(name: TableName, branch: Name, if_exists: IfExists = False, dry_
     """Drop a branch of an Iceberg table; its snapshots stay until they expire."""
     opened = _open(name)
     if dry_run:
-        _tell_drop("branch", branch, opened.branches, if_exists=if_exists)
+        _print_drop("branch", branch, opened.branches, if_exists=if_exists)
     else:
         print_result(opened.drop_branch(branch, if_exists=if_exists))
 
@@ -135,12 +135,12 @@ def drop_tag(name: TableName, tag: Name, if_exists: IfExists = False, dry_run: D
     """Drop a tag of an Iceberg table; its snapshot stays until it expires."""
     opened = _open(name)
     if dry_run:
-        _tell_drop("tag", tag, opened.tags, if_exists=if_exists)
+        _print_drop("tag", tag, opened.tags, if_exists=if_exists)
     else:
         print_result(opened.drop_tag(tag, if_exists=if_exists))
 
 
-def _tell_drop(kind: str, name: str, found: Any, *, if_exists: bool) -> None:
+def _print_drop(kind: str, name: str, found: Any, *, if_exists: bool) -> None:
     if name in found:
         print_result(f"{name}: would be dropped, is at snapshot {found[name].snapshot_id}")
     elif if_exists:

@@ -16,7 +16,7 @@ def as_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
-def no_rows(schema: pa.Schema) -> pa.Table:
+def empty_table(schema: pa.Schema) -> pa.Table:
     """A table without rows; `schema.empty_table()` fails if UUIDs are inside other types."""
     return pa.Table.from_batches([], schema=schema)
 
@@ -26,7 +26,7 @@ def empty_structs(rows: int) -> pa.StructArray:
     return pa.Array.from_buffers(pa.struct([]), rows, [None])
 
 
-def member_named(values: pa.StructArray, name: str) -> pa.Array:
+def struct_member(values: pa.StructArray, name: str) -> pa.Array:
     """A member of structs by its name, null where the struct is; Arrow takes names that begin with a dot for paths."""
     index = values.type.get_field_index(name)
     if index < 0:
@@ -34,7 +34,7 @@ def member_named(values: pa.StructArray, name: str) -> pa.Array:
     return pc.struct_field(values, [index])
 
 
-def codes(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
+def dictionary_codes(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
     """A number for each distinct value, from 0 in order of appearance; -1 for null."""
     indices = as_array(values).dictionary_encode().indices
     result: np.ndarray = indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -49,7 +49,7 @@ def float_bits(values: pa.Array) -> pa.Array:
     return one_nan.view(_BITS[values.type])
 
 
-def without_inner_offsets(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def remove_inner_offsets(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """The column; a copy of what has an offset at or above a struct that is inside another array.
 
     Slices have offsets. DuckDB drops that of a struct in a struct, list or map: versions before 2.0 read other rows.
@@ -57,15 +57,15 @@ def without_inner_offsets(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.C
     if not _holds_struct(column.type):
         return column
     if isinstance(column, pa.ChunkedArray):
-        return pa.chunked_array(map(without_inner_offsets, column.chunks), column.type)
+        return pa.chunked_array(map(remove_inner_offsets, column.chunks), column.type)
     return column.take(pa.array(np.arange(len(column)))) if _has_offset(column) else column
 
 
-def table_without_inner_offsets(table: pa.Table) -> pa.Table:
+def remove_table_offsets(table: pa.Table) -> pa.Table:
     """A table with `without_inner_offsets` of all its chunks."""
     if not any(_holds_struct(kind) for kind in table.schema.types):
         return table
-    return pa.table([without_inner_offsets(column) for column in table.columns], schema=table.schema)
+    return pa.table([remove_inner_offsets(column) for column in table.columns], schema=table.schema)
 
 
 def _holds_struct(kind: pa.DataType) -> bool:

@@ -38,7 +38,7 @@ def arrow_as_html(table: pa.Table, title: str = "") -> str:
     return section(title or f"{rows:,} row{'' if rows == 1 else 's'}", grid(table.column_names, cells))
 
 
-def as_shown(table: pa.Table) -> pa.Table:
+def register_display(table: pa.Table) -> pa.Table:
     """The same table. IPython, if this process has its shell, shows it as HTML; tables of others as before."""
     html = _formatter()
     if html is None:
@@ -46,7 +46,7 @@ def as_shown(table: pa.Table) -> pa.Table:
     try:
         html.lookup_by_type(pa.Table)  # ours, or one that the user has chosen, which is kept
     except KeyError:
-        html.for_type(pa.Table, _shown)
+        html.for_type(pa.Table, _notebook_html)
     key = id(table)
     _OURS[key] = weakref.ref(table, lambda _: _OURS.pop(key, None))
     return table
@@ -59,7 +59,7 @@ def _formatter() -> Any:
     return None if shell is None else shell.display_formatter.formatters["text/html"]
 
 
-def _shown(table: pa.Table) -> str | None:
+def _notebook_html(table: pa.Table) -> str | None:
     """What IPython shows of an Arrow table; of those of others, what Arrow says itself."""
     known = _OURS.get(id(table))
     if known is not None and known() is table:

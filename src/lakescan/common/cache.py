@@ -98,11 +98,11 @@ class Cache:
             size_of: The size of the value in bytes.
         """
         with self._lock:
-            found = self._cached(key)
+            found = self._lookup(key)
         if found is None:
             own = _Computation(threading.get_ident())
             try:
-                found = self._found_or_awaited(key, own)
+                found = self._find_or_wait(key, own)
                 if found is None:
                     found = own.value = (make(),)
                     self._keep(key, found, size_of(found[0]) + entry_size(key))
@@ -113,7 +113,7 @@ class Cache:
     def find(self, key: Hashable) -> tuple[Any] | None:
         """The value cached under `key` as a tuple of one; None if there is none."""
         with self._lock:
-            return self._cached(key)
+            return self._lookup(key)
 
     def put(self, key: Hashable, value: Any, size: int) -> None:
         """Cache a value of so many bytes under `key`, in place of the one before."""
@@ -134,16 +134,16 @@ class Cache:
             self._entries.clear()
             self._bytes = 0
 
-    def _cached(self, key: Hashable) -> tuple[Any] | None:
+    def _lookup(self, key: Hashable) -> tuple[Any] | None:
         if key not in self._entries:
             return None
         self._entries.move_to_end(key)
         return self._entries[key][0]
 
-    def _found_or_awaited(self, key: Hashable, own: _Computation) -> tuple[Any] | None:
+    def _find_or_wait(self, key: Hashable, own: _Computation) -> tuple[Any] | None:
         """The value that is cached by now, or that another thread computes; None if `own` has to compute it."""
         with self._lock:
-            if (found := self._cached(key)) is not None:
+            if (found := self._lookup(key)) is not None:
                 return found
             other = self._computations.setdefault(key, own)
             if self._waits_for(other, own.thread):
@@ -186,7 +186,7 @@ class Cache:
     def _after_fork(self) -> None:
         self._lock.release()
 
-    def _in_child(self) -> None:
+    def _reset_child(self) -> None:
         """Forget the threads that a forked process does not have."""
         self._computations.clear()
         self._waiting.clear()
@@ -195,10 +195,10 @@ class Cache:
 
 CACHE = Cache()
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(before=CACHE._before_fork, after_in_parent=CACHE._after_fork, after_in_child=CACHE._in_child)
+    os.register_at_fork(before=CACHE._before_fork, after_in_parent=CACHE._after_fork, after_in_child=CACHE._reset_child)
 
 
-class Kind(Generic[T]):
+class CacheKind(Generic[T]):
     """One kind of values in the process's cache: `name` keeps its keys apart from those of other kinds.
 
     Args:
@@ -225,7 +225,7 @@ class Kind(Generic[T]):
 
 
 # Tables decoded from metadata files.
-METADATA: Kind[pa.Table] = Kind("metadata", table_size)
+METADATA: CacheKind[pa.Table] = CacheKind("metadata", table_size)
 
 
 def set_cache_limit(limit: int) -> None:

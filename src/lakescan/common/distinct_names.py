@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakescan.errors import UnsupportedFeature
 
 
-def distinct(names: Sequence[str]) -> list[str]:
+def distinct_names(names: Sequence[str]) -> list[str]:
     """Return the names, with a number added to each that differs from an earlier one only in case.
 
     Example:
@@ -34,20 +34,20 @@ def distinct(names: Sequence[str]) -> list[str]:
     return result
 
 
-def as_distinct(schema: pa.Schema) -> pa.Schema:
+def distinct_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema with distinct names of columns and of members of structs at any depth."""
-    names = distinct(schema.names)
-    made = pa.schema([_renamed(each, name) for each, name in zip(schema, names, strict=True)], schema.metadata)
+    names = distinct_names(schema.names)
+    made = pa.schema([_rename_field(each, name) for each, name in zip(schema, names, strict=True)], schema.metadata)
     return schema if made.equals(schema) else made
 
 
-def _renamed(field: pa.Field, name: str) -> pa.Field:
+def _rename_field(field: pa.Field, name: str) -> pa.Field:
     return field.with_type(distinct_type(field.type)).with_name(name)
 
 
 def check_distinct(schema: pa.Schema, place: str) -> None:
     """Raise `UnsupportedFeature` for the rows of a place whose names DuckDB would take for one."""
-    for had, named in zip(schema, as_distinct(schema), strict=True):
+    for had, named in zip(schema, distinct_schema(schema), strict=True):
         if had.name != named.name:
             raise UnsupportedFeature(
                 f"the columns of {place} in DuckDB, where {had.name!r} and another differ only in case",
@@ -63,20 +63,20 @@ def check_distinct(schema: pa.Schema, place: str) -> None:
 def distinct_type(kind: pa.DataType) -> pa.DataType:
     """Return the type with distinct names of members of structs; lists and maps may be around them."""
     if pa.types.is_struct(kind):
-        names = distinct([each.name for each in kind])
-        return pa.struct([_renamed(each, name) for each, name in zip(kind, names, strict=True)])
+        names = distinct_names([each.name for each in kind])
+        return pa.struct([_rename_field(each, name) for each, name in zip(kind, names, strict=True)])
     if pa.types.is_map(kind):
-        return pa.map_(distinct_type(kind.key_type), _renamed(kind.item_field, kind.item_field.name))
+        return pa.map_(distinct_type(kind.key_type), _rename_field(kind.item_field, kind.item_field.name))
     if pa.types.is_fixed_size_list(kind):
-        return pa.list_(_renamed(kind.value_field, kind.value_field.name), kind.list_size)
+        return pa.list_(_rename_field(kind.value_field, kind.value_field.name), kind.list_size)
     if pa.types.is_list(kind):
-        return pa.list_(_renamed(kind.value_field, kind.value_field.name))
+        return pa.list_(_rename_field(kind.value_field, kind.value_field.name))
     if pa.types.is_large_list(kind):
-        return pa.large_list(_renamed(kind.value_field, kind.value_field.name))
+        return pa.large_list(_rename_field(kind.value_field, kind.value_field.name))
     return kind
 
 
-class _Retyped:
+class _TypeView:
     """An array or a batch with the names of another type, by Arrow's C interface: nothing is copied."""
 
     def __init__(self, arrays: pa.RecordBatch | pa.Array, named: pa.Schema | pa.DataType) -> None:
@@ -86,33 +86,35 @@ class _Retyped:
         return self._named.__arrow_c_schema__(), self._arrays.__arrow_c_array__()[1]
 
 
-def renamed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def rename_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the batch with the names of a schema, whose types are the same but for names of members."""
-    return batch if batch.schema.equals(schema) else pa.record_batch(_Retyped(batch, schema))
+    return batch if batch.schema.equals(schema) else pa.record_batch(_TypeView(batch, schema))
 
 
-def renamed_table(table: pa.Table) -> pa.Table:
+def distinct_table(table: pa.Table) -> pa.Table:
     """Return the table with distinct names."""
-    schema = as_distinct(table.schema)
+    schema = distinct_schema(table.schema)
     if schema is table.schema:
         return table
-    return pa.Table.from_batches([renamed(each, schema) for each in table.to_batches()], schema=schema)
+    return pa.Table.from_batches([rename_batch(each, schema) for each in table.to_batches()], schema=schema)
 
 
-def with_own_names(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def restore_names(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return the values with the names of members of a type of the same shape; the types of values stay."""
-    named = _named(values.type, kind)
-    return values if named == values.type else pa.array(_Retyped(values, named))
+    named = _restore_type(values.type, kind)
+    return values if named == values.type else pa.array(_TypeView(values, named))
 
 
-def _named(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+def _restore_type(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
     """The type with the names of members of another."""
     if pa.types.is_struct(found) and pa.types.is_struct(wanted) and found.num_fields == wanted.num_fields:
         pairs = zip(found, wanted, strict=True)
-        return pa.struct([one.with_type(_named(one.type, other.type)).with_name(other.name) for one, other in pairs])
+        return pa.struct(
+            [one.with_type(_restore_type(one.type, other.type)).with_name(other.name) for one, other in pairs]
+        )
     if pa.types.is_map(found) and pa.types.is_map(wanted):
-        item = found.item_field.with_type(_named(found.item_type, wanted.item_type))
-        return pa.map_(_named(found.key_type, wanted.key_type), item)
+        item = found.item_field.with_type(_restore_type(found.item_type, wanted.item_type))
+        return pa.map_(_restore_type(found.key_type, wanted.key_type), item)
     if pa.types.is_list(found) and pa.types.is_list(wanted):
-        return pa.list_(found.value_field.with_type(_named(found.value_type, wanted.value_type)))
+        return pa.list_(found.value_field.with_type(_restore_type(found.value_type, wanted.value_type)))
     return found

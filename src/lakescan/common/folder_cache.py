@@ -18,7 +18,7 @@ DEFAULT_LIMIT = 4 * 2**30
 _FORMAT = 3  # version of the cached tables' layout, part of each key: increase it when decoding gives other columns
 
 
-def in_folder(folder: str | None, key: Hashable, make: Callable[[], pa.Table]) -> Callable[[], pa.Table]:
+def cache_in_folder(folder: str | None, key: Hashable, make: Callable[[], pa.Table]) -> Callable[[], pa.Table]:
     """`make`, looked up in the folder's cache first; `make` itself without a folder."""
     return make if folder is None else lambda: FolderCache(folder).get(key, make)
 

@@ -15,7 +15,7 @@ _PRIME = 1_099_511_628_211
 
 def hashes(values: pa.Array) -> np.ndarray:
     """Return a 64-bit hash (uint64) of each value; values are strings or binaries without nulls."""
-    return np.concatenate([np.zeros(0, dtype=np.uint64), *map(_mixed, map(_sums, _slices(values)))])
+    return np.concatenate([np.zeros(0, dtype=np.uint64), *map(_mix_bits, map(_sums, _slices(values)))])
 
 
 def _slices(values: pa.Array) -> Iterator[pa.Array]:
@@ -28,7 +28,7 @@ def _slices(values: pa.Array) -> Iterator[pa.Array]:
         start = stop
 
 
-def _mixed(sums: np.ndarray) -> np.ndarray:
+def _mix_bits(sums: np.ndarray) -> np.ndarray:
     """The sums with their upper bits mixed into the lower ones."""
     mixed = (sums ^ (sums >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
     result: np.ndarray = mixed ^ (mixed >> np.uint64(33))

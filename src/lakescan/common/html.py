@@ -38,12 +38,12 @@ def grid(header: Sequence[str], rows: Sequence[Sequence[str]], all_rows: int = 0
     return f"<table><tr>{top}</tr>{body}{_rest(max(len(rows), all_rows) - len(shown))}</table>"
 
 
-def preformatted(text: str) -> str:
+def pre_block(text: str) -> str:
     """Text as it is."""
     return f"<pre>{_text(text, _MOST_OF_A_TEXT)}</pre>"
 
 
-def listed(names: Sequence[str], most: int = 20) -> str:
+def name_list(names: Sequence[str], most: int = 20) -> str:
     """Names as one text; of many, the first ones, and how many more there are."""
     more = f", and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

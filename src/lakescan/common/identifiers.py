@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lakescan.common.references import quoted
+from lakescan.common.references import backquote
 from lakescan.errors import InvalidOption
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`\s/\\:]+)")
@@ -47,14 +47,14 @@ class Identifier:
 
 def dotted_name(parts: Iterable[str]) -> str:
     """Join parts of a name into text that `parts_of` splits into the same ones; those that need it are quoted."""
-    return ".".join(part if _plain(part) else quoted(part) for part in parts)
+    return ".".join(part if _is_plain(part) else backquote(part) for part in parts)
 
 
-def _plain(part: str) -> bool:
+def _is_plain(part: str) -> bool:
     return not part.startswith("`") and _PART.fullmatch(part) is not None
 
 
-def parts_of(text: str) -> tuple[str, ...] | None:
+def split_name(text: str) -> tuple[str, ...] | None:
     """Split a dotted name, whose parts may be quoted by backticks; return None if the text is not such a name."""
     parts, at = [], 0
     while part := _PART.match(text, at):
@@ -68,14 +68,14 @@ def parts_of(text: str) -> tuple[str, ...] | None:
     return None
 
 
-def within(catalog: str, name: str | Iterable[str]) -> Identifier:
+def parse_identifier(catalog: str, name: str | Iterable[str]) -> Identifier:
     """Parse a table's name in a catalog, such as `db.events`; the catalog's name may come first.
 
     Raises `InvalidOption` for a name without a namespace.
     """
     if not isinstance(name, str | Iterable):
         raise InvalidOption(f"{name!r} does not name a table in catalog {catalog!r}: write namespace.table")
-    parts = parts_of(name) if isinstance(name, str) else tuple(name)
+    parts = split_name(name) if isinstance(name, str) else tuple(name)
     if parts and len(parts) > 2 and parts[0] == catalog:
         parts = parts[1:]
     if not parts or len(parts) < 2:

@@ -36,17 +36,17 @@ COMMIT_TIMESTAMP = t.Field(2147480003, "_commit_timestamp", t.Timestamp(), doc="
 FIRST_RESERVED_ID = CHANGE_TYPE.id
 
 
-def with_free_names(columns: Iterable[t.Field], table_columns: Iterable[str]) -> tuple[t.Field, ...]:
+def avoid_name_clashes(columns: Iterable[t.Field], table_columns: Iterable[str]) -> tuple[t.Field, ...]:
     """Return metadata columns under names that no column of the table has in any case.
 
     Statements that change rows need them next to all columns of the table. A column that has its name in data files as
     well gets the new name there, too: readers find it by its id.
     """
     taken = {each.lower() for each in table_columns}
-    return tuple(_with_free_name(each, taken) for each in columns)
+    return tuple(_avoid_name_clash(each, taken) for each in columns)
 
 
-def _with_free_name(column: t.Field, taken: Collection[str]) -> t.Field:
+def _avoid_name_clash(column: t.Field, taken: Collection[str]) -> t.Field:
     name = column.name
     while name.lower() in taken:
         name = f"_lakescan{name}"

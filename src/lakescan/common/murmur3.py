@@ -10,9 +10,9 @@ def murmur3(data: bytes) -> int:
     state = 0
     whole = len(data) - len(data) % 4
     for at in range(0, whole, 4):
-        state ^= _scrambled(int.from_bytes(data[at : at + 4], "little"))
-        state = (_rotated(state, 13) * 5 + 0xE6546B64) & _MASK
-    state ^= _scrambled(int.from_bytes(data[whole:], "little"))
+        state ^= _scramble(int.from_bytes(data[at : at + 4], "little"))
+        state = (_rotate(state, 13) * 5 + 0xE6546B64) & _MASK
+    state ^= _scramble(int.from_bytes(data[whole:], "little"))
     state ^= len(data)
     state = ((state ^ state >> 16) * 0x85EBCA6B) & _MASK
     state = ((state ^ state >> 13) * 0xC2B2AE35) & _MASK
@@ -20,9 +20,9 @@ def murmur3(data: bytes) -> int:
     return state - (1 << 32) if state >> 31 else state
 
 
-def _scrambled(block: int) -> int:
-    return _rotated(block * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
+def _scramble(block: int) -> int:
+    return _rotate(block * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
 
 
-def _rotated(value: int, by: int) -> int:
+def _rotate(value: int, by: int) -> int:
     return (value << by | value >> (32 - by)) & _MASK

@@ -22,7 +22,7 @@ _SECONDS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "min": 60, "h": 3600}
 
 
 @dataclass(frozen=True)
-class Value(Generic[T]):
+class ValueParser(Generic[T]):
     """A kind of value. Call it to parse one.
 
     Args:
@@ -46,7 +46,7 @@ class Value(Generic[T]):
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ValueError(self.expects) from error
 
-    def described(self, expects: str) -> Value[T]:
+    def describe(self, expects: str) -> ValueParser[T]:
         """The same kind of value, described for one option."""
         return replace(self, expects=expects)
 
@@ -141,7 +141,7 @@ def _lower(value: Any) -> str:
     return str(value).strip().lower()
 
 
-def one_of(*choices: str) -> Value[str]:
+def one_of(*choices: str) -> ValueParser[str]:
     """One of `choices`, in any case."""
     by_name = {choice.lower(): choice for choice in choices}
     *rest, last = choices
@@ -151,31 +151,33 @@ def one_of(*choices: str) -> Value[str]:
             raise ValueError(value)
         return by_name[_lower(value)]
 
-    return Value(parse, f"{', '.join(rest)} or {last}" if rest else last, "str")
+    return ValueParser(parse, f"{', '.join(rest)} or {last}" if rest else last, "str")
 
 
-boolean: Value[bool] = Value(_boolean, "true or false", "bool | str")
-positive: Value[int] = Value(_positive, "a whole number above 0", "int | str")
-whole: Value[int] = Value(_whole, "a whole number, 0 or more", "int | str")
-integer: Value[int] = Value(_integer, "a whole number", "int | str")
-snapshot: Value[int] = integer.described("a snapshot id")
-milliseconds: Value[int] = integer.described("milliseconds since 1970")
-parse_size: Value[int] = Value(_size, "bytes, or a size such as 128m", "int | str")  # returns bytes
-duration: Value[float] = Value(
+boolean: ValueParser[bool] = ValueParser(_boolean, "true or false", "bool | str")
+positive: ValueParser[int] = ValueParser(_positive, "a whole number above 0", "int | str")
+whole: ValueParser[int] = ValueParser(_whole, "a whole number, 0 or more", "int | str")
+integer: ValueParser[int] = ValueParser(_integer, "a whole number", "int | str")
+snapshot: ValueParser[int] = integer.describe("a snapshot id")
+milliseconds: ValueParser[int] = integer.describe("milliseconds since 1970")
+parse_size: ValueParser[int] = ValueParser(_size, "bytes, or a size such as 128m", "int | str")  # returns bytes
+duration: ValueParser[float] = ValueParser(
     _duration, "seconds, or a duration such as 500ms, 10s or 5m", "float | str"
 )  # returns seconds
-version: Value[int | str] = Value(_version, "a version, or latest", "int | str")
-names: Value[tuple[str, ...]] = Value(_names, "a list: a, b, c, or JSON", "Sequence[str] | str")
-terms: Value[tuple[str, ...]] = Value(
+version: ValueParser[int | str] = ValueParser(_version, "a version, or latest", "int | str")
+names: ValueParser[tuple[str, ...]] = ValueParser(_names, "a list: a, b, c, or JSON", "Sequence[str] | str")
+terms: ValueParser[tuple[str, ...]] = ValueParser(
     _terms, "a string, or a list of them: days(ts), bucket(16, id), country", "Sequence[str] | str"
 )
-mapping: Value[dict[str, Any]] = Value(_mapping, "a JSON object", "Mapping[str, Any] | str")
-secrets: Value[dict[str, Any]] = replace(mapping, is_secret=True)
-zone: Value[tzinfo] = Value(_zone, "a time zone, such as Europe/Paris or +02:00", "tzinfo | str")
-moment: Value[str] = Value(str, "a date or timestamp", "date | str")  # kept as text: its time zone is another option
-any_text: Value[str] = Value(str, "text", "str")
-pattern: Value[str] = Value(_pattern, "a regular expression", "str")
-version_or_reference: Value[str] = Value(str, "a version, snapshot id, branch or tag", "int | str")
-text: Value[str] = Value(_text, "a string", "str")  # of a write: other types are not converted
-planning_mode: Value[str] = one_of("auto", "local", "distributed")
-no_locality: Value[bool] = Value(_no_locality, "false", "bool | str")
+mapping: ValueParser[dict[str, Any]] = ValueParser(_mapping, "a JSON object", "Mapping[str, Any] | str")
+secrets: ValueParser[dict[str, Any]] = replace(mapping, is_secret=True)
+zone: ValueParser[tzinfo] = ValueParser(_zone, "a time zone, such as Europe/Paris or +02:00", "tzinfo | str")
+moment: ValueParser[str] = ValueParser(
+    str, "a date or timestamp", "date | str"
+)  # kept as text: its time zone is another option
+any_text: ValueParser[str] = ValueParser(str, "text", "str")
+pattern: ValueParser[str] = ValueParser(_pattern, "a regular expression", "str")
+version_or_reference: ValueParser[str] = ValueParser(str, "a version, snapshot id, branch or tag", "int | str")
+text: ValueParser[str] = ValueParser(_text, "a string", "str")  # of a write: other types are not converted
+planning_mode: ValueParser[str] = one_of("auto", "local", "distributed")
+no_locality: ValueParser[bool] = ValueParser(_no_locality, "false", "bool | str")

@@ -21,7 +21,7 @@ _was_used = False  # whether this process is a fork of one that had
 _bytes = 0
 
 
-def _forked() -> None:
+def _reset_after_fork() -> None:
     """After a fork, the threads of a Polars that the parent used are gone: it would wait for them for ever."""
     global _is_usable, _was_used
     _is_usable = _is_usable and "polars" not in sys.modules
@@ -29,7 +29,7 @@ def _forked() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def polars_for(size: int) -> Any:
@@ -41,7 +41,7 @@ def polars_for(size: int) -> Any:
         _bytes += size
         if _bytes < WORTH:
             return None
-    found = _imported()
+    found = _import_polars()
     _is_used |= found is not None
     return found
 
@@ -68,7 +68,7 @@ def is_fixed_width(kind: pa.DataType) -> bool:
 
 
 @functools.cache
-def _imported() -> Any:
+def _import_polars() -> Any:
     try:
         import polars
     except ImportError:

@@ -59,11 +59,11 @@ class Property(Generic[T]):
     def __get__(self, properties: Properties | None, owner: type) -> Property[T] | T:
         if properties is None:
             return self
-        value = self._parsed(properties)
+        value = self._parse(properties)
         properties.__dict__[self._attribute] = value  # found first from now on
         return value
 
-    def _parsed(self, properties: Properties) -> T:
+    def _parse(self, properties: Properties) -> T:
         text = properties.texts.get(self.name)
         if text is None:
             return self.default
@@ -81,7 +81,7 @@ class Properties:
         self.where = where
 
     @classmethod
-    def declared(cls) -> dict[str, Property[Any]]:
+    def declarations(cls) -> dict[str, Property[Any]]:
         """The declared properties by name, sorted."""
         found = [each for kind in cls.__mro__ for each in vars(kind).values() if isinstance(each, Property)]
         return {each.name: each for each in sorted(found, key=lambda each: each.name)}

@@ -59,10 +59,10 @@ def split_list(text: str, *, keep_calls: bool = False) -> tuple[str, ...]:
 
 def dotted_path(names: Iterable[str]) -> str:
     """Join names into a reference that `parse_reference` splits into the same names; quotes those that need it."""
-    return ".".join(name if _is_plain(name) else quoted(name) for name in names)
+    return ".".join(name if _is_plain(name) else backquote(name) for name in names)
 
 
-def quoted(name: str) -> str:
+def backquote(name: str) -> str:
     """A name in backquotes, as Spark's SQL takes any: it is not split at dots."""
     return "`" + name.replace("`", "``") + "`"
 

@@ -41,7 +41,7 @@ class RetryPolicy:
             wait, number = min(self.factor * wait, self.ceiling), number + 1
 
     @staticmethod
-    def within_all(policies: Sequence[RetryPolicy]) -> RetryPolicy:
+    def strictest(policies: Sequence[RetryPolicy]) -> RetryPolicy:
         """What all of some policies allow: the fewest attempts, the longest waits, the shortest time."""
         return RetryPolicy(
             min((each.attempts for each in policies if each.attempts is not None), default=None),
@@ -87,7 +87,7 @@ class Attempts:
         self.number += 1
         return True
 
-    def again(self, name: str, error: Exception) -> None:
+    def wait_or_raise(self, name: str, error: Exception) -> None:
         """Wait before another attempt to commit to a table, after one that definitely failed with `error`.
 
         Raises `CommitConflict` with the number of attempts if there is none left.
@@ -122,7 +122,7 @@ def outcome_of(
         CommitStateUnknown: The last look has no outcome, either.
     """
     attempts, why = Attempts(policy or LOOKS), error
-    _LOG.debug("%s: whether it succeeded is looked up after %s: %s", name, type(error).__name__, _said_by(error))
+    _LOG.debug("%s: whether it succeeded is looked up after %s: %s", name, type(error).__name__, _error_message(error))
     while True:
         try:
             if (outcome := look()) is not None:
@@ -132,20 +132,21 @@ def outcome_of(
         except Exception as failure:
             why = failure
         if not attempts.wait():
-            reason = "" if why is error else f" ({_said_by(why)})"
+            reason = "" if why is error else f" ({_error_message(why)})"
             advice = "no file is removed. Look" if doing else "its files are kept. Check the table"
             raise CommitStateUnknown(
-                f"{name if doing else f'a commit to {name}'} ended with {type(error).__name__}: {_said_by(error)}. "
+                f"{name if doing else f'a commit to {name}'} ended with {type(error).__name__}: "
+                f"{_error_message(error)}. "
                 f"Whether it succeeded is unknown{reason}, so {advice} before you repeat it."
             ) from error
 
 
-def _said_by(error: Exception) -> str:
+def _error_message(error: Exception) -> str:
     """The message of an error; of a database's, without the statement and its values, which SQLAlchemy adds."""
     return str(getattr(error, "orig", None) or error)
 
 
-def read_again(read: Callable[[], T], done: str) -> T:
+def retry_read(read: Callable[[], T], done: str) -> T:
     """Read what a change has made; again, as often as `LOOKS` says, while storage or a catalog does not answer.
 
     `done` says what is done, such as "local.db.t is created, but cannot be opened". Raises `StorageError` that says it,

@@ -21,11 +21,11 @@ def row_numbers(columns: Iterable[pa.Array | pa.ChunkedArray]) -> np.ndarray:
         values = as_array(column)
         encoded = (values.storage if isinstance(values, pa.ExtensionArray) else values).dictionary_encode("encode")
         codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        numbers = codes if numbers is None else combined(numbers, codes, len(encoded.dictionary))[1]
+        numbers = codes if numbers is None else combine_codes(numbers, codes, len(encoded.dictionary))[1]
     return np.zeros(0, dtype=np.int64) if numbers is None else numbers
 
 
-def combined(numbers: np.ndarray, codes: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+def combine_codes(numbers: np.ndarray, codes: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Combine row numbers with the codes of another column, which are less than `count`.
 
     Returns the distinct combinations, `number * count + code`, sorted; and the place of each row's combination in them.

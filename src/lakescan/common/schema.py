@@ -33,14 +33,14 @@ class Schema:
         return {f.id: f for f in walk(self.fields)}
 
     @cached_property
-    def _names(self) -> tuple[_Names, _Names]:
+    def _names(self) -> tuple[_FieldIndex, _FieldIndex]:
         """Fields by path (a tuple of names), and by dotted text, which may be ambiguous."""
         paths = list(_paths(self.fields, ()))
-        return _Names(paths), _Names((".".join(path), field) for path, field in paths)
+        return _FieldIndex(paths), _FieldIndex((".".join(path), field) for path, field in paths)
 
     @cached_property
-    def _columns(self) -> _Names:
-        return _Names((field.name, field) for field in self.fields)
+    def _columns(self) -> _FieldIndex:
+        return _FieldIndex((field.name, field) for field in self.fields)
 
     @cached_property
     def path_of(self) -> dict[int, str]:
@@ -87,7 +87,10 @@ class Schema:
     def field(self, name: str, *, case_sensitive: bool = False) -> Field:
         """Return the field with that dotted name; raises `NoSuchColumn`, which suggests the nearest name."""
         by_path, by_text = self._names
-        lookups: tuple[tuple[_Names, tuple[str, ...] | str], ...] = ((by_path, parse_reference(name)), (by_text, name))
+        lookups: tuple[tuple[_FieldIndex, tuple[str, ...] | str], ...] = (
+            (by_path, parse_reference(name)),
+            (by_text, name),
+        )
         for names, key, exact in [(*each, exact) for exact in (True, case_sensitive) for each in lookups]:
             if len(matches := names.matches(key, exact)) == 1:
                 return matches[0]
@@ -116,7 +119,7 @@ class Schema:
         columns = tuple(self.column(n, case_sensitive=case_sensitive) for n in names)
         return Schema(columns, self.id, self.identifier_ids)
 
-    def extended(self, more: Iterable[Field]) -> Schema:
+    def append_fields(self, more: Iterable[Field]) -> Schema:
         """Return the schema with the fields of `more` appended whose names and ids are new."""
         names, ids = set(self.names), {f.id for f in self.fields}
         added = tuple(f for f in more if f.name not in names and f.id not in ids)
@@ -154,7 +157,7 @@ class FieldMatching:
     legacy_calendar: bool = False
 
 
-class _Names:
+class _FieldIndex:
     """Fields by key (a path or dotted text), with a second index by the key in lower case."""
 
     def __init__(self, named: Iterable[tuple[tuple[str, ...] | str, Field]]) -> None:
@@ -162,14 +165,14 @@ class _Names:
         self._lower: dict[tuple[str, ...] | str, list[Field]] = {}
         for key, field in named:
             self._exact.setdefault(key, []).append(field)
-            self._lower.setdefault(_lowered(key), []).append(field)
+            self._lower.setdefault(_lower_key(key), []).append(field)
 
     def matches(self, key: tuple[str, ...] | str, case_sensitive: bool) -> list[Field]:
         exact = self._exact.get(key, [])
-        return exact if exact or case_sensitive else self._lower.get(_lowered(key), [])
+        return exact if exact or case_sensitive else self._lower.get(_lower_key(key), [])
 
 
-def _lowered(key: tuple[str, ...] | str) -> tuple[str, ...] | str:
+def _lower_key(key: tuple[str, ...] | str) -> tuple[str, ...] | str:
     return key.lower() if isinstance(key, str) else tuple(name.lower() for name in key)
 
 

@@ -31,7 +31,7 @@ class Secret(str):
         return "Secret('***')"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _received, (str(self),)
+        return _unpickle_secret, (str(self),)
 
 
 def secret(value: Any) -> Secret:
@@ -42,11 +42,11 @@ def secret(value: Any) -> Secret:
         Secret('***')
     """
     text = str(value).strip()
-    keep([text, *text.split(":")[1:]])  # of `client_id:client_secret`, the latter alone
+    register_secrets([text, *text.split(":")[1:]])  # of `client_id:client_secret`, the latter alone
     return Secret(text)
 
 
-def keep(values: Iterable[str]) -> None:
+def register_secrets(values: Iterable[str]) -> None:
     """Hide these texts from now on."""
     for value in values:
         for each in {value, value.strip(), quote(value, safe="")}:
@@ -57,15 +57,15 @@ def keep(values: Iterable[str]) -> None:
         _KNOWN.pop(next(iter(_KNOWN)), None)
 
 
-def keep_of_address(value: Any) -> None:
+def register_address_secrets(value: Any) -> None:
     """Hide the password and the signature in an address; of a password that was not quoted, its parts, too."""
     text = str(value)
     for match in _PASSWORD.finditer(text):
-        keep([match[1], unquote(match[1]), *match[1].split("@")])
-    keep(_SIGNED.findall(text))
+        register_secrets([match[1], unquote(match[1]), *match[1].split("@")])
+    register_secrets(_SIGNED.findall(text))
 
 
-def hidden(text: str) -> str:
+def hide_secrets(text: str) -> str:
     """Return a text with `***` in the place of each secret.
 
     One that looks like a word of a message (`another`) is hidden where it is a value: in `:another@`, `=another`, in
@@ -79,13 +79,13 @@ def hidden(text: str) -> str:
     return text
 
 
-def hide_in(error: BaseException) -> None:
+def hide_error_secrets(error: BaseException) -> None:
     """Hide secrets in the texts of an error of another library and of its causes, which tracebacks show."""
-    for each in with_causes(error):
+    for each in iter_causes(error):
         _hide_in_one(each)
 
 
-def with_causes(error: BaseException) -> Iterator[BaseException]:
+def iter_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield an error and its causes, each once: an error that is raised again may be one of its own causes."""
     seen: set[int] = set()
     at: BaseException | None = error
@@ -105,14 +105,14 @@ def _hide_in_one(error: BaseException) -> None:
     Objects that an error carries, such as a view that was found, stay what they are. Thrift's errors let nobody set
     their attributes: their classes are passed by.
     """
-    _set_args(error, tuple(map(_without_secrets, error.args)))
+    _set_args(error, tuple(map(_mask_secrets, error.args)))
     for name in (*getattr(error, "__dict__", ()), *_OF_ERRORS):
         value = getattr(error, name, None)
-        if isinstance(value, _TEXTS) and (without := _without_secrets(value)) is not value:
+        if isinstance(value, _TEXTS) and (without := _mask_secrets(value)) is not value:
             with suppress(AttributeError, TypeError):
                 object.__setattr__(error, name, without)
     shown = str(error)
-    if (without := hidden(shown)) != shown:
+    if (without := hide_secrets(shown)) != shown:
         _set_args(error, (without,))
 
 
@@ -121,31 +121,35 @@ def _set_args(error: BaseException, args: tuple[Any, ...]) -> None:
         object.__setattr__(error, "args", args)
 
 
-def _without_secrets(value: Any) -> Any:
+def _mask_secrets(value: Any) -> Any:
     """Return a value without secrets: a text or bytes with `***`, and for another object with secrets its `repr`."""
     if isinstance(value, bytes):
         text = value.decode("utf-8", "surrogateescape")
-        return value if (without := hidden(text)) == text else without.encode("utf-8", "surrogateescape")
+        return value if (without := hide_secrets(text)) == text else without.encode("utf-8", "surrogateescape")
     if isinstance(value, str):
-        return value if (without := hidden(value)) == value else without
-    return value if isinstance(value, int | float | None) or hidden(shown := repr(value)) == shown else hidden(shown)
+        return value if (without := hide_secrets(value)) == value else without
+    return (
+        value
+        if isinstance(value, int | float | None) or hide_secrets(shown := repr(value)) == shown
+        else hide_secrets(shown)
+    )
 
 
-class _Hiding(logging.Filter):
+class _SecretFilter(logging.Filter):
     """Hides secrets in log lines."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Change the line; True."""
         shown = record.getMessage()
-        if (without := hidden(shown)) != shown:
+        if (without := hide_secrets(shown)) != shown:
             record.msg, record.args = without, ()
         return True
 
 
-def _received(text: str) -> Secret:
+def _unpickle_secret(text: str) -> Secret:
     return secret(text)
 
 
 _CLIENTS = ("botocore.auth", "botocore.endpoint", "urllib3.connectionpool")  # which log headers and addresses
 for _name in ("lakescan", "lakescan.metrics", "lakescan.sql", *_CLIENTS):  # a logger's filter sees none below it
-    logging.getLogger(_name).addFilter(_Hiding())
+    logging.getLogger(_name).addFilter(_SecretFilter())

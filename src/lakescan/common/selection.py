@@ -67,13 +67,15 @@ class Selection:
         return all(each.field is each.path[0] for each in self.columns)
 
     @cached_property
-    def by_name(self) -> dict[str, SelectedColumn]:
+    def columns_by_name(self) -> dict[str, SelectedColumn]:
         """The columns by output name."""
         return {each.name: each for each in self.columns}
 
     def texts(self, names: Iterable[str]) -> list[str]:
         """What to `select` for only the output columns `names`; other names are taken for columns of the table."""
-        return [self.by_name[name].text if name in self.by_name else dotted_path([name]) for name in names]
+        return [
+            self.columns_by_name[name].text if name in self.columns_by_name else dotted_path([name]) for name in names
+        ]
 
 
 def with_alias(reference: str, name: str) -> str:
@@ -83,7 +85,7 @@ def with_alias(reference: str, name: str) -> str:
     return f"{reference} as `{name.replace('`', '``')}`"
 
 
-def selected(schema: Schema, texts: Sequence[str], *, case_sensitive: bool = False) -> Selection:
+def resolve_selection(schema: Schema, texts: Sequence[str], *, case_sensitive: bool = False) -> Selection:
     """Resolve what `select` was given: references to columns or members of structs, each with ` as name` or without.
 
     Raises `NoSuchColumn`; `UnsupportedFeature` for members of list elements, map values and variants; `InvalidOption`
@@ -111,10 +113,10 @@ def _column(schema: Schema, text: str, case_sensitive: bool) -> SelectedColumn:
         if len(names) != 1:
             raise InvalidOption(f"{text!r}: {match[2]!r} is not a name for a column") from error
         return SelectedColumn(path, names[0])
-    return SelectedColumn(path, _as_written(text, path[-1].name))
+    return SelectedColumn(path, _output_name(text, path[-1].name))
 
 
-def _as_written(text: str, name: str) -> str:
+def _output_name(text: str, name: str) -> str:
     """The name of an output column: in the case in which it was asked for, as in Spark."""
     path = parse_reference(text)
     if metadata_member(path) is not None and name.startswith("_"):
@@ -131,17 +133,17 @@ def _path(schema: Schema, text: str, case_sensitive: bool) -> tuple[t.Field, ...
         raise
     if schema.top_level_of[field.id] is field:
         return (field,)
-    path = _down_to(schema.fields, field)
+    path = _find_path(schema.fields, field)
     if any(not isinstance(each.type, t.Struct) for each in path[:-1]):
         _refuse(text, path)
     return path
 
 
-def _down_to(fields: tuple[t.Field, ...], field: t.Field) -> tuple[t.Field, ...]:
+def _find_path(fields: tuple[t.Field, ...], field: t.Field) -> tuple[t.Field, ...]:
     for each in fields:
         if each is field:
             return (field,)
-        if below := _down_to(t.children(each.type), field):
+        if below := _find_path(t.children(each.type), field):
             return (each, *below)
     return ()
 
@@ -154,7 +156,7 @@ def _refuse_elements(schema: Schema, text: str, case_sensitive: bool) -> None:
             field = schema.field(dotted_path(names[:count]), case_sensitive=case_sensitive)
         except NoSuchColumn:
             continue
-        path = _down_to(schema.fields, field)
+        path = _find_path(schema.fields, field)
         if any(isinstance(each.type, t.ListOf | t.MapOf) or each.type == t.VARIANT for each in path):
             _refuse(text, path)
         return
@@ -170,7 +172,7 @@ def _refuse(text: str, path: tuple[t.Field, ...]) -> None:
     )
 
 
-def columns_read(paths: Iterable[tuple[t.Field, ...]]) -> tuple[t.Field, ...]:
+def prune_columns(paths: Iterable[tuple[t.Field, ...]]) -> tuple[t.Field, ...]:
     """The columns on `paths`, in order of first mention, their structs cut down to the members on the paths.
 
     A path leads from a column down to a field, all of which is read; it ends above the elements of lists and maps.
@@ -178,15 +180,15 @@ def columns_read(paths: Iterable[tuple[t.Field, ...]]) -> tuple[t.Field, ...]:
     by_column: dict[int, list[tuple[t.Field, ...]]] = {}
     for path in paths:
         by_column.setdefault(path[0].id, []).append(path)
-    return tuple(_cut(each[0][0], [path[1:] for path in each]) for each in by_column.values())
+    return tuple(_prune_field(each[0][0], [path[1:] for path in each]) for each in by_column.values())
 
 
-def _cut(field: t.Field, below: list[tuple[t.Field, ...]]) -> t.Field:
+def _prune_field(field: t.Field, below: list[tuple[t.Field, ...]]) -> t.Field:
     """The field with only the members on paths that start below it."""
     if not isinstance(field.type, t.Struct) or not all(below):
         return field
     of_member: dict[int, list[tuple[t.Field, ...]]] = {}
     for path in below:
         of_member.setdefault(path[0].id, []).append(path[1:])
-    members = tuple(_cut(each, of_member[each.id]) for each in field.type.fields if each.id in of_member)
+    members = tuple(_prune_field(each, of_member[each.id]) for each in field.type.fields if each.id in of_member)
     return field if members == field.type.fields else replace(field, type=t.Struct(members))

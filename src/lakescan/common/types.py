@@ -233,7 +233,7 @@ _WIDER: dict[Type, tuple[Type, ...]] = {
 _DIGITS: dict[Type, int] = {BYTE: 10, SHORT: 10, INT: 10, LONG: 20}
 
 
-def widens(old: Type, new: Type) -> bool:
+def is_widening(old: Type, new: Type) -> bool:
     """Whether `old` may be widened to `new` without loss (Delta protocol, "Type Widening")."""
     if isinstance(new, Decimal):
         if isinstance(old, Decimal):

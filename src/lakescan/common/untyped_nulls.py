@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 
-def fitted(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def cast_nulls(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast values to a type, in which what is null may be of the type `null`, at any depth.
 
     Args:
@@ -33,12 +33,12 @@ def fitted(values: pa.Array, kind: pa.DataType) -> pa.Array:
     is_null = values.is_null()
     if pa.types.is_struct(kind):
         fields = list(kind)
-        children = [fitted(each, field.type) for each, field in zip(values.flatten(), fields, strict=True)]
+        children = [cast_nulls(each, field.type) for each, field in zip(values.flatten(), fields, strict=True)]
         return pa.StructArray.from_arrays(children, fields=fields, mask=is_null)
     if pa.types.is_map(kind):
-        keys, items = fitted(values.keys, kind.key_type), fitted(values.items, kind.item_type)
+        keys, items = cast_nulls(values.keys, kind.key_type), cast_nulls(values.items, kind.item_type)
         return pa.MapArray.from_arrays(values.offsets, keys, items, kind, mask=is_null)
-    return pa.ListArray.from_arrays(values.offsets, fitted(values.values, kind.value_type), kind, mask=is_null)
+    return pa.ListArray.from_arrays(values.offsets, cast_nulls(values.values, kind.value_type), kind, mask=is_null)
 
 
 def _has_null(kind: pa.DataType) -> bool:

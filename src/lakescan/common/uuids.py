@@ -20,7 +20,7 @@ def uuid_texts(packed: pa.Array) -> pa.Array:
     return pc.if_else(packed.is_valid(), texts, pa.scalar(None, pa.string()))
 
 
-def packed_uuids(texts: pa.Array) -> pa.Array:
+def parse_uuids(texts: pa.Array) -> pa.Array:
     """Return texts of 36 characters as 16-byte binaries; raises `pa.ArrowInvalid` for a text that is no UUID."""
     is_uuid = pc.fill_null(pc.match_substring_regex(texts, _TEXT), True)
     if not pc.all(is_uuid).as_py():

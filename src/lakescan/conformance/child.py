@@ -63,7 +63,7 @@ def main() -> None:
         with contextlib.suppress(ImportError):  # each job says so
             importlib.import_module(name)
     for job in jobs:
-        print(json.dumps(forked(job)), flush=True)
+        print(json.dumps(run_fork(job)), flush=True)
 
 
 def _answer(job: dict[str, Any]) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
         answer["version"] = _version(job["engine"])
         if job["engine"] == "lakescan":
             answer |= _facts(job)
-        answer |= told(READERS[job["engine"]](job), job["rows"])
+        answer |= digest_rows(READERS[job["engine"]](job), job["rows"])
     except BaseException as error:
         # A panic of an engine in Rust is a BaseException: it is an answer, too.
         answer |= {"error": type(error).__name__, "words": " ".join(str(error).split())[:2000]}
@@ -86,7 +86,7 @@ def _version(engine: str) -> str:
     return importlib.import_module("lakescan").__version__ if engine == "lakescan" else version
 
 
-def forked(job: dict[str, Any]) -> dict[str, Any]:
+def run_fork(job: dict[str, Any]) -> dict[str, Any]:
     """The answer of a fork, in the job's folder; how it ended, where it gave none."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -116,7 +116,7 @@ def forked(job: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def told(batches: pa.RecordBatchReader, most: int) -> dict[str, Any]:
+def digest_rows(batches: pa.RecordBatchReader, most: int) -> dict[str, Any]:
     """The number of rows, and the digests of at most that many: of whole rows, and of each column, in any order.
 
     Lists of structs of `key` and `value` count as maps, whose entries have no order, as some engines have maps so. What
@@ -131,10 +131,10 @@ def told(batches: pa.RecordBatchReader, most: int) -> dict[str, Any]:
             continue
         found = [[repr(v) for v in plain(batch.column(name))] for name in names]
         for name, texts in zip(names, found, strict=True):
-            columns[name] = _added(columns[name], texts)
-        whole = _added(whole, map("\0".join, zip(*found, strict=True)))
+            columns[name] = _add_digests(columns[name], texts)
+        whole = _add_digests(whole, map("\0".join, zip(*found, strict=True)))
         for name in lists:
-            lists[name] = _added(lists[name], map(repr, plain(batch.column(name), entries_are_maps=False)))
+            lists[name] = _add_digests(lists[name], map(repr, plain(batch.column(name), entries_are_maps=False)))
     if rows > most:
         return {"rows": rows, "columns": names, "digest": None}
     return {
@@ -146,7 +146,7 @@ def told(batches: pa.RecordBatchReader, most: int) -> dict[str, Any]:
     }
 
 
-def _added(digest: int, texts: Iterable[str]) -> int:
+def _add_digests(digest: int, texts: Iterable[str]) -> int:
     """A digest of texts in any order: the sum of their hashes."""
     for text in texts:
         digest += int.from_bytes(hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest())
@@ -243,7 +243,7 @@ def _plain_value(value: Any) -> Any:
 
 def _facts(job: dict[str, Any]) -> dict[str, Any]:
     """What the table has, as lakescan tells it: features, files and deletes."""
-    opened = _opened(job)
+    opened = _open_table(job)
     metrics = opened.scan().plan().report.metrics
     deletes = {
         "equality deletes": metrics.equality_delete_files,
@@ -264,7 +264,7 @@ def _facts(job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _opened(job: dict[str, Any]) -> Any:
+def _open_table(job: dict[str, Any]) -> Any:
     import lakescan
 
     return lakescan.table(
@@ -273,7 +273,7 @@ def _opened(job: dict[str, Any]) -> Any:
 
 
 def _lakescan(job: dict[str, Any]) -> pa.RecordBatchReader:
-    return _opened(job).scan().to_reader()
+    return _open_table(job).scan().to_reader()
 
 
 def _deltalake(job: dict[str, Any]) -> pa.RecordBatchReader:

@@ -27,7 +27,7 @@ _CHILD = Path(__file__).with_name("child.py")
 
 
 @dataclass(frozen=True)
-class Limits:
+class ReadLimits:
     """How long an engine may take for a table (seconds), and up to how many rows are compared by their values."""
 
     seconds: float = 60
@@ -48,7 +48,7 @@ class Job:
     storage_options: Mapping[str, str] = field(default_factory=dict)
 
 
-def ask(engine: str, job: Job, limits: Limits, interpreter: str | None = None) -> dict[str, Any]:
+def ask(engine: str, job: Job, limits: ReadLimits, interpreter: str | None = None) -> dict[str, Any]:
     """What an engine answers: `rows`, `columns` and digests, or `error` and its `words`; `version` where it has one.
 
     Errors of this kind are `Crash` (the signal is in `words`), `Hang` and `NoAnswer`, besides the engine's own.
@@ -74,7 +74,7 @@ def ask(engine: str, job: Job, limits: Limits, interpreter: str | None = None) -
             errors="replace",
         )
         try:
-            out, err = process.communicate(json.dumps(_asked(engine, job, limits)), timeout=limits.seconds)
+            out, err = process.communicate(json.dumps(_job_message(engine, job, limits)), timeout=limits.seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # and what it has started
             process.communicate()
@@ -82,7 +82,9 @@ def ask(engine: str, job: Job, limits: Limits, interpreter: str | None = None) -
     return _answer(process.returncode, out, err)
 
 
-def ask_many(engine: str, jobs: Sequence[Job], limits: Limits, interpreter: str | None = None) -> list[dict[str, Any]]:
+def ask_many(
+    engine: str, jobs: Sequence[Job], limits: ReadLimits, interpreter: str | None = None
+) -> list[dict[str, Any]]:
     """What an engine answers to many jobs: forks of one process that has loaded the engine, an answer each.
 
     An engine with threads may not survive a fork: what gave no rows is asked once more, in a process of its own.
@@ -96,7 +98,7 @@ def ask_many(engine: str, jobs: Sequence[Job], limits: Limits, interpreter: str 
             place = Path(folder, str(number))
             place.mkdir()
             _link(job.relocate, place)
-            asked = _asked(engine, job, limits) | {"seconds": limits.seconds, "folder": str(place)}
+            asked = _job_message(engine, job, limits) | {"seconds": limits.seconds, "folder": str(place)}
             lines.append(json.dumps(asked))
         command = [interpreter or sys.executable, "-P", str(_CHILD), "--many"]
         text = "\n".join(lines)
@@ -110,7 +112,7 @@ def ask_many(engine: str, jobs: Sequence[Job], limits: Limits, interpreter: str 
     ]
 
 
-def _asked(engine: str, job: Job, limits: Limits) -> dict[str, Any]:
+def _job_message(engine: str, job: Job, limits: ReadLimits) -> dict[str, Any]:
     return {
         "engine": engine,
         "format": job.format,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakescan.conformance.engines import ENGINES, Job, Limits, ask
+from lakescan.conformance.engines import ENGINES, Job, ReadLimits, ask
 
 _UNSUPPORTED = re.compile(
     r"un-?supported|not\s+(yet\s+)?(support|implemented)|NotImplemented|unknown table features?", re.I
@@ -62,7 +62,7 @@ class TableConformance:
 def conformance(
     name: str,
     job: Job,
-    limits: Limits,
+    limits: ReadLimits,
     interpreters: Mapping[str, str] | None = None,
     engines: Sequence[str] = tuple(ENGINES),
 ) -> TableConformance:
@@ -71,15 +71,17 @@ def conformance(
     for engine in engines:
         if engine != "lakescan" and job.format in ENGINES[engine]:
             answers[engine] = ask(engine, job, limits, (interpreters or {}).get(engine))
-    return compared(name, job, answers)
+    return compare_answers(name, job, answers)
 
 
-def compared(name: str, job: Job, answers: Mapping[str, Mapping[str, Any]]) -> TableConformance:
+def compare_answers(name: str, job: Job, answers: Mapping[str, Mapping[str, Any]]) -> TableConformance:
     """The answers of engines for a table, compared with that of lakescan."""
     ours = answers["lakescan"]
-    readings = [_reading("lakescan", ours, None, job.location)]
+    readings = [_engine_reading("lakescan", ours, None, job.location)]
     readings += [
-        _reading(engine, answer, ours, job.location) for engine, answer in answers.items() if engine != "lakescan"
+        _engine_reading(engine, answer, ours, job.location)
+        for engine, answer in answers.items()
+        if engine != "lakescan"
     ]
     return TableConformance(
         table=name,
@@ -93,7 +95,7 @@ def compared(name: str, job: Job, answers: Mapping[str, Mapping[str, Any]]) -> T
     )
 
 
-def _reading(engine: str, answer: Mapping[str, Any], ours: Mapping[str, Any] | None, location: str) -> Reading:
+def _engine_reading(engine: str, answer: Mapping[str, Any], ours: Mapping[str, Any] | None, location: str) -> Reading:
     version, rows = str(answer.get("version", "")), answer.get("rows")
     if "error" in answer:
         words = f"{answer['error']}: {answer.get('words', '')}"
@@ -107,11 +109,11 @@ def _reading(engine: str, answer: Mapping[str, Any], ours: Mapping[str, Any] | N
         return Reading(engine, REFUSED if is_refusal else FAILED, words, version)
     if ours is None or "error" in ours:
         return Reading(engine, ONLY, "", version, rows)
-    outcome, detail = _compared(answer, ours)
+    outcome, detail = _compare_rows(answer, ours)
     return Reading(engine, outcome, detail, version, rows)
 
 
-def _compared(answer: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple[str, str]:
+def _compare_rows(answer: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple[str, str]:
     if answer["columns"] != ours["columns"]:
         more, less = (
             [n for n in one if n not in other]
@@ -147,7 +149,7 @@ def as_record(each: TableConformance) -> dict[str, Any]:
     }
 
 
-def markdown(found: Sequence[TableConformance]) -> str:
+def as_markdown(found: Sequence[TableConformance]) -> str:
     """Tables and engines as Markdown: the sums, a line for each table, and what was not the same, in words."""
     engines = [name for name in ENGINES if any(r.engine == name for each in found for r in each.readings)]
     parts = [_sums(found), "", _lines(found, engines)]

@@ -11,7 +11,7 @@ from lakescan.conformance.engines import Job
 from lakescan.errors import LakescanError, StorageError
 
 
-def found_below(place: str) -> Iterator[str]:
+def find_tables(place: str) -> Iterator[str]:
     """The tables below a local folder, in the order of their paths; anything else is taken to be a table itself.
 
     Raises:
@@ -20,14 +20,14 @@ def found_below(place: str) -> Iterator[str]:
     if not os.path.isdir(place) or _is_table(Path(place)):
         yield place
         return
-    for folder, names, _ in os.walk(place, onerror=_unlisted):
+    for folder, names, _ in os.walk(place, onerror=_raise_listing_error):
         names.sort()
         if _is_table(Path(folder)):
             names.clear()
             yield folder
 
 
-def _unlisted(error: OSError) -> None:
+def _raise_listing_error(error: OSError) -> None:
     raise StorageError(
         f"cannot list {error.filename}: {error.strerror}. There may be tables in it: name those that can be read"
     ) from error

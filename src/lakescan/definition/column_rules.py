@@ -32,7 +32,7 @@ class NewColumnRule:
 
 
 @dataclass(frozen=True)
-class Declared:
+class TableDeclarations:
     """What a table declares beside columns and properties: rules of columns, clustering columns, constraints.
 
     See `TableDefinition`.

@@ -105,12 +105,12 @@ def _column(field: pa.Field, where: str) -> t.Field:
 def _type(field: pa.Field, path: str) -> t.Type:
     kind = field.type
     if (name := (field.metadata or {}).get(_EXTENSION)) is not None:  # an extension type unknown to pyarrow
-        raise _refused(path, f"extension<{name.decode()}>")
+        raise _unsupported_type(path, f"extension<{name.decode()}>")
     if (simple := _SIMPLE.get(kind)) is not None:
         return simple
     if isinstance(kind, pa.BaseExtensionType):
         if kind.extension_name not in _TRANSPARENT:
-            raise _refused(path, str(kind))
+            raise _unsupported_type(path, str(kind))
         return _type(pa.field(field.name, kind.storage_type), path)
     if kinds.is_dictionary(kind) or kinds.is_run_end_encoded(kind):
         return _type(pa.field(field.name, kind.value_type), path)
@@ -120,10 +120,10 @@ def _type(field: pa.Field, path: str) -> t.Type:
         return t.Decimal(*decimal_digits(kind))
     if kinds.is_fixed_size_binary(kind) and kind.byte_width:
         return t.Fixed(kind.byte_width)
-    return _nested(kind, path)
+    return _nested_type(kind, path)
 
 
-def _nested(kind: pa.DataType, path: str) -> t.Type:
+def _nested_type(kind: pa.DataType, path: str) -> t.Type:
     if kinds.is_struct(kind) and kind.num_fields:
         return t.Struct(tuple(_column(member, f"{path}.") for member in kind))
     if is_any_list(kind):
@@ -132,15 +132,15 @@ def _nested(kind: pa.DataType, path: str) -> t.Type:
         key = replace(_inner("key", kind.key_field, path), required=True)
         return t.MapOf(key, _inner("value", kind.item_field, path))
     if kinds.is_struct(kind):
-        raise _refused(path, "struct without members", "Leave it out: Parquet files cannot store it.")
-    raise _refused(path, str(kind))
+        raise _unsupported_type(path, "struct without members", "Leave it out: Parquet files cannot store it.")
+    raise _unsupported_type(path, str(kind))
 
 
 def _inner(name: str, field: pa.Field, path: str) -> t.Field:
     return t.Field(0, name, _type(field, f"{path}.{name}"), not field.nullable)
 
 
-def _refused(path: str, kind: str, instead: str = "") -> UnsupportedFeature:
+def _unsupported_type(path: str, kind: str, instead: str = "") -> UnsupportedFeature:
     name = kind.split("[")[0].split("<")[0]
     more = instead or _INSTEAD.get(name, "Cast it to another type, or leave it out.")
     return UnsupportedFeature(f"column {path!r} of Arrow type {kind} in a table", more)

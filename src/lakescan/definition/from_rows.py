@@ -20,7 +20,7 @@ def iceberg_columns(rows: pa.Schema, *, nanoseconds: bool) -> tuple[t.Field, ...
 
     Raises `SchemaMismatch` for columns that contain only nulls, which have no type.
     """
-    return tuple(_column(field, "", {} if nanoseconds else _MICROS) for field in optional_columns_of(rows))
+    return tuple(_format_column(field, "", {} if nanoseconds else _MICROS) for field in optional_columns_of(rows))
 
 
 def delta_columns(rows: pa.Schema) -> tuple[t.Field, ...]:
@@ -28,7 +28,9 @@ def delta_columns(rows: pa.Schema) -> tuple[t.Field, ...]:
 
     Raises `UnsupportedFeature` for times of day, `SchemaMismatch` for columns of only nulls, which have no type.
     """
-    columns = [_column(field, "", {**_MICROS, t.UUID: t.STRING}, t.BINARY) for field in optional_columns_of(rows)]
+    columns = [
+        _format_column(field, "", {**_MICROS, t.UUID: t.STRING}, t.BINARY) for field in optional_columns_of(rows)
+    ]
     for field in t.walk(tuple(columns)):
         if field.type == t.TIME:
             raise UnsupportedFeature(
@@ -37,12 +39,12 @@ def delta_columns(rows: pa.Schema) -> tuple[t.Field, ...]:
     return tuple(columns)
 
 
-def _column(field: t.Field, where: str, instead: dict[t.Type, t.Type], fixed: t.Type | None = None) -> t.Field:
+def _format_column(field: t.Field, where: str, instead: dict[t.Type, t.Type], fixed: t.Type | None = None) -> t.Field:
     """Replace types of a column at any depth: those in `instead`, and fixed-length binaries by `fixed` if given."""
     path = f"{where}{field.name}"
 
     def inner(below: t.Field) -> t.Field:
-        return _column(below, f"{path}.", instead, fixed)
+        return _format_column(below, f"{path}.", instead, fixed)
 
     match field.type:
         case t.UNKNOWN:

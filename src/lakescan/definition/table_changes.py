@@ -18,17 +18,17 @@ from lakescan.definition.table_definition import SortTerm, Term
 Path = tuple[str, ...]
 
 
-class Kept(Enum):
+class KeepCurrent(Enum):
     """What a change leaves as it is."""
 
     KEPT = "kept"
 
 
-KEPT = Kept.KEPT
+KEPT = KeepCurrent.KEPT
 
 
 @dataclass(frozen=True)
-class Place:
+class ColumnPosition:
     """Where a column is among its siblings: behind the one called `after`, or first."""
 
     after: str | None = None
@@ -37,7 +37,7 @@ class Place:
         return "first" if self.after is None else f"after {self.after}"
 
 
-FIRST = Place()
+FIRST = ColumnPosition()
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class AddColumn:
     parent: Path
     column: t.Field
     default: Default | None = None
-    place: Place | None = None
+    place: ColumnPosition | None = None
     if_not_exists: bool = False
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class DropColumn:
     if_exists: bool = False
 
     def __str__(self) -> str:
-        return f"dropped column {dotted_path(self.path)}{_if_there(self.if_exists)}"
+        return f"dropped column {dotted_path(self.path)}{_existence_note(self.if_exists)}"
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,10 @@ class ChangeColumn:
 
     path: Path
     type: t.Type | None = None
-    doc: str | Kept | None = KEPT
+    doc: str | KeepCurrent | None = KEPT
     required: bool | None = None
-    default: Default | Kept | None = KEPT
-    place: Place | None = None
+    default: Default | KeepCurrent | None = KEPT
+    place: ColumnPosition | None = None
 
     def __str__(self) -> str:
         parts = [
@@ -261,7 +261,7 @@ class DropConstraint:
     if_exists: bool = False
 
     def __str__(self) -> str:
-        return f"dropped constraint {self.name}{_if_there(self.if_exists)}"
+        return f"dropped constraint {self.name}{_existence_note(self.if_exists)}"
 
 
 @dataclass(frozen=True)
@@ -298,5 +298,5 @@ TableChange = (
 )
 
 
-def _if_there(if_exists: bool) -> str:
+def _existence_note(if_exists: bool) -> str:
     return ", if it was there" if if_exists else ""

@@ -13,7 +13,7 @@ from lakescan.common.references import dotted_path, parse_reference, split_list
 from lakescan.common.schema import Schema
 from lakescan.definition.column_rules import NewColumnRule
 from lakescan.errors import InvalidOption
-from lakescan.expressions.bind import value_of
+from lakescan.expressions.bind import exact_value
 from lakescan.storage.locations import absolute
 
 _CALL = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
@@ -40,7 +40,7 @@ class Term:
         """Parse text such as `country`, `days(ts)`, `bucket(16, id)`; raises `InvalidOption`."""
         match = _CALL.fullmatch(text)
         if match is None:
-            return Term(_normal(text))
+            return Term(_normalise_reference(text))
         return Term.of(match[1], list(split_list(match[2])))
 
     @staticmethod
@@ -48,11 +48,11 @@ class Term:
         """Build from a function and its arguments; a number may be before or after the column."""
         name = _PLURALS.get(function.lower(), function.lower())
         if name in _PLAIN and len(arguments) == 1:
-            return Term(_normal(arguments[0]), name)
+            return Term(_normalise_reference(arguments[0]), name)
         if name in _WITH_NUMBER and len(arguments) == 2:
             column, number = arguments if arguments[1].isdecimal() else arguments[::-1]
             if number.isdecimal() and int(number) > 0:
-                return Term(_normal(column), name, int(number))
+                return Term(_normalise_reference(column), name, int(number))
         raise InvalidOption(
             f"{function}({', '.join(arguments)}) is not a partition transform: use a column, "
             "years(ts), months(ts), days(ts), hours(ts), bucket(n, column) or truncate(width, column)"
@@ -65,7 +65,7 @@ class Term:
         return f"{self.name}({number}{self.column})"
 
 
-def _normal(text: str) -> str:
+def _normalise_reference(text: str) -> str:
     """A reference without quotes that it does not need."""
     return dotted_path(parse_reference(text.strip()))
 
@@ -139,12 +139,12 @@ class TableDefinition:
             raise InvalidOption(f"column {column.name!r} of the primary key is nullable: declare it NOT NULL")
 
 
-def with_default(column: t.Field, value: Any) -> t.Field:
+def set_default(column: t.Field, value: Any) -> t.Field:
     """Set a column's default value for reads and writes; raises `InvalidOption` if it is not of the column's type."""
     if value is None:
         return column
     try:
-        exact = value_of(value, column.type)
+        exact = exact_value(value, column.type)
     except ValueError as error:
         raise InvalidOption(
             f"the default of column {column.name!r}, {value!r}, is not a valid {column.type}: {error}"
@@ -152,24 +152,24 @@ def with_default(column: t.Field, value: Any) -> t.Field:
     return replace(column, default=exact, write_default=exact)
 
 
-def numbered(columns: Iterable[t.Field]) -> tuple[t.Field, ...]:
+def assign_ids(columns: Iterable[t.Field]) -> tuple[t.Field, ...]:
     """Assign ids by position, as Iceberg does: first all columns, then column by column the fields nested in them."""
     fields = list(columns)
     ids = count(len(fields) + 1)
-    return tuple(renumbered(each, number, ids) for number, each in enumerate(fields, start=1))
+    return tuple(assign_field_ids(each, number, ids) for number, each in enumerate(fields, start=1))
 
 
-def renumbered(column: t.Field, number: int, ids: Iterator[int]) -> t.Field:
+def assign_field_ids(column: t.Field, number: int, ids: Iterator[int]) -> t.Field:
     """Give a column the id `number` and its nested fields the next ones: direct children first, then theirs."""
     match column.type:
         case t.Struct():
             pairs = [(member, next(ids)) for member in column.type.fields]
-            kind: t.Type = t.Struct(tuple(renumbered(*pair, ids) for pair in pairs))
+            kind: t.Type = t.Struct(tuple(assign_field_ids(*pair, ids) for pair in pairs))
         case t.ListOf():
-            kind = t.ListOf(renumbered(column.type.element, next(ids), ids))
+            kind = t.ListOf(assign_field_ids(column.type.element, next(ids), ids))
         case t.MapOf():
             key, value = next(ids), next(ids)
-            kind = t.MapOf(renumbered(column.type.key, key, ids), renumbered(column.type.value, value, ids))
+            kind = t.MapOf(assign_field_ids(column.type.key, key, ids), assign_field_ids(column.type.value, value, ids))
         case _:
             kind = column.type
     return replace(column, id=number, type=kind)

@@ -15,10 +15,10 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from lakescan.catalogs.lookup import translated
+from lakescan.catalogs.lookup import translate_catalog_errors
 from lakescan.common.identifiers import Identifier
 from lakescan.common.types import Field
-from lakescan.definition.column_rules import Declared
+from lakescan.definition.column_rules import TableDeclarations
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.delta.scan.partition_values import NULL_PARTITION
@@ -30,7 +30,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage, join
 from lakescan.storage.faults import storage_boundary
 from lakescan.storage.locations import absolute
-from lakescan.tables.base import FoundTable
+from lakescan.tables.base import CatalogTable
 from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class DeltaFormat:
         predicate = table.partition_filter(path.partitions)
         return ScanSpec(table, storage, path.location, options, predicate, selector=path.selector)
 
-    def open_named(self, name: Identifier, found: FoundTable, storage: Storage, options: ReadOptions) -> ScanSpec:
+    def open_named(self, name: Identifier, found: CatalogTable, storage: Storage, options: ReadOptions) -> ScanSpec:
         """A scan of the table in the folder that the catalog names."""
         from lakescan.delta.table import DeltaTable
 
@@ -102,7 +102,7 @@ class DeltaFormat:
         """The table in the folder."""
         from lakescan.delta.target import DeltaTarget
 
-        return DeltaTarget.open(location, options, storage.for_writing(), name)
+        return DeltaTarget.open(location, options, storage.request_write_access(), name)
 
     def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
         """Columns of Delta's types."""
@@ -122,20 +122,20 @@ class DeltaFormat:
 
         create_table(absolute(location), definition, Storage(storage_options))
 
-    def replace(self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition) -> None:
+    def replace(self, catalog: Any, name: Identifier, found: CatalogTable, definition: TableDefinition) -> None:
         """Replace the table in its folder."""
         from lakescan.delta.commit.creation import replace_table
 
-        replace_table(found.location, definition, found.storage().for_writing())
+        replace_table(found.location, definition, found.storage().request_write_access())
 
     def new_table(
         self, catalog: Any, name: Identifier, definition: TableDefinition, options: WriteOptions
     ) -> NewDeltaTable:
         """A table whose name the catalog has from its commit on."""
-        from lakescan.catalogs.create import planned_delta
+        from lakescan.catalogs.create import plan_delta_table
         from lakescan.delta.commit.create_with_rows import NewDeltaTable
 
-        storage, location, new = planned_delta(catalog, name, definition)
+        storage, location, new = plan_delta_table(catalog, name, definition)
         return NewDeltaTable(location, new, options, storage, name)
 
     def new_table_at(
@@ -148,16 +148,16 @@ class DeltaFormat:
         return NewDeltaTable(absolute(location), new_table(definition), options, Storage(storage_options))
 
     def replacement(
-        self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition, options: WriteOptions
+        self, catalog: Any, name: Identifier, found: CatalogTable, definition: TableDefinition, options: WriteOptions
     ) -> ReplacedDeltaTable:
         """What replaces the table in its folder."""
         from lakescan.delta.commit.create_with_rows import ReplacedDeltaTable
-        from lakescan.delta.commit.creation import new_table, replaceable
+        from lakescan.delta.commit.creation import new_table, replaceable_version
 
-        storage = found.storage().for_writing()
-        return ReplacedDeltaTable(replaceable(found.location, storage), new_table(definition), options, storage)
+        storage = found.storage().request_write_access()
+        return ReplacedDeltaTable(replaceable_version(found.location, storage), new_table(definition), options, storage)
 
-    def declared(self, scan: ScanSpec) -> Declared:
+    def declarations(self, scan: ScanSpec) -> TableDeclarations:
         """Rules of columns, clustering columns and constraints."""
         from lakescan.delta.commit.declarations import declarations_of
         from lakescan.delta.table import DeltaTable
@@ -168,7 +168,7 @@ class DeltaFormat:
         """Keep the name beside the catalog's own."""
         from lakescan.catalogs.delta_names import DeltaNames
 
-        with translated(name):
+        with translate_catalog_errors(name):
             DeltaNames(catalog).add(name.within, scan.location)
 
 
@@ -188,7 +188,7 @@ def resolve_path(path: str, storage: Storage, zone: tzinfo) -> TablePath | None:
     path = path.rstrip("/") or path
     if _is_table(path, storage):
         return TablePath(path)
-    location, selector = _as_of(path, zone)
+    location, selector = _parse_selector(path, zone)
     partitions: list[tuple[str, str | None]] = []
     while True:
         if location != path and _is_table(location, storage):
@@ -203,7 +203,7 @@ def _is_table(path: str, storage: Storage) -> bool:
     return storage.exists(join(path, LOG_FOLDER))
 
 
-def _as_of(path: str, zone: tzinfo) -> tuple[str, SnapshotSelector | None]:
+def _parse_selector(path: str, zone: tzinfo) -> tuple[str, SnapshotSelector | None]:
     if match := _VERSION.fullmatch(path):
         return match[1], SnapshotSelector(version=int(match[2]))
     if match := _TIME.fullmatch(path):

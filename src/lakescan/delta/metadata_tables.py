@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.common.references import quoted
+from lakescan.common.references import backquote
 from lakescan.common.schema import Schema
-from lakescan.delta.log.replay import place
+from lakescan.delta.log.replay import log_position
 from lakescan.delta.log.text import Action, as_long
 from lakescan.delta.log.time_travel import timestamp_or_none
 from lakescan.delta.metadata.clustering import clustering_paths
@@ -145,7 +145,7 @@ def clustering_columns(domain: Action | None, schema: Schema) -> list[str]:
     """
     paths = [_logical(path, schema.fields) for path in clustering_paths(domain)]
     return [
-        ".".join(name if name.isascii() and name.isidentifier() else quoted(name) for name in path) for path in paths
+        ".".join(name if name.isascii() and name.isidentifier() else backquote(name) for name in path) for path in paths
     ]
 
 
@@ -191,7 +191,7 @@ class FilesTable:
             rows = batch.num_rows
             modified = batch["modification_time"].cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
             texts = batch["partition"]
-            where = partial(place, batch)
+            where = partial(log_position, batch)
             values = {f.name: typed_values(texts.field(i), f, where) for i, f in enumerate(self.partition_fields)}
             columns = [
                 batch["path"],

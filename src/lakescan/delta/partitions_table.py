@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.delta.log.replay import place
+from lakescan.delta.log.replay import log_position
 from lakescan.delta.scan.partition_values import typed_values
 from lakescan.delta.scan.statistics import FileStats
 from lakescan.planning.file_table import struct_of
@@ -28,7 +28,7 @@ _ANY_NULL = pc.ScalarAggregateOptions(skip_nulls=False)
 
 
 @dataclass(frozen=True)
-class PartitionsTable:
+class DeltaPartitionsTable:
     """One row per partition of a version; a single row for an unpartitioned table with files."""
 
     actions: pa.Table
@@ -70,7 +70,7 @@ class PartitionsTable:
     def _files(self, keys: list[str]) -> pa.Table:
         """The partition values, records, bytes and deletes of each file."""
         actions = self.actions
-        texts, where = actions["partition"].combine_chunks(), partial(place, actions)
+        texts, where = actions["partition"].combine_chunks(), partial(log_position, actions)
         values = [typed_values(texts.field(i), f, where) for i, f in enumerate(self.partition_fields)]
         vectors = actions["vector"].combine_chunks()
         parsed = actions["stats_parsed"].combine_chunks() if "stats_parsed" in actions.column_names else None

@@ -20,7 +20,7 @@ from lakescan.common.references import dotted_path
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.delta.log.actions import ActionReader
-from lakescan.delta.log.catalog_managed import managing
+from lakescan.delta.log.catalog_managed import find_managed_table
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.segment import LogFile, LogListing, LogSegment, list_log, newest_log, next_commits
 from lakescan.delta.log.text import single_actions
@@ -43,7 +43,7 @@ from lakescan.delta.metadata_tables import (
     detail_row,
     history_row,
 )
-from lakescan.delta.partitions_table import PartitionsTable
+from lakescan.delta.partitions_table import DeltaPartitionsTable
 from lakescan.delta.scan.change_feed import COLUMNS as CHANGE_COLUMNS
 from lakescan.delta.scan.change_feed import (
     check_recorded,
@@ -54,14 +54,14 @@ from lakescan.delta.scan.change_feed import (
     range_from,
     resolve_range,
 )
-from lakescan.delta.scan.increments import CommitReader, SeenCommits, actions_of, as_inserts
-from lakescan.delta.scan.scan_files import ScanFiles
-from lakescan.delta.scan.states import CommitFiles, DeltaState, RangeChanges, VersionRows, is_feed, without_increment
+from lakescan.delta.scan.increments import DeltaCommitReader, SeenCommits, actions_of, as_inserts
+from lakescan.delta.scan.scan_files import DeltaScanFiles
+from lakescan.delta.scan.states import DeltaState, IncrementState, RangeChanges, VersionRows, is_feed, whole_state
 from lakescan.errors import InvalidOption, NoSuchSnapshot, UnsupportedFeature
 from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjunction
-from lakescan.formats.increments import Commit, Increment, Limits, Offset, OffsetNames
+from lakescan.formats.increments import Commit, Increment, IncrementLimits, Offset, OffsetNames
 from lakescan.formats.metadata_facts import MetadataFacts
-from lakescan.formats.metadata_table import MetadataTable, Rows, as_table, no_such_table
+from lakescan.formats.metadata_table import InMemoryMetadataTable, MetadataTable, as_table, no_such_table
 from lakescan.formats.snapshot_refs import RefKind, SnapshotRef
 from lakescan.formats.table_format import (
     ChangeRange,
@@ -69,12 +69,12 @@ from lakescan.formats.table_format import (
     FileRequest,
     Snapshot,
     SnapshotSelector,
-    Start,
     StartAt,
+    StreamStart,
 )
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.file_table import FileTable
-from lakescan.planning.report import ScanMetrics, Words
+from lakescan.planning.report import FormatTerms, ScanMetrics
 from lakescan.storage import Storage
 
 _METADATA_TABLES = ("history", "detail", "files", "partitions")
@@ -88,9 +88,9 @@ class DeltaTable:
     """A table with its log listed once: it does not see versions committed later."""
 
     name = "delta"
-    words: Words = Words(state="version", metadata_files="log files")
+    words: FormatTerms = FormatTerms(state="version", metadata_files="log files")
     offset_names: OffsetNames = OffsetNames("version", "index", "initial-snapshot")
-    default_limits: Limits = Limits(files=1000)  # Delta's own
+    default_limits: IncrementLimits = IncrementLimits(files=1000)  # Delta's own
 
     def __init__(
         self, location: str, storage: Storage, end: LogListing, *, is_whole: bool, seen: SeenCommits | None = None
@@ -114,7 +114,7 @@ class DeltaTable:
         """The table's id, from its metaData action."""
         return self._log.version(self._segment()).metadata.id
 
-    def refreshed(self) -> DeltaTable:
+    def refresh(self) -> DeltaTable:
         """The table with commits made since it was listed, looked up by name from its newest version on.
 
         If its newest commit is not the file that it was, the log is another one: then the table that is there now.
@@ -122,8 +122,8 @@ class DeltaTable:
         new = next_commits(self._location, self._end.latest + 1, self.storage)
         if not new:
             return self
-        if managing(self._location, self.storage) is None and not self._has_its_end():
-            return self.reopened()
+        if find_managed_table(self._location, self.storage) is None and not self._has_its_end():
+            return self.reopen()
         end = replace(self._end, commits=(*self._end.commits, *new))
         made = DeltaTable(self._location, self.storage, end, is_whole=self._is_whole, seen=self._seen)
         made.identity = self.identity
@@ -141,7 +141,7 @@ class DeltaTable:
         made._planned = (protocol, metadata)
         return made
 
-    def reopened(self) -> DeltaTable:
+    def reopen(self) -> DeltaTable:
         """The table of the current log, which may belong to another table by now."""
         return DeltaTable.open(self._location, self.storage)
 
@@ -151,7 +151,10 @@ class DeltaTable:
         Compares the table ids; if no metadata of `before` was read yet, checks that its last commit is the same file.
         Where a catalog ratifies commits, its own id tells.
         """
-        table, other = managing(self._location, self.storage), managing(before._location, before.storage)
+        table, other = (
+            find_managed_table(self._location, self.storage),
+            find_managed_table(before._location, before.storage),
+        )
         if table is not None and other is not None:
             return table.identity == other.identity and self._end.latest >= before._end.latest
         if before._log.known_id is not None:
@@ -160,7 +163,7 @@ class DeltaTable:
         now = self.storage.look_up([each.entry.location for each in listed])
         return all(entry is None or entry == each.entry for entry, each in zip(now, listed, strict=True))
 
-    def starting_point(self, start: Start, branch: str | None = None) -> Offset:
+    def starting_point(self, start: StreamStart, branch: str | None = None) -> Offset:
         """The offset before a stream's first version; `latest` starts after the newest, like Delta's `startingVersion`.
 
         Raises `NoSuchSnapshot`.
@@ -192,7 +195,7 @@ class DeltaTable:
         if start > self._end.latest:
             return
         files = self._commits(start, self._end.latest)
-        obstacle = self._seen.at_start(start, lambda: self._obstacle_at(start, snapshot))
+        obstacle = self._seen.start_obstacle(start, lambda: self._obstacle_at(start, snapshot))
         for commit in self._seen.commits(files):
             yield commit if obstacle is None or commit.id > start else replace(commit, obstacle=obstacle)
 
@@ -203,7 +206,7 @@ class DeltaTable:
         Raises `UnsupportedFeature` for a stream of changes that begins before the table recorded them.
         """
         try:
-            before = self._readable(start).metadata
+            before = self._read_version(start).metadata
         except NoSuchSnapshot:  # no checkpoint is left before it
             return None
         if is_feed(_state_of(snapshot)) and not before.properties.change_feed:
@@ -231,16 +234,16 @@ class DeltaTable:
 
     def increment(self, snapshot: Snapshot, increment: Increment) -> Snapshot:
         """The snapshot, restricted to an increment's files."""
-        return replace(snapshot, state=CommitFiles(without_increment(_state_of(snapshot)), increment))
+        return replace(snapshot, state=IncrementState(whole_state(_state_of(snapshot)), increment))
 
-    def _commit_reader(self, snapshot: Snapshot, exclude: str | None) -> CommitReader:
+    def _commit_reader(self, snapshot: Snapshot, exclude: str | None) -> DeltaCommitReader:
         state = _state_of(snapshot)
         fields = state.version.partition_fields(snapshot.schema)
         reader = ActionReader(self.storage, tuple(f.physical_name for f in fields))
-        return CommitReader(self._location, reader, snapshot.schema, exclude, feed=is_feed(state))
+        return DeltaCommitReader(self._location, reader, snapshot.schema, exclude, feed=is_feed(state))
 
     def _increment(
-        self, snapshot: Snapshot, wanted: Increment, planner: ScanFiles, metrics: ScanMetrics
+        self, snapshot: Snapshot, wanted: Increment, planner: DeltaScanFiles, metrics: ScanMetrics
     ) -> Iterator[pa.Table]:
         """The file actions of an increment: its added files, or for a change feed the files that hold changes."""
         reader = self._commit_reader(snapshot, wanted.exclude)
@@ -254,22 +257,22 @@ class DeltaTable:
             if reader.feed:
                 commit = next((c for c in self._end.commits if c.version == version), None)
                 files = as_inserts(files, version, self._time_of(version, commit, properties))
-            return reader.in_order(files)
+            return reader.sort_live_files(files)
 
         def changes(versions: list[int]) -> Iterator[pa.Table]:
             selected = set(versions)
             commits = tuple(c for c in self._commits(versions[0], versions[-1]) if c.version in selected)
             if not reader.feed:
-                yield from reader.added(commits)
+                yield from reader.read_adds(commits)
                 return
             times = {each.version: self._time_of(each.version, each, properties) for each in commits}
             yield self._log.changed_files(commits, times, names, metrics)
 
-        def in_order(actions: pa.Table) -> pa.Table:
+        def sort_files(actions: pa.Table) -> pa.Table:
             assert wanted.ordered_by is not None
-            return planner.in_order(actions, wanted.ordered_by)
+            return planner.sort_actions(actions, wanted.ordered_by)
 
-        return actions_of(wanted, changes, live, in_order)
+        return actions_of(wanted, changes, live, sort_files)
 
     def _time_of(self, version: int, commit: LogFile | None, properties: DeltaProperties) -> int:
         """A version's commit time in milliseconds; with in-commit timestamps, no other commit is read."""
@@ -363,7 +366,7 @@ class DeltaTable:
             version = _version_number(selector.version)
         elif selector.timestamp is not None:
             version = version_at(self._listing, self._times, selector.timestamp)
-        selected = self._readable(version)
+        selected = self._read_version(version)
         schema = selected.schema()
         return Snapshot(
             selected.segment.version,
@@ -382,8 +385,8 @@ class DeltaTable:
         Raises `UnsupportedFeature` if changes were not recorded, or the schema changed incompatibly, in the range.
         """
         start, end = resolve_range(wanted, self._location, self._end.latest, lambda: self._times)
-        newest = self._readable(None)
-        first, last = (self._readable(start), self._readable(end)) if end >= start else (newest, newest)
+        newest = self._read_version(None)
+        first, last = (self._read_version(start), self._read_version(end)) if end >= start else (newest, newest)
         mapped = any(each.metadata.column_mapping_mode != "none" for each in (first, last, newest))
         read = last if mapped else newest
         metadata = list(self._metadata_between(start, end))
@@ -399,7 +402,7 @@ class DeltaTable:
         """Versions and metadata: of the first version, then of each commit that changed the metadata."""
         if end < start:
             return
-        yield start, self._readable(start).metadata
+        yield start, self._read_version(start).metadata
         for commit in self._commits(start + 1, end):
             for action in single_actions(self._log.read(commit), ("metaData",)):
                 yield commit.version, Metadata.parse(action)
@@ -415,7 +418,7 @@ class DeltaTable:
             )
         return commits
 
-    def _readable(self, version: int | None) -> DeltaVersion:
+    def _read_version(self, version: int | None) -> DeltaVersion:
         """A version; raises `NoSuchSnapshot`, and `UnsupportedFeature` for an unsupported protocol."""
         found = self._log.version(self._segment(version))
         if self._planned is not None:
@@ -428,9 +431,9 @@ class DeltaTable:
         """The log segment, protocol and metadata of a snapshot; of changes, those of the version of their schema."""
         return _state_of(snapshot).version
 
-    def pinned(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
+    def pin_snapshot(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
         """The location, and a selector of exactly this version or range of changes."""
-        selected = without_increment(_state_of(snapshot))
+        selected = whole_state(_state_of(snapshot))
         if isinstance(selected, VersionRows):
             return self._location, SnapshotSelector(version=snapshot.id)
         changes = ChangeRange(start_version=selected.start, end_version=selected.end)
@@ -440,9 +443,9 @@ class DeltaTable:
         """The rows of the metadata table `history`."""
         return as_table(self._history())
 
-    def _history(self) -> Rows:
+    def _history(self) -> InMemoryMetadataTable:
         """The commits still in the log, oldest first, with the columns of `DESCRIBE HISTORY`."""
-        return Rows(HISTORY, tuple(history_row(*each) for each in self._commit_infos()))
+        return InMemoryMetadataTable(HISTORY, tuple(history_row(*each) for each in self._commit_infos()))
 
     def _commit_infos(self) -> list[tuple[int, datetime, Mapping[str, Any]]]:
         """Version, commit time and commitInfo of the commits still in the log, oldest first."""
@@ -476,10 +479,10 @@ class DeltaTable:
         if name == "files":
             return FilesTable(files, fields)
         if name == "partitions":
-            return PartitionsTable(files, fields)
+            return DeltaPartitionsTable(files, fields)
         clustering = clustering_columns(self._log.domain(version.segment, CLUSTERING), snapshot.schema)
         row = detail_row(self._location, snapshot.timestamp, version.metadata, version.protocol, clustering, files)
-        return Rows(DETAIL, (row,))
+        return InMemoryMetadataTable(DETAIL, (row,))
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
         """Match fields by id in column mapping mode `id`, else by physical name."""
@@ -488,9 +491,9 @@ class DeltaTable:
 
     def metadata_bytes(self, snapshot: Snapshot) -> int:
         """The bytes of the log segment, or of a change feed's commits."""
-        state = without_increment(_state_of(snapshot))
+        state = whole_state(_state_of(snapshot))
         if isinstance(state, RangeChanges):
-            return sum(commit.entry.size for commit in self._changed(state))
+            return sum(commit.entry.size for commit in self._range_commits(state))
         return state.version.segment.size
 
     def metadata_facts(self, snapshot: Snapshot, files: FileTable, now: datetime) -> MetadataFacts:
@@ -504,23 +507,23 @@ class DeltaTable:
         """The data files of a version, or of changes, that partition values and statistics do not prune."""
         state = _state_of(snapshot)
         fields = state.version.partition_fields(snapshot.schema)
-        if isinstance(state, CommitFiles):
-            request = request.with_stats_of(state.increment.ordered_by)
+        if isinstance(state, IncrementState):
+            request = request.add_stats(state.increment.ordered_by)
         always, sometimes = (_ALWAYS_CONSTANT, _CONSTANT_BUT_IN_CDC) if is_feed(state) else ({}, {})
         schema, columns = snapshot.schema, request.columns(snapshot.schema)
-        planner = ScanFiles(self._location, schema, fields, request.predicate, columns, always, sometimes)
+        planner = DeltaScanFiles(self._location, schema, fields, request.predicate, columns, always, sometimes)
         for candidates in self._candidates(snapshot, planner, request):
             request.metrics.count_indexed(candidates.table.deletes["kind"])
             yield candidates
 
-    def _candidates(self, snapshot: Snapshot, planner: ScanFiles, request: FileRequest) -> Iterator[Candidates]:
+    def _candidates(self, snapshot: Snapshot, planner: DeltaScanFiles, request: FileRequest) -> Iterator[Candidates]:
         state, metrics = _state_of(snapshot), request.metrics
         names = tuple(f.physical_name for f in planner.partition_fields)
         match state:
-            case CommitFiles():
+            case IncrementState():
                 yield from map(planner.candidates, self._increment(snapshot, state.increment, planner, metrics))
             case RangeChanges():
-                files = self._log.changed_files(self._changed(state), self._times, names, metrics)
+                files = self._log.changed_files(self._range_commits(state), self._times, names, metrics)
                 yield planner.candidates(files)
             case VersionRows():
                 segment = state.version.segment
@@ -530,7 +533,7 @@ class DeltaTable:
                 else:
                     yield planner.candidates(self._log.live_files(segment, names, metrics, executor))
 
-    def _changed(self, state: RangeChanges) -> tuple[LogFile, ...]:
+    def _range_commits(self, state: RangeChanges) -> tuple[LogFile, ...]:
         """The commits of a range; none if it is empty."""
         return self._commits(state.start, state.end) if state.end >= state.start else ()
 
@@ -567,9 +570,9 @@ def _state_of(snapshot: Snapshot) -> DeltaState:
 def _metadata_columns(properties: DeltaProperties, schema: Schema) -> tuple[t.Field, ...]:
     """File and position of each row; row tracking columns if the table has row tracking."""
     if not properties.row_tracking:
-        return m.with_free_names((m.FILE, m.POS), schema.names)
+        return m.avoid_name_clashes((m.FILE, m.POS), schema.names)
     tracking = m.row_tracking_columns(properties.row_id_column, properties.row_version_column)
-    return m.with_free_names((m.FILE, m.POS, *tracking), schema.names)
+    return m.avoid_name_clashes((m.FILE, m.POS, *tracking), schema.names)
 
 
 def _version_number(version: int | str) -> int:

@@ -17,52 +17,69 @@ from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
 from lakescan.definition.table_changes import AddColumn, DropFeature, TableChange
 from lakescan.definition.table_definition import TableDefinition
-from lakescan.delta.alter.changes import altered
+from lakescan.delta.alter.changes import apply_changes
 from lakescan.delta.alter.commit import DeltaAlteration
 from lakescan.delta.alter.drop_feature import drop_feature
-from lakescan.delta.alter.dropped_features import is_in_steps
+from lakescan.delta.alter.dropped_features import takes_several_commits
 from lakescan.delta.alter.state import TableState
-from lakescan.delta.commit.actions import Transaction
+from lakescan.delta.commit.actions import SetTransaction
 from lakescan.delta.commit.catalog_managed import check_not_managed
 from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_properties
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.creation import partition_column
-from lakescan.delta.commit.file_changes import ADD, CDC, REMOVE, FileChanges, adds, change_actions, marked, removes
+from lakescan.delta.commit.file_changes import (
+    ADD,
+    CDC,
+    REMOVE,
+    DeltaFileChanges,
+    add_actions,
+    change_actions,
+    identity_metadata,
+    remove_actions,
+)
 from lakescan.delta.commit.live_adds import live_adds, live_adds_at, written_actions
-from lakescan.delta.commit.reads import planner_of, reads_of_overwrite, reads_of_statement
-from lakescan.delta.commit.row_changes import check_vectors, file_changes, mode_of, operation_of
+from lakescan.delta.commit.reads import overwrite_reads, planner_of, statement_reads
+from lakescan.delta.commit.row_changes import check_vectors, file_changes, mode_of, statement_operation
 from lakescan.delta.commit.vector_changes import changed_files
 from lakescan.delta.data_files.data_files import DeltaWrites
 from lakescan.delta.data_files.deletion_vectors import VectorWriter
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.maintenance.log_cleanup import check_vacuum, clean_up
-from lakescan.delta.maintenance.referenced_files import added_since, parts_in_use, removed_files
+from lakescan.delta.maintenance.referenced_files import new_files_since, parts_in_use, removed_files
 from lakescan.delta.maintenance.restore import restore
 from lakescan.delta.maintenance.symlink_manifests import write_symlink_manifests
 from lakescan.delta.metadata.clustering import CLUSTERING, clustering_paths
-from lakescan.delta.metadata.features import brought_by_type
+from lakescan.delta.metadata.features import type_feature
 from lakescan.delta.metadata.new_metadata import check_columns
 from lakescan.delta.metadata.new_schema import (
+    append_columns,
+    assign_column_ids,
     check_partitioning,
-    mapped,
+    keep_mapping,
     schema_string,
-    with_columns,
-    with_same_mapping,
 )
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
-from lakescan.delta.scan.scan_files import ScanFiles
+from lakescan.delta.scan.scan_files import DeltaScanFiles
 from lakescan.delta.table import DeltaTable, no_refs
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature, nearest
 from lakescan.formats.table_format import TableFormat
 from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.storage import FileEntry, Storage, join
-from lakescan.tables.base import AS_NEEDED, FileRules, FilesPart, Known, NamedPart, Overwritten, Rewriting
+from lakescan.tables.base import (
+    AS_NEEDED,
+    FileRules,
+    KnownLocations,
+    OverwriteScope,
+    ReferencedFiles,
+    RewriteSettings,
+    SnapshotFiles,
+)
 from lakescan.tables.metadata_files import MetadataFiles
-from lakescan.tables.named_errors import named_in_errors
-from lakescan.tables.removed import Removed
+from lakescan.tables.named_errors import errors_name_table
+from lakescan.tables.removed import RemovedFile
 from lakescan.tables.results import (
     CheckpointResult,
     ExpireResult,
@@ -71,7 +88,7 @@ from lakescan.tables.results import (
     PositionDeletesResult,
     RestoreResult,
 )
-from lakescan.tables.row_changes import Mode, RowChanges, Statement
+from lakescan.tables.row_changes import RowChanges, RowLevelCommand, RowLevelOperationMode
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.tables.snapshot_refs import SnapshotManager
 from lakescan.writing.row_deletes import DeleteLimits, WrittenDeletes
@@ -86,12 +103,12 @@ class DeltaChangeFiles:
     """The change data files of a table (`lakescan.tables.base.ChangeFiles`)."""
 
     _table: DeltaWrites
-    _planner: ScanFiles
+    _planner: DeltaScanFiles
 
     @property
     def writes(self) -> DeltaWrites:
         """The table's columns, then `_change_type`."""
-        return self._table.of_change_files
+        return self._table.change_file_writes
 
     def as_table(self, files: Sequence[WrittenFile]) -> FileTable:
         """The files with their partition values."""
@@ -99,7 +116,7 @@ class DeltaChangeFiles:
 
 
 @dataclass(frozen=True)
-class AddedColumns:
+class DeltaAddedColumns:
     """Columns that a commit adds with its rows: the metadata `before` it, the protocol and metadata that it makes.
 
     With `replaces`, they are all columns that the table has after the commit, which also replaces all rows.
@@ -120,7 +137,7 @@ class DeltaTarget:
     options: WriteOptions
     storage: Storage
     _opened: DeltaTable
-    added: AddedColumns | None = None
+    added: DeltaAddedColumns | None = None
     identifier: Identifier | None = None
 
     @staticmethod
@@ -186,7 +203,7 @@ class DeltaTarget:
 
     def files_added_since(self, base: int) -> Iterator[pa.Array]:
         """List the log again; return the files that versions after `base` add."""
-        return added_since(self.reopened().location, self.storage, base)
+        return new_files_since(self.reopen().location, self.storage, base)
 
     @property
     def retries(self) -> RetryPolicy:
@@ -203,7 +220,7 @@ class DeltaTarget:
         """Only with partition columns: as in Delta on Spark, which ignores the mode for other tables."""
         return bool(self.writes.metadata.partition_columns)
 
-    @named_in_errors
+    @errors_name_table
     def check_removable(self) -> None:
         """Refuse append-only tables."""
         if self.writes.metadata.properties.append_only:
@@ -229,35 +246,35 @@ class DeltaTarget:
     def _log(self) -> LogReader:
         return LogReader(self.location, self.storage)
 
-    @named_in_errors
+    @errors_name_table
     def append(self, files: Sequence[WrittenFile]) -> None:
         """Commit an append, after any number of concurrent commits."""
         operation = _write("Append", self.writes, files, is_blind_append=True)
-        added = adds(files, self.writes, changes_data=self.options.data_change)
-        metadata = marked(self.writes.metadata, files)
+        added = add_actions(files, self.writes, changes_data=self.options.data_change)
+        metadata = identity_metadata(self.writes.metadata, files)
         self._commit(operation, added, metadata=metadata, transaction=self.options.transaction)
 
-    @named_in_errors
-    def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
+    @errors_name_table
+    def replace_all(self, removed: Sequence[RemovedFile], files: Sequence[WrittenFile]) -> None:
         """Commit an overwrite of the whole table; raises `CommitConflict` if rows changed since."""
         live = live_adds(self.version, self.storage)
         if live.num_rows:
             self.check_removable()
         self._commit(
             _write("Overwrite", self.writes, files, removed=live.num_rows),
-            adds(files, self.writes, changes_data=self.options.data_change),
-            removes(live, changes_data=self.options.data_change),
-            Reads.of_table(),
-            marked(self.writes.metadata, files),
+            add_actions(files, self.writes, changes_data=self.options.data_change),
+            remove_actions(live, changes_data=self.options.data_change),
+            Reads.whole_table(),
+            identity_metadata(self.writes.metadata, files),
             transaction=self.options.transaction,
         )
 
-    @named_in_errors
+    @errors_name_table
     def replace(
         self,
-        removed: Sequence[Removed],
+        removed: Sequence[RemovedFile],
         files: Sequence[WrittenFile],
-        what: Overwritten,
+        what: OverwriteScope,
         changes: Sequence[WrittenFile] | None = None,
     ) -> None:
         """Commit the replacement; raises `CommitConflict` if rows changed since that it may replace."""
@@ -266,21 +283,23 @@ class DeltaTarget:
         changed = self.options.data_change and (changes is None or bool(changes))
         self._commit(
             _write("Overwrite", self.writes, files, removed=live.num_rows, changes=changes or ()),
-            adds(files, self.writes, changes_data=changed),
-            removes(live, changes_data=changed),
-            reads_of_overwrite(self.scan, self.version, what.where),
-            marked(self.writes.metadata, files),
+            add_actions(files, self.writes, changes_data=changed),
+            remove_actions(live, changes_data=changed),
+            overwrite_reads(self.scan, self.version, what.where),
+            identity_metadata(self.writes.metadata, files),
             transaction=self.options.transaction,
             changes=change_actions(changes or (), self.writes),
         )
 
-    @named_in_errors
+    @errors_name_table
     def check_rewritable(self) -> None:
         """Refuse tables of catalogs that compact them themselves (protocol, "Maintenance Operations")."""
         check_not_managed(self.version.protocol, "compacting", self.location)
 
-    @named_in_errors
-    def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile], how: Rewriting = AS_NEEDED) -> None:
+    @errors_name_table
+    def rewrite(
+        self, removed: Sequence[RemovedFile], files: Sequence[WrittenFile], how: RewriteSettings = AS_NEEDED
+    ) -> None:
         """Commit the rewrite, with `dataChange` false; raises `CommitConflict` if a removed file changed since."""
         live = self._live(removed)
         metrics = {"numRemovedFiles": live.num_rows, "numAddedFiles": len(files)}
@@ -288,10 +307,10 @@ class DeltaTarget:
         clustered, ordered = (columns, "[]") if self.writes.clustering else ("[]", columns)
         parameters = {"predicate": "[]", "zOrderBy": ordered, "clusterBy": clustered, "auto": "false"}
         operation = Operation("OPTIMIZE", parameters, metrics)
-        added = adds(files, self.writes, changes_data=False)
-        self._commit(operation, added, removes(live, changes_data=False))
+        added = add_actions(files, self.writes, changes_data=False)
+        self._commit(operation, added, remove_actions(live, changes_data=False))
 
-    def _live(self, removed: Sequence[Removed]) -> pa.Table:
+    def _live(self, removed: Sequence[RemovedFile]) -> pa.Table:
         return live_adds_at(self.version, self.storage, [each.location for each in removed])
 
     @property
@@ -310,14 +329,14 @@ class DeltaTarget:
         """Raise `UnsupportedFeature`: each data file has one vector, if any."""
         raise UnsupportedFeature("position deletes of Delta tables", "compact(purge=True) applies deletion vectors.")
 
-    @named_in_errors
+    @errors_name_table
     def generate(self, mode: str) -> GenerateResult:
         """Write symlink manifests of the version that was opened."""
         if mode.lower() != _GENERATED:
             raise InvalidOption(f"GENERATE {mode}: it takes {_GENERATED}.{nearest(mode, [_GENERATED])}")
         return GenerateResult(*write_symlink_manifests(self.version, self.storage))
 
-    @named_in_errors
+    @errors_name_table
     def checkpoint(self, log_retention: timedelta | None = None) -> CheckpointResult:
         """Write a checkpoint of the newest version; with a `log_retention`, remove older commits before it."""
         version = checkpoint_version(self.location, self.base_state, self.storage).version
@@ -350,7 +369,7 @@ class DeltaTarget:
             self.version,
             self.storage,
             operation,
-            FileChanges(
+            DeltaFileChanges(
                 ADD.empty_table() if added is None else added,
                 REMOVE.empty_table() if removed is None else removed,
                 CDC.empty_table() if changes is None else changes,
@@ -358,16 +377,16 @@ class DeltaTarget:
             reads or Reads(),
             metadata,
             None if protocol == self.version.protocol else protocol,
-            None if transaction is None else Transaction(*transaction),
+            None if transaction is None else SetTransaction(*transaction),
             properties=self.options.commit_properties,
         ).commit()
 
-    @named_in_errors
-    def mode_of(self, statement: Statement) -> Mode:
+    @errors_name_table
+    def mode_of(self, statement: RowLevelCommand) -> RowLevelOperationMode:
         """The option `row-change-mode`, else merge-on-read where the table allows deletion vectors."""
         return mode_of(self.options.row_change_mode, self.version.protocol, self.writes.metadata, self.name)
 
-    @named_in_errors
+    @errors_name_table
     def delete_writer(self, write_id: str) -> VectorWriter:
         """The writer of deletion vectors; raises `UnsupportedFeature` for a table that does not allow them."""
         check_vectors(self.version.protocol, self.writes.metadata, self.name)
@@ -405,7 +424,7 @@ class DeltaTarget:
     def append_keys(self) -> None:
         """None: rows are only added."""
 
-    @named_in_errors
+    @errors_name_table
     def change(self, changes: RowChanges) -> None:
         """Commit the changes; raises `CommitConflict` if another commit changed what the statement read."""
         if changes.removed or changes.deletes:
@@ -416,31 +435,31 @@ class DeltaTarget:
         files = changed_files(self.version, self.storage, removed, changes.deletes)
         actions = file_changes(changes, files, self.writes)
         self._commit(
-            operation_of(changes, files),
+            statement_operation(changes, files),
             actions.added,
             actions.removed,
-            reads_of_statement(self.scan, self.version, changes.read),
-            marked(self.writes.metadata, changes.files),
+            statement_reads(self.scan, self.version, changes.read),
+            identity_metadata(self.writes.metadata, changes.files),
             transaction=self.options.transaction,
             changes=actions.changes,
         )
 
-    @named_in_errors
+    @errors_name_table
     def with_columns(self, changes: Sequence[TableChange]) -> DeltaTarget:
         """The target whose commit changes the columns."""
         new = [each.column for each in changes if isinstance(each, AddColumn) and not each.parent]
         inside = [each for each in changes if not isinstance(each, AddColumn) or each.parent]
         metadata = self.writes.metadata
-        schema, configuration = with_columns(metadata.schema_string, new), dict(metadata.configuration)
+        schema, configuration = append_columns(metadata.schema_string, new), dict(metadata.configuration)
         if metadata.column_mapping_mode != "none":
-            schema, last = mapped(schema, metadata.properties.max_column_id)
+            schema, last = assign_column_ids(schema, metadata.properties.max_column_id)
             configuration[DeltaProperties.max_column_id.name] = str(last)
-        brought = {brought_by_type(column.type) for column in t.walk(tuple(new))} - {None}
+        brought = {type_feature(column.type) for column in t.walk(tuple(new))} - {None}
         protocol = self._rules_of_rows[0].with_features([name for name in brought if name is not None])
         made = replace(metadata, schema_string=schema, configuration=configuration)
         if inside:
             before = TableState(self.location, protocol, made)
-            after = altered(before, inside, self.scan.snapshot.schema, frozenset())
+            after = apply_changes(before, inside, self.scan.snapshot.schema, frozenset())
             protocol, made = after.protocol, after.metadata
         check_columns(made)
         names = [each.name for each in new]
@@ -448,9 +467,9 @@ class DeltaTarget:
             path = (*each.parent, each.column.name) if isinstance(each, AddColumn) else getattr(each, "path", ())
             names.append(dotted_path(path))
         earlier = () if self.added is None else self.added.names
-        return self.adding(AddedColumns((*earlier, *names), self.version.metadata, protocol, made))
+        return self.add_same_columns(DeltaAddedColumns((*earlier, *names), self.version.metadata, protocol, made))
 
-    def adding(self, added: AddedColumns) -> DeltaTarget:
+    def add_same_columns(self, added: DeltaAddedColumns) -> DeltaTarget:
         """The target whose commit adds the columns, unless the table has just these by now."""
         has_them = self.version.metadata == added.metadata
         return replace(self, added=None if has_them else added)
@@ -460,7 +479,7 @@ class DeltaTarget:
         if self.added is not None:
             self._commit(Operation("ADD COLUMNS", {"columns": json.dumps(list(self.added.names))}))
 
-    @named_in_errors
+    @errors_name_table
     def with_schema(self, new: TableDefinition, *, repartitions: bool = False) -> DeltaTarget:
         """The target whose overwrite replaces the columns, in the same commit.
 
@@ -472,7 +491,7 @@ class DeltaTarget:
                 f"overwriteSchema of {self.name}, which has clustering columns", "Use CREATE OR REPLACE TABLE."
             )
         known = {column.type for column in t.walk(self.writes.schema.fields)}
-        newer = {str(c.type) for c in t.walk(new.columns) if brought_by_type(c.type) and c.type not in known}
+        newer = {str(c.type) for c in t.walk(new.columns) if type_feature(c.type) and c.type not in known}
         if newer:
             raise UnsupportedFeature(
                 f"overwriteSchema with columns of type {min(newer)}", "Use CREATE OR REPLACE TABLE."
@@ -484,15 +503,21 @@ class DeltaTarget:
         check_partitioning(new.columns, partitions)
         schema, configuration = schema_string(new.columns), dict(metadata.configuration)
         if metadata.column_mapping_mode != "none":
-            schema, last = mapped(with_same_mapping(schema, metadata.schema_string), metadata.properties.max_column_id)
+            schema, last = assign_column_ids(
+                keep_mapping(schema, metadata.schema_string), metadata.properties.max_column_id
+            )
             configuration[DeltaProperties.max_column_id.name] = str(last)
         made = replace(metadata, schema_string=schema, partition_columns=tuple(partitions), configuration=configuration)
         check_columns(made)
-        return self.adding(AddedColumns(tuple(names), metadata, self.version.protocol, made, replaces=True))
+        return self.add_same_columns(
+            DeltaAddedColumns(tuple(names), metadata, self.version.protocol, made, replaces=True)
+        )
 
-    def reopened(self) -> DeltaTarget:
+    def reopen(self) -> DeltaTarget:
         """Reopen the table at its newest version; raises `CommitConflict` if another table has replaced it."""
-        now = DeltaTarget.open(self.location, self.options, self.storage, self.identifier).following(self._opened)
+        now = DeltaTarget.open(self.location, self.options, self.storage, self.identifier).require_same_table(
+            self._opened
+        )
         return replace(now, added=self.added)
 
     @property
@@ -511,8 +536,8 @@ class DeltaTarget:
                 f"{before[0]}: repeat the write"
             )
 
-    @named_in_errors
-    def following(self, before: TableFormat) -> DeltaTarget:
+    @errors_name_table
+    def require_same_table(self, before: TableFormat) -> DeltaTarget:
         """Return this target if it continues `before`; raise `CommitConflict` if another table has replaced it."""
         if not isinstance(before, DeltaTable) or not self._opened.continues(before):
             raise CommitConflict(
@@ -520,14 +545,14 @@ class DeltaTarget:
             )
         return self
 
-    @named_in_errors
+    @errors_name_table
     def alter(self, changes: Sequence[TableChange]) -> None:
         """Apply the changes to the version that was opened and commit them; after a conflict, to the newest version.
 
         Changes of the metadata by other writers are a conflict, as in Delta. The statement is then made anew, which
         is what running it again would do. A feature that readers must know is dropped in several commits.
         """
-        if len(changes) == 1 and isinstance(only := changes[0], DropFeature) and is_in_steps(only):
+        if len(changes) == 1 and isinstance(only := changes[0], DropFeature) and takes_several_commits(only):
             check_not_managed(self.version.protocol, f"dropping the feature {only.name!r} of", self.location)
             return drop_feature(self, only)
         attempts, target = Attempts(COMMITS), self
@@ -537,10 +562,10 @@ class DeltaTarget:
                     target.version, target.scan, target.storage, self.options.commit_properties
                 ).commit(changes)
             except CommitConflict as error:
-                attempts.again(self.name, error)
-            target = target.reopened()
+                attempts.wait_or_raise(self.name, error)
+            target = target.reopen()
 
-    @named_in_errors
+    @errors_name_table
     def restore(self, version: int | str | None, timestamp: datetime | None) -> RestoreResult:
         """Commit the files and the metadata of an earlier version; a concurrent change of rows is a conflict.
 
@@ -567,7 +592,7 @@ class DeltaTarget:
             "CONVERT TO DELTA makes a table of a folder of Parquet files.",
         )
 
-    def parts_of(self, snapshots: Sequence[int]) -> Sequence[FilesPart]:
+    def files_of_snapshots(self, snapshots: Sequence[int]) -> Sequence[SnapshotFiles]:
         """Raise `UnsupportedFeature`, too."""
         raise no_refs(self.name)
 
@@ -582,7 +607,7 @@ class DeltaTarget:
         """Raise `UnsupportedFeature`: versions end where the log is cleaned up."""
         raise UnsupportedFeature("snapshots of a Delta table to expire", "Its log is cleaned up as it is written to.")
 
-    @named_in_errors
+    @errors_name_table
     def file_rules(self) -> FileRules:
         """The table's folder, and the retention of removed files; at least a day by default."""
         version, schema = self.version, self.scan.snapshot.schema
@@ -605,16 +630,16 @@ class DeltaTarget:
 
     def files_removed(self) -> Iterator[pa.Array]:
         """The files of all `remove` actions in the log, and change data files."""
-        return removed_files(self.reopened().location, self.storage)
+        return removed_files(self.reopen().location, self.storage)
 
-    def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[NamedPart]:
+    def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[ReferencedFiles]:
         """Nothing, then the files of the newest version, and those removed after `since`, in parts of the log.
 
         Change data files are in use for the retention at least.
         """
-        yield Known(pa.array([], pa.string()))
+        yield KnownLocations(pa.array([], pa.string()))
         retained = datetime.now(UTC) - self.version.metadata.properties.removed_file_retention
-        location = self.reopened().location
+        location = self.reopen().location
         yield from parts_in_use(location, self.storage, to_millis(since), to_millis(min(since, retained)))
 
 

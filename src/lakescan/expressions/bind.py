@@ -23,32 +23,32 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidFilter, LakescanError, NoSuchColumn, UnsupportedFeature
-from lakescan.expressions.implied import implied
+from lakescan.expressions.implied import infer_predicate
 from lakescan.expressions.instants import NANOSECONDS_A_DAY, Instant, instant_of, plain_value
-from lakescan.expressions.like import joined, parts
+from lakescan.expressions.like import join_pattern, split_pattern
 from lakescan.expressions.predicate import (
     FALSE,
     TRUE,
     And,
     ColumnComparison,
+    ColumnTest,
     Comparison,
     Constant,
     ExactText,
     In,
     IsNaN,
     IsNull,
-    Leaf,
     Like,
     Or,
     Predicate,
     SqlCondition,
     conjunction,
     disjunction,
-    negated,
+    negation,
     operands,
 )
 from lakescan.expressions.scalar.expression import ScalarExpression
-from lakescan.expressions.scalar.time_functions import values_at
+from lakescan.expressions.scalar.time_functions import clock_values
 from lakescan.expressions.sql_condition import references
 from lakescan.expressions.text_values import double_of_text, name_of_zone, offset_of_wall, value_of_text
 
@@ -83,7 +83,7 @@ def bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = False, 
         case And() | Or():
             parts = [bind(part, schema, case_sensitive=case_sensitive, zone=zone) for part in operands(predicate)]
             return conjunction(parts) if isinstance(predicate, And) else disjunction(parts)
-        case Leaf():
+        case ColumnTest():
             field = schema.field(predicate.column, case_sensitive=case_sensitive)
             _check_reachable(schema, field)
             return _bind_leaf(predicate, field, zone)
@@ -122,15 +122,15 @@ def _bind_columns(comparison: ColumnComparison, schema: Schema, case_sensitive: 
 
 def _bind_condition(condition: SqlCondition, schema: Schema, case_sensitive: bool, zone: tzinfo) -> Predicate:
     for reference in references(condition.text):
-        reference.field_in(schema, case_sensitive=case_sensitive)  # raises, before what is not evaluated is refused
-    found = implied(
+        reference.resolve(schema, case_sensitive=case_sensitive)  # raises, before what is not evaluated is refused
+    found = infer_predicate(
         condition.text, schema, time_zone=name_of_zone(zone), case_sensitive=case_sensitive, now=condition.now
     )
     tests = bind(found.predicate, schema, case_sensitive=case_sensitive, zone=zone)
     if found.exact:
         return tests
-    clock = values_at(condition.now)
-    expression = ScalarExpression.of(condition.text, schema, clock, case_sensitive=case_sensitive)
+    clock = clock_values(condition.now)
+    expression = ScalarExpression.parse(condition.text, schema, clock, case_sensitive=case_sensitive)
     if expression.type not in (t.BOOLEAN, t.UNKNOWN):
         raise InvalidFilter(f"the filter {condition.text!r} is of type {expression.type}, and not true or false")
     if zone is not UTC and expression.depends_on_zone:
@@ -145,7 +145,7 @@ def _bind_condition(condition: SqlCondition, schema: Schema, case_sensitive: boo
     return replace(condition, implied=tests, expression=expression)
 
 
-def binds(predicate: Predicate, schema: Schema, *, case_sensitive: bool = False, zone: tzinfo = UTC) -> bool:
+def can_bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = False, zone: tzinfo = UTC) -> bool:
     """Whether a predicate can be bound to a schema."""
     try:
         bind(predicate, schema, case_sensitive=case_sensitive, zone=zone)
@@ -166,7 +166,7 @@ def _check_reachable(schema: Schema, field: t.Field) -> None:
         within = inside.type.fields
 
 
-def _bind_leaf(leaf: Leaf, field: t.Field, zone: tzinfo) -> Predicate:
+def _bind_leaf(leaf: ColumnTest, field: t.Field, zone: tzinfo) -> Predicate:
     match leaf:
         case IsNull():
             return IsNull(leaf.column, field.id, leaf.negate)
@@ -177,7 +177,7 @@ def _bind_leaf(leaf: Leaf, field: t.Field, zone: tzinfo) -> Predicate:
         case Like():
             if field.type != t.STRING:
                 raise InvalidFilter(f"like needs a string column; {leaf.column!r} is {field.type}")
-            return Like(leaf.column, field.id, joined(parts(leaf.pattern)), leaf.negate, leaf.ignore_case)
+            return Like(leaf.column, field.id, join_pattern(split_pattern(leaf.pattern)), leaf.negate, leaf.ignore_case)
         case In():
             return _bind_in(leaf, field, zone)
         case Comparison():
@@ -187,7 +187,7 @@ def _bind_leaf(leaf: Leaf, field: t.Field, zone: tzinfo) -> Predicate:
 
 def _bind_comparison(leaf: Comparison, field: t.Field, zone: tzinfo) -> Predicate:
     if (value := _double(leaf.value, field, leaf.column)) is not None:
-        return _compared_as_doubles(leaf, field, value)
+        return _compare_doubles(leaf, field, value)
     try:
         return Comparison(leaf.column, field.id, leaf.op, _scalar(leaf.value, field, leaf.column, zone))
     except _Inexact as inexact:
@@ -209,10 +209,10 @@ def _bind_in(leaf: In, field: t.Field, zone: tzinfo) -> Predicate:
         return TRUE if leaf.negate else FALSE
     if leaf.has_null:  # Spark compares the texts of such a list with the padding of CHAR(n)
         field = replace(field, pad=0)
-    values, ranges = _plain_values(leaf.values, field), []
+    values, ranges = _bulk_scalars(leaf.values, field), []
     if values is None:
         values = []
-        for value in _alike(leaf, field):
+        for value in _unify_values(leaf, field):
             match _bind_comparison(Comparison(leaf.column, op="=", value=value), field, zone):
                 case Comparison(op="=", value=found):
                     values.append(found)
@@ -222,10 +222,10 @@ def _bind_in(leaf: In, field: t.Field, zone: tzinfo) -> Predicate:
     if not parts and not ranges:
         return IsNull(leaf.column, field.id, negate=True) if leaf.negate else FALSE
     found = disjunction([*parts, *ranges])
-    return negated(found) if leaf.negate else found
+    return negation(found) if leaf.negate else found
 
 
-def _alike(leaf: In, field: t.Field) -> Sequence[Any]:
+def _unify_values(leaf: In, field: t.Field) -> Sequence[Any]:
     """The values of a list, in which Spark gives all values one type; raises `InvalidFilter`.
 
     The type is found from the left, beginning with the column's.
@@ -234,26 +234,26 @@ def _alike(leaf: In, field: t.Field) -> Sequence[Any]:
     if len(kinds) == 1:
         return leaf.values
     if float in kinds and (field.type in t.INTEGRAL or isinstance(field.type, t.Decimal)):
-        return [_floating(each, leaf) for each in leaf.values]
+        return [_double_value(each, leaf) for each in leaf.values]
     if str not in kinds:
         return leaf.values
     if field.type == t.DATE and any(issubclass(each, datetime) for each in kinds):
         texts = t.Timestamp("us", zoned=True)  # the column is compared as timestamps
-        return [_typed_text(each, texts, leaf) if isinstance(each, str) else each for each in leaf.values]
+        return [_parse_timestamp(each, texts, leaf) if isinstance(each, str) else each for each in leaf.values]
     is_decimal = isinstance(field.type, t.Decimal)
     if (field.type in t.INTEGRAL and PyDecimal in kinds) or (is_decimal and not kinds.isdisjoint((PyDecimal, int))):
         raise InvalidFilter(f"{leaf}: numbers and texts are not compared in one list: write all without quotes")
     return leaf.values
 
 
-def _floating(value: Any, leaf: In) -> float:
+def _double_value(value: Any, leaf: In) -> float:
     try:
         return double_of_text(value) if isinstance(value, str) else float(value)
     except ValueError as error:
         raise InvalidFilter(f"{leaf}: {value!r} is {error}") from error
 
 
-def _typed_text(text: str, kind: t.Type, leaf: In) -> Any:
+def _parse_timestamp(text: str, kind: t.Type, leaf: In) -> Any:
     try:
         return np.datetime64(int(value_of_text(text, kind)), "us")
     except ValueError as error:
@@ -267,13 +267,13 @@ def _double(value: Any, field: t.Field, column: str) -> float | None:
         try:
             return double_of_text(value)
         except ValueError as error:
-            raise _refused(value, field, column, error) from error
+            raise _comparison_error(value, field, column, error) from error
     if isinstance(value, float) and (is_decimal or field.type in t.INTEGRAL):
         return float(value)
     return None
 
 
-def _compared_as_doubles(leaf: Comparison, field: t.Field, value: float) -> Predicate:
+def _compare_doubles(leaf: Comparison, field: t.Field, value: float) -> Predicate:
     """Compare a column of exact numbers with a double, as doubles: bounds in the column's own type."""
     scale = field.type.scale if isinstance(field.type, t.Decimal) else 0
     low, high = _LONG
@@ -281,7 +281,7 @@ def _compared_as_doubles(leaf: Comparison, field: t.Field, value: float) -> Pred
         high = 10**field.type.precision - 1
         low = -high
 
-    def at(number: int) -> float:
+    def number_value(number: int) -> float:
         return float(number) if not scale else float(PyDecimal(number).scaleb(-scale, _WIDE))
 
     def scalar(number: int) -> pa.Scalar:
@@ -293,8 +293,8 @@ def _compared_as_doubles(leaf: Comparison, field: t.Field, value: float) -> Pred
         return Comparison(leaf.column, field.id, op, scalar(number))
 
     is_nan = value != value
-    first = high + 1 if is_nan else _least(low, high, lambda number: at(number) >= value)
-    after = high + 1 if is_nan else _least(low, high, lambda number: at(number) > value)
+    first = high + 1 if is_nan else _binary_search(low, high, lambda number: number_value(number) >= value)
+    after = high + 1 if is_nan else _binary_search(low, high, lambda number: number_value(number) > value)
     not_null = IsNull(leaf.column, field.id, negate=True)
 
     def less(end: int) -> Predicate:
@@ -317,10 +317,10 @@ def _compared_as_doubles(leaf: Comparison, field: t.Field, value: float) -> Pred
     if after == first + 1:
         return test(leaf.op, first)
     equal = test(">=", first) & test("<=", after - 1)
-    return equal if leaf.op == "=" else negated(equal)
+    return equal if leaf.op == "=" else negation(equal)
 
 
-def _least(low: int, high: int, holds: Callable[[int], bool]) -> int:
+def _binary_search(low: int, high: int, holds: Callable[[int], bool]) -> int:
     """The least number from `low` to `high` for which a condition holds that holds for all greater ones, too.
 
     One more than `high` if there is none.
@@ -332,7 +332,7 @@ def _least(low: int, high: int, holds: Callable[[int], bool]) -> int:
     return low
 
 
-def _plain_values(values: Sequence[Any], field: t.Field) -> list[pa.Scalar] | None:
+def _bulk_scalars(values: Sequence[Any], field: t.Field) -> list[pa.Scalar] | None:
     """Long lists at once: whole numbers for a column of such, texts for one of texts; None for all others."""
     kinds = {type(value) for value in values}
     try:
@@ -345,7 +345,7 @@ def _plain_values(values: Sequence[Any], field: t.Field) -> list[pa.Scalar] | No
     return None
 
 
-def value_of(value: Any, kind: t.Type) -> Any:
+def exact_value(value: Any, kind: t.Type) -> Any:
     """Convert a literal to a value of a type; raises `ValueError` if it is invalid or would be rounded."""
     try:
         if isinstance(value, str) and (isinstance(kind, t.Decimal) or kind in t.INTEGRAL):
@@ -367,18 +367,18 @@ def _scalar(value: Any, field: t.Field, column: str, zone: tzinfo) -> pa.Scalar:
     if isinstance(value, pa.Scalar) and not (pa.types.is_timestamp(value.type) or pa.types.is_date32(value.type)):
         value = plain_value(value)
     if field.pad and isinstance(value, str) and not isinstance(value, ExactText):
-        value = _padded(value, field.pad)
+        value = _pad_char(value, field.pad)
     try:
         return _coerce(value, field.type, zone)
     except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException) as error:
-        raise _refused(value, field, column, error) from error
+        raise _comparison_error(value, field, column, error) from error
 
 
-def _refused(value: Any, field: t.Field, column: str, error: Exception) -> InvalidFilter:
+def _comparison_error(value: Any, field: t.Field, column: str, error: Exception) -> InvalidFilter:
     return InvalidFilter(f"column {column!r} is {field.type} and cannot be compared with {value!r}: {_reason(error)}")
 
 
-def _padded(text: str, size: int) -> str:
+def _pad_char(text: str, size: int) -> str:
     """The text of CHAR(n) that equals another in comparisons, which pad the shorter one; raises `_Inexact`."""
     value, rest = text[:size].ljust(size), text[size:].rstrip(" ")
     if not rest:
@@ -389,7 +389,7 @@ def _padded(text: str, size: int) -> str:
 
 def _coerce(value: Any, kind: t.Type, zone: tzinfo) -> pa.Scalar:
     if isinstance(value, str):
-        return _of_text(value, kind, zone)
+        return _parse_text(value, kind, zone)
     if kind in t.INTEGRAL:
         return _integral(value)
     if kind in t.FLOATING:
@@ -418,7 +418,7 @@ def _coerce(value: Any, kind: t.Type, zone: tzinfo) -> pa.Scalar:
     raise TypeError("columns of this type support only `is null` and `is not null`")
 
 
-def _of_text(text: str, kind: t.Type, zone: tzinfo) -> pa.Scalar:
+def _parse_text(text: str, kind: t.Type, zone: tzinfo) -> pa.Scalar:
     value = value_of_text(text, kind, zone)
     match kind:
         case t.DATE:
@@ -426,7 +426,7 @@ def _of_text(text: str, kind: t.Type, zone: tzinfo) -> pa.Scalar:
         case t.TIME:
             return pa.scalar(value, pa.int64()).cast(pa.time64("us"))
         case t.Timestamp():
-            return _in_range(int(value), kind)
+            return _timestamp_scalar(int(value), kind)
         case t.UUID:
             return _uuid_like(text)
         case t.Fixed() | t.BINARY:
@@ -442,7 +442,7 @@ def _uuid_like(text: str) -> pa.Scalar:
     def scalar(number: int) -> pa.Scalar:
         return pa.scalar(number.to_bytes(16), pa.binary(16))
 
-    least = _least(0, 2**128 - 1, lambda number: str(uuid.UUID(int=number)) >= text)
+    least = _binary_search(0, 2**128 - 1, lambda number: str(uuid.UUID(int=number)) >= text)
     if least == 2**128:
         raise _Inexact(None, above_all=True)
     if str(uuid.UUID(int=least)) == text:
@@ -529,13 +529,13 @@ def _timestamp(value: Any, kind: t.Timestamp, zone: tzinfo) -> pa.Scalar:
     if isinstance(value, Instant) and kind.unit == "us":
         nanoseconds -= nanoseconds % 1000  # a literal of SQL has microseconds, further digits are cut off
     whole, rest = divmod(nanoseconds, NANOSECONDS_A_DAY // kind.per_day)
-    scalar = _in_range(whole, kind)
+    scalar = _timestamp_scalar(whole, kind)
     if rest:
         raise _Inexact(scalar)
     return scalar
 
 
-def _in_range(whole: int, kind: t.Timestamp) -> pa.Scalar:
+def _timestamp_scalar(whole: int, kind: t.Timestamp) -> pa.Scalar:
     if not _LONG[0] <= whole <= _LONG[1]:
         raise _Inexact(None, above_all=whole > 0)
     return pa.scalar(whole, pa.int64()).cast(kind.arrow())

@@ -35,7 +35,7 @@ from lakescan.expressions.predicate import (
     SqlCondition,
     conjunction,
     disjunction,
-    negated,
+    negation,
     starts_with,
 )
 from lakescan.expressions.sql_condition import sql_condition
@@ -197,7 +197,7 @@ def _decode(node: Any) -> Predicate:
         case "or":
             return disjunction([_decode(node["left"]), _decode(node["right"])])
         case "not":
-            return negated(_decode(node["child"]))
+            return negation(_decode(node["child"]))
         case "sql":
             condition = sql_condition(node["value"])
             return replace(condition, now=datetime.fromisoformat(node["now"])) if "now" in node else condition

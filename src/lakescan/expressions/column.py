@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from lakescan.common.references import parse_reference
 from lakescan.errors import InvalidFilter, NoSuchMethod, NoTruthValue, nearest
-from lakescan.expressions.like import escaped
+from lakescan.expressions.like import escape_pattern
 from lakescan.expressions.predicate import Comparison, In, IsNaN, IsNull, Like, Predicate, starts_with
 
 __all__ = ["Column", "col", "parse_reference"]
@@ -42,28 +42,28 @@ class Column:
             f"`{value!r} in {self!r}` is not a filter: write {self!r}.is_in([...]) or {self!r}.like('%...%')"
         )
 
-    def _compared(self, op: str, value: Any) -> Predicate:
+    def _compare(self, op: str, value: Any) -> Predicate:
         if value is None or isinstance(value, Column):
             raise InvalidFilter(f"{self!r} {op} {value!r}: compare a column with a literal, or use is_null()")
         return Comparison(self.name, op=op, value=value)
 
     def __eq__(self, value: object) -> Predicate:  # type: ignore[override]
-        return self._compared("=", value)
+        return self._compare("=", value)
 
     def __ne__(self, value: object) -> Predicate:  # type: ignore[override]
-        return self._compared("!=", value)
+        return self._compare("!=", value)
 
     def __lt__(self, value: Any) -> Predicate:
-        return self._compared("<", value)
+        return self._compare("<", value)
 
     def __le__(self, value: Any) -> Predicate:
-        return self._compared("<=", value)
+        return self._compare("<=", value)
 
     def __gt__(self, value: Any) -> Predicate:
-        return self._compared(">", value)
+        return self._compare(">", value)
 
     def __ge__(self, value: Any) -> Predicate:
-        return self._compared(">=", value)
+        return self._compare(">=", value)
 
     def between(self, low: Any, high: Any) -> Predicate:
         """Return `low <= column and column <= high`, for literals `low` and `high`.
@@ -83,7 +83,7 @@ class Column:
             >>> lakescan.col("id").is_in(1, 2)
             >>> ~lakescan.col("id").is_in([1, 2])
         """
-        listed = _listed(values[0]) if len(values) == 1 and _is_collection(values[0]) else list(values)
+        listed = _python_values(values[0]) if len(values) == 1 and _is_collection(values[0]) else list(values)
         return In(self.name, values=tuple(v for v in listed if v is not None), has_null=None in listed)
 
     def is_null(self) -> Predicate:
@@ -120,7 +120,7 @@ class Column:
         Example:
             >>> lakescan.col("name").ends_with(".csv")
         """
-        return Like(self.name, pattern="%" + escaped(suffix))
+        return Like(self.name, pattern="%" + escape_pattern(suffix))
 
     def contains(self, text: str) -> Predicate:
         """Return whether the string contains `text`, taken literally.
@@ -128,7 +128,7 @@ class Column:
         Example:
             >>> lakescan.col("name").contains("_x_")
         """
-        return Like(self.name, pattern="%" + escaped(text) + "%")
+        return Like(self.name, pattern="%" + escape_pattern(text) + "%")
 
     def like(self, pattern: str) -> Predicate:
         """Return whether the string is like `pattern`: % matches any text, _ one character, a backslash escapes them.
@@ -170,7 +170,7 @@ def _is_collection(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray)
 
 
-def _listed(values: Iterable[Any]) -> list[Any]:
+def _python_values(values: Iterable[Any]) -> list[Any]:
     """The values of a collection as Python's own; Arrow, NumPy and pandas have a method for it."""
     convert = getattr(values, "to_pylist", None) or getattr(values, "tolist", None)
     return list(values if convert is None else convert())

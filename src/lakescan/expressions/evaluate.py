@@ -45,18 +45,22 @@ def evaluate(predicate: Predicate, columns: Columns, rows: int, *, among: pa.Arr
     SQL conditions are evaluated only on the rows of the mask `among`, by default on all; elsewhere the result is of no
     meaning. Raises what `ScalarExpression.evaluate` raises.
     """
-    return _in_turn(predicate, columns, rows, among) if has_sql(predicate) else _at_once(predicate, columns, rows)
+    return (
+        _evaluate_lazily(predicate, columns, rows, among)
+        if has_sql(predicate)
+        else _evaluate_kernels(predicate, columns, rows)
+    )
 
 
-def _at_once(predicate: Predicate, columns: Columns, rows: int) -> pa.Array:
+def _evaluate_kernels(predicate: Predicate, columns: Columns, rows: int) -> pa.Array:
     """Evaluate a predicate without SQL conditions."""
     match predicate:
         case Constant(value):
             return pa.repeat(pa.scalar(value), rows)
         case And(left, right):
-            return pc.and_kleene(_at_once(left, columns, rows), _at_once(right, columns, rows))
+            return pc.and_kleene(_evaluate_kernels(left, columns, rows), _evaluate_kernels(right, columns, rows))
         case Or(left, right):
-            return pc.or_kleene(_at_once(left, columns, rows), _at_once(right, columns, rows))
+            return pc.or_kleene(_evaluate_kernels(left, columns, rows), _evaluate_kernels(right, columns, rows))
         case Comparison():
             return compare(storage(columns(predicate.bound_id)), predicate.op, predicate.value)
         case ColumnComparison():
@@ -77,10 +81,10 @@ def _at_once(predicate: Predicate, columns: Columns, rows: int) -> pa.Array:
     raise TypeError(f"cannot evaluate {predicate!r}")
 
 
-def _in_turn(predicate: Predicate, columns: Columns, rows: int, among: pa.Array | None) -> pa.Array:
+def _evaluate_lazily(predicate: Predicate, columns: Columns, rows: int, among: pa.Array | None) -> pa.Array:
     """Evaluate SQL conditions after the other operands, where these have not decided: elsewhere they may fail."""
     if isinstance(predicate, SqlCondition):
-        return _on_rows(predicate, columns, rows, among)
+        return _evaluate_sql(predicate, columns, rows, among)
     assert isinstance(predicate, And | Or)
     join, decisive = (pc.and_kleene, False) if isinstance(predicate, And) else (pc.or_kleene, True)
     result = None
@@ -94,19 +98,19 @@ def _in_turn(predicate: Predicate, columns: Columns, rows: int, among: pa.Array 
     return result
 
 
-def _on_rows(condition: SqlCondition, columns: Columns, rows: int, among: pa.Array | None) -> pa.Array:
+def _evaluate_sql(condition: SqlCondition, columns: Columns, rows: int, among: pa.Array | None) -> pa.Array:
     expression = condition.bound_expression
     if among is None:
-        return expression.over(columns, rows)
+        return expression.evaluate_columns(columns, rows)
     count = pc.sum(among).as_py() or 0
     result = pa.nulls(rows, pa.bool_())
     if not count:
         return result
-    values = expression.over(lambda field_id: columns(field_id).filter(among), count)
+    values = expression.evaluate_columns(lambda field_id: columns(field_id).filter(among), count)
     return pc.replace_with_mask(result, among, values.cast(pa.bool_()))
 
 
-def keep(predicate: Predicate, columns: Columns, rows: int, *, among: pa.Array | None = None) -> pa.Array:
+def matching_rows(predicate: Predicate, columns: Columns, rows: int, *, among: pa.Array | None = None) -> pa.Array:
     """Return a mask of the rows for which the predicate is true (not null); see `evaluate`."""
     return pc.fill_null(evaluate(predicate, columns, rows, among=among), False)
 
@@ -156,7 +160,7 @@ def _is_in(column: pa.Array, values: tuple[pa.Scalar, ...]) -> pa.Array:
     return pc.if_else(pc.is_valid(column), mask, pa.scalar(None, pa.bool_()))
 
 
-def columns_of(batch: pa.RecordBatch | pa.Table, schema: Schema) -> Columns:
+def column_getter(batch: pa.RecordBatch | pa.Table, schema: Schema) -> Columns:
     """Return access by field id to a batch with the schema's columns, in its order; includes members of structs."""
     positions = {field.id: i for i, field in enumerate(schema.fields)}
 

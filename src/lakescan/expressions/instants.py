@@ -50,7 +50,7 @@ def instant_of(value: Any) -> Instant:
         is_utc = pa.types.is_timestamp(value.type) and value.type.tz is not None
         return Instant(value.value * _UNITS[unit], 0 if is_utc else None)
     if isinstance(value, np.datetime64):
-        return Instant(_of_numpy(value))
+        return Instant(_numpy_nanoseconds(value))
     if isinstance(value, datetime):
         offset = value.utcoffset()
         wall = (value.replace(tzinfo=None) - _EPOCH) // timedelta(microseconds=1) * _MICROSECOND
@@ -75,7 +75,7 @@ def is_far(text: str) -> bool:
     return _FAR_YEAR.match(text) is not None
 
 
-def _of_numpy(value: np.datetime64) -> int:
+def _numpy_nanoseconds(value: np.datetime64) -> int:
     if np.isnat(value):
         raise TypeError("NaT is not a date or timestamp")
     unit, count = np.datetime_data(value.dtype)

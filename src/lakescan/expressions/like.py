@@ -17,68 +17,68 @@ from lakescan.errors import InvalidFilter
 
 
 @dataclass(frozen=True)
-class Part:
+class PatternPart:
     """A piece of a pattern: literal text, or a wildcard, % or _."""
 
     text: str
     is_wildcard: bool = False
 
 
-ANY, ONE = Part("%", is_wildcard=True), Part("_", is_wildcard=True)
+ANY, ONE = PatternPart("%", is_wildcard=True), PatternPart("_", is_wildcard=True)
 
 
-def parts(pattern: str, escape: str = "\\") -> tuple[Part, ...]:
+def split_pattern(pattern: str, escape: str = "\\") -> tuple[PatternPart, ...]:
     """Split a pattern into wildcards and maximal literals; raises `InvalidFilter` if it ends with the escape."""
-    pieces: list[Part] = []
+    pieces: list[PatternPart] = []
     for part in _characters(pattern, escape):
         if not part.is_wildcard and pieces and not pieces[-1].is_wildcard:
-            pieces[-1] = Part(pieces[-1].text + part.text)
+            pieces[-1] = PatternPart(pieces[-1].text + part.text)
         elif part != ANY or not pieces or pieces[-1] != ANY:
             pieces.append(part)
     return tuple(pieces)
 
 
-def _characters(pattern: str, escape: str) -> Iterator[Part]:
+def _characters(pattern: str, escape: str) -> Iterator[PatternPart]:
     characters = iter(pattern)
     for character in characters:
         if character == escape:
             if (literal := next(characters, None)) is None:
                 raise InvalidFilter(f"the pattern {pattern!r} ends with the escape character {escape!r}: double it")
-            yield Part(literal)
+            yield PatternPart(literal)
         else:
-            yield Part(character, is_wildcard=character in "%_")
+            yield PatternPart(character, is_wildcard=character in "%_")
 
 
-def joined(pieces: tuple[Part, ...]) -> str:
+def join_pattern(pieces: tuple[PatternPart, ...]) -> str:
     """Join pieces into a pattern, with a backslash only before literal wildcards and backslashes."""
-    return "".join(part.text if part.is_wildcard else escaped(part.text) for part in pieces)
+    return "".join(part.text if part.is_wildcard else escape_pattern(part.text) for part in pieces)
 
 
-def escaped(text: str) -> str:
+def escape_pattern(text: str) -> str:
     """Escape text into a pattern that matches exactly that text."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def matches(column: pa.Array, pattern: str, *, ignore_case: bool = False) -> pa.Array:
     """Return a mask of matching strings, null for nulls. With `ignore_case`, both sides are converted to lower case."""
-    pieces = parts(pattern)
+    pieces = split_pattern(pattern)
     if ignore_case:
         column = pc.utf8_lower(column)
-        pieces = tuple(p if p.is_wildcard else Part(pc.utf8_lower(pa.scalar(p.text)).as_py()) for p in pieces)
+        pieces = tuple(p if p.is_wildcard else PatternPart(pc.utf8_lower(pa.scalar(p.text)).as_py()) for p in pieces)
     match pieces:
         case ():
             return pc.equal(column, "")
-        case (Part(text, False),):
+        case (PatternPart(text, False),):
             return pc.equal(column, text)
-        case (Part(text, False), any_text) if any_text == ANY:
+        case (PatternPart(text, False), any_text) if any_text == ANY:
             return pc.starts_with(column, text)
-        case (any_text, Part(text, False)) if any_text == ANY:
+        case (any_text, PatternPart(text, False)) if any_text == ANY:
             return pc.ends_with(column, text)
-        case (before, Part(text, False), after) if before == after == ANY:
+        case (before, PatternPart(text, False), after) if before == after == ANY:
             return pc.match_substring(column, text)
     return pc.match_substring_regex(column, _regex(pieces))
 
 
-def _regex(pieces: tuple[Part, ...]) -> str:
+def _regex(pieces: tuple[PatternPart, ...]) -> str:
     inner = "".join({ANY: ".*", ONE: "."}.get(part) or re.escape(part.text) for part in pieces)
     return rf"(?s)\A{inner}\z"

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lakescan.errors import NoTruthValue
 from lakescan.expressions.instants import plain_value
-from lakescan.expressions.like import ANY, escaped, parts
+from lakescan.expressions.like import ANY, escape_pattern, split_pattern
 
 if TYPE_CHECKING:
     from lakescan.expressions.scalar.expression import ScalarExpression
@@ -46,7 +46,7 @@ class Predicate:
         return disjunction([self, other])
 
     def __invert__(self) -> Predicate:
-        return negated(self)
+        return negation(self)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Or(Predicate):
 
 
 @dataclass(frozen=True)
-class Leaf(Predicate):
+class ColumnTest(Predicate):
     """A test of one column. `column` is its dotted path (`Schema.field`); binding fills in `field_id`."""
 
     column: str
@@ -106,7 +106,7 @@ class ExactText(str):
 
 
 @dataclass(frozen=True)
-class Comparison(Leaf):
+class Comparison(ColumnTest):
     """`column op value`, where op is one of < <= > >= = !=."""
 
     op: str = "="
@@ -117,7 +117,7 @@ class Comparison(Leaf):
 
 
 @dataclass(frozen=True)
-class In(Leaf):
+class In(ColumnTest):
     """`column in (values)`, or `not in` with `negate`.
 
     `has_null` says that the list also contains null: `in` keeps the same rows without it, `not in` keeps none.
@@ -133,7 +133,7 @@ class In(Leaf):
 
 
 @dataclass(frozen=True)
-class IsNull(Leaf):
+class IsNull(ColumnTest):
     """`column is null`, or `is not null` with `negate`."""
 
     negate: bool = False
@@ -143,7 +143,7 @@ class IsNull(Leaf):
 
 
 @dataclass(frozen=True)
-class IsNaN(Leaf):
+class IsNaN(ColumnTest):
     """`isnan(column)`, or its negation with `negate`; for null, `isnan` is false and not null, as in Spark."""
 
     negate: bool = False
@@ -153,7 +153,7 @@ class IsNaN(Leaf):
 
 
 @dataclass(frozen=True)
-class Like(Leaf):
+class Like(ColumnTest):
     """`column like pattern` (% and _, escaped by a backslash), or `not like` with `negate`; `ilike` if `ignore_case`.
 
     Raises `InvalidFilter` for a pattern that ends with an unescaped backslash.
@@ -164,7 +164,7 @@ class Like(Leaf):
     ignore_case: bool = False
 
     def __post_init__(self) -> None:
-        parts(self.pattern)
+        split_pattern(self.pattern)
 
     def __str__(self) -> str:
         word = "ilike" if self.ignore_case else "like"
@@ -173,7 +173,7 @@ class Like(Leaf):
     @property
     def prefix(self) -> str:
         """The literal prefix of all matches; empty if there is none or case is ignored."""
-        pieces = () if self.ignore_case else parts(self.pattern)
+        pieces = () if self.ignore_case else split_pattern(self.pattern)
         return pieces[0].text if pieces and not pieces[0].is_wildcard else ""
 
     @property
@@ -181,7 +181,7 @@ class Like(Leaf):
         """Whether the pattern is a literal followed by %, so that exactly the strings with that prefix match."""
         if self.ignore_case:
             return False
-        pieces = parts(self.pattern)
+        pieces = split_pattern(self.pattern)
         return pieces[-1:] == (ANY,) and not any(part.is_wildcard for part in pieces[:-1])
 
 
@@ -236,32 +236,32 @@ class SqlCondition(Predicate):
 
 def starts_with(column: str, prefix: str, *, negate: bool = False) -> Like:
     """Return `column like 'prefix%'`, with the prefix taken literally."""
-    return Like(column, pattern=escaped(prefix) + "%", negate=negate)
+    return Like(column, pattern=escape_pattern(prefix) + "%", negate=negate)
 
 
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "!=", "!=": "="}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 
-def mirrored(op: str) -> str:
+def mirror_operator(op: str) -> str:
     """Return the equivalent operator for exchanged operands."""
     return _MIRRORED[op]
 
 
-def opposite(op: str) -> str:
+def opposite_operator(op: str) -> str:
     """Return the operator that is true where `op` is false."""
     return _OPPOSITE[op]
 
 
-def negated(predicate: Predicate) -> Predicate:
+def negation(predicate: Predicate) -> Predicate:
     """Return `not predicate` pushed down to the leaves, which is equivalent under three-valued logic."""
     match predicate:
         case Constant(value):
             return Constant(None if value is None else not value)
         case And(left, right):
-            return Or(negated(left), negated(right))
+            return Or(negation(left), negation(right))
         case Or(left, right):
-            return And(negated(left), negated(right))
+            return And(negation(left), negation(right))
         case Comparison(column, field_id, op, value):
             return Comparison(column, field_id, _OPPOSITE[op], value)
         case In() | IsNull() | IsNaN() | Like():
@@ -277,14 +277,14 @@ def conjunction(parts: list[Predicate]) -> Predicate:
     """Combine predicates with `and`, without those that are true; `TRUE` for none."""
     if FALSE in parts:
         return FALSE
-    return _joined([part for part in parts if part != TRUE], And, TRUE)
+    return _join_tree([part for part in parts if part != TRUE], And, TRUE)
 
 
 def disjunction(parts: list[Predicate]) -> Predicate:
     """Combine predicates with `or`, without those that are false; `FALSE` for none."""
     if TRUE in parts:
         return TRUE
-    return _joined([part for part in parts if part != FALSE], Or, FALSE)
+    return _join_tree([part for part in parts if part != FALSE], Or, FALSE)
 
 
 def operands(predicate: And | Or) -> list[Predicate]:
@@ -300,11 +300,11 @@ def operands(predicate: And | Or) -> list[Predicate]:
     return result
 
 
-def _joined(parts: list[Predicate], kind: type[And] | type[Or], none: Predicate) -> Predicate:
+def _join_tree(parts: list[Predicate], kind: type[And] | type[Or], none: Predicate) -> Predicate:
     """Build a left-deep tree; long lists become balanced trees, so that recursion over them is not too deep."""
     if len(parts) > _LONG_CHAIN:
         half = len(parts) // 2
-        return kind(_joined(parts[:half], kind, none), _joined(parts[half:], kind, none))
+        return kind(_join_tree(parts[:half], kind, none), _join_tree(parts[half:], kind, none))
     return reduce(kind, parts) if parts else none
 
 
@@ -315,7 +315,7 @@ def conjuncts(predicate: Predicate) -> list[Predicate]:
     return [] if predicate == TRUE else [predicate]
 
 
-def leaves(predicate: Predicate) -> Iterator[Leaf]:
+def leaves(predicate: Predicate) -> Iterator[ColumnTest]:
     """Yield every column test in the tree, and those that its SQL conditions and comparisons of columns imply."""
     if isinstance(predicate, And | Or):
         yield from leaves(predicate.left)
@@ -327,7 +327,7 @@ def leaves(predicate: Predicate) -> Iterator[Leaf]:
         yield from (
             IsNull(name, each, negate=True) for name, each in zip((predicate.column, predicate.other), ids, strict=True)
         )
-    elif isinstance(predicate, Leaf):
+    elif isinstance(predicate, ColumnTest):
         yield predicate
 
 
@@ -338,29 +338,29 @@ def has_sql(predicate: Predicate) -> bool:
     return isinstance(predicate, SqlCondition)
 
 
-def understood(
+def replace_sql(
     predicate: Predicate, implied: Callable[[SqlCondition], Predicate] = lambda each: each.implied
 ) -> Predicate:
     """Replace SQL conditions by what they imply: the result is true of every row for which the predicate is true."""
     match predicate:
         case And() | Or() if has_sql(predicate):
-            parts = [understood(part, implied) for part in operands(predicate)]
+            parts = [replace_sql(part, implied) for part in operands(predicate)]
             return conjunction(parts) if isinstance(predicate, And) else disjunction(parts)
         case SqlCondition():
             return implied(predicate)
     return predicate
 
 
-def fields_read(predicate: Predicate) -> set[int]:
+def predicate_fields(predicate: Predicate) -> set[int]:
     """Return the ids of the fields that the evaluation of a bound predicate reads."""
     match predicate:
         case And(left, right) | Or(left, right):
-            return fields_read(left) | fields_read(right)
+            return predicate_fields(left) | predicate_fields(right)
         case SqlCondition():
             return set(predicate.bound_expression.columns)
         case ColumnComparison():
             return set(predicate.bound_ids)
-        case Leaf():
+        case ColumnTest():
             return {predicate.bound_id}
     return set()
 

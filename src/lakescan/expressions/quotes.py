@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 
-def with_escaped_quotes(text: str) -> str:
+def escape_doubled_quotes(text: str) -> str:
     """The text with doubled quotes inside of texts escaped by a backslash; no position in it changes.
 
     Raises sqlglot's `TokenError` for text that cannot be taken apart.

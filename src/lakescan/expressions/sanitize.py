@@ -27,7 +27,7 @@ _BUCKETS = 2**31 - 1
 _ABBREVIATED = 10  # Iceberg's LONG_IN_PREDICATE_ABBREVIATION_THRESHOLD
 
 
-def sanitized(value: Any, now: datetime | None = None) -> str:
+def sanitize_literal(value: Any, now: datetime | None = None) -> str:
     """Return what stands for a literal.
 
     Args:
@@ -38,15 +38,15 @@ def sanitized(value: Any, now: datetime | None = None) -> str:
     value = plain_value(value) if isinstance(value, pa.Scalar) else value
     match value:
         case bool():
-            return _hashed(str(value).lower())
+            return _hash_text(str(value).lower())
         case int() | np.integer():
             return _number(float(value), "int")
         case float() | np.floating():
             return _number(float(value), "float")
         case Decimal() | uuid.UUID():
-            return _hashed(str(value))
+            return _hash_text(str(value))
         case bytes():
-            return _hashed(value.hex())
+            return _hash_text(value.hex())
         case datetime():
             return _timestamp(value, now)
         case date():
@@ -60,9 +60,9 @@ def sanitized(value: Any, now: datetime | None = None) -> str:
     return "(unknown)"
 
 
-def sanitized_list(values: list[Any], now: datetime | None = None) -> list[str]:
+def sanitize_list(values: list[Any], now: datetime | None = None) -> list[str]:
     """Return what stands for the literals of a list; a long list is abbreviated to its distinct texts."""
-    shown = [sanitized(each, now) for each in values]
+    shown = [sanitize_literal(each, now) for each in values]
     if len(shown) < _ABBREVIATED:
         return shown
     some = list(dict.fromkeys(shown))[:_ABBREVIATED]
@@ -106,9 +106,9 @@ def _text(value: str, now: datetime) -> str:
         if _TIMESTAMP.fullmatch(value):
             return _timestamp(datetime.fromisoformat(value), now)
     except ValueError:
-        return _hashed(value)
-    return "(time)" if _TIME.fullmatch(value) else _hashed(value)
+        return _hash_text(value)
+    return "(time)" if _TIME.fullmatch(value) else _hash_text(value)
 
 
-def _hashed(text: str) -> str:
+def _hash_text(text: str) -> str:
     return f"(hash-{(murmur3(text.encode(errors='replace')) & _BUCKETS) % _BUCKETS:08x})"

@@ -13,7 +13,7 @@ from typing import Any
 from lakescan.common.references import dotted_path
 from lakescan.errors import InvalidFilter, missing_dependency
 from lakescan.expressions.constant_casts import UnknownCast, cast_constant
-from lakescan.expressions.like import joined, parts
+from lakescan.expressions.like import join_pattern, split_pattern
 from lakescan.expressions.predicate import (
     UNKNOWN,
     Comparison,
@@ -26,11 +26,11 @@ from lakescan.expressions.predicate import (
     Predicate,
     conjunction,
     disjunction,
-    mirrored,
-    negated,
+    mirror_operator,
+    negation,
     starts_with,
 )
-from lakescan.expressions.quotes import with_escaped_quotes
+from lakescan.expressions.quotes import escape_doubled_quotes
 from lakescan.expressions.scalar.parse import names_of
 from lakescan.expressions.sql_condition import sql_condition
 from lakescan.expressions.sql_operands import operands_of
@@ -49,23 +49,23 @@ def parse_filter(text: str) -> Predicate:
     aggregates, window functions, and functions that are not deterministic.
     """
     try:
-        return _parts(text)
+        return _parse_operands(text)
     except RecursionError:
         raise _too_deep(text) from None
 
 
-def _parts(text: str, *, negate: bool = False) -> Predicate:
+def _parse_operands(text: str, *, negate: bool = False) -> Predicate:
     """Parse a condition or, with `negate`, its negation."""
     try:
         tests = parse_column_tests(text)
-        return negated(tests) if negate else tests
+        return negation(tests) if negate else tests
     except NotColumnTests:
         operator, operands = operands_of(text)
     if operator is None:
         return sql_condition(f"not ({operands[0]})" if negate else operands[0])
     if operator == "NOT":
-        return _parts(operands[0], negate=not negate)
-    parts = [_parts(each, negate=negate) for each in operands]
+        return _parse_operands(operands[0], negate=not negate)
+    parts = [_parse_operands(each, negate=negate) for each in operands]
     return conjunction(parts) if (operator == "AND") is not negate else disjunction(parts)
 
 
@@ -80,9 +80,9 @@ def parse_column_tests(text: str) -> Predicate:
     except ImportError as error:
         raise missing_dependency("sqlglot", "sql", "a filter written as SQL text") from error
     try:
-        tree = sqlglot.parse_one(with_escaped_quotes(text), into=sqlglot.exp.Condition, dialect="spark")
+        tree = sqlglot.parse_one(escape_doubled_quotes(text), into=sqlglot.exp.Condition, dialect="spark")
     except sqlglot.errors.SqlglotError as error:
-        raise InvalidFilter(f"cannot parse the filter {text!r}: {_why(error, text)}") from error
+        raise InvalidFilter(f"cannot parse the filter {text!r}: {_syntax_problem(error, text)}") from error
     except RecursionError:
         raise _too_deep(text) from None
     try:
@@ -91,7 +91,7 @@ def parse_column_tests(text: str) -> Predicate:
         raise _too_deep(text) from None
 
 
-def _why(error: Any, text: str) -> str:
+def _syntax_problem(error: Any, text: str) -> str:
     """What is wrong with a filter's text. The parser names its own classes of what it expected; the place says more."""
     if not text.strip():
         return "it is empty"
@@ -130,18 +130,18 @@ _KNOWN_ARGUMENTS = {
 
 def _predicate(node: Any, text: str) -> Predicate:
     _check_meaning(node, text)
-    predicate = _without_negate(node, text)
-    return negated(predicate) if node.args.get("negate") else predicate
+    predicate = _translate_node(node, text)
+    return negation(predicate) if node.args.get("negate") else predicate
 
 
 def _check_meaning(node: Any, text: str) -> None:
     """Raise `InvalidFilter` for a node with arguments that are not understood here."""
     arguments = {name for name, value in node.args.items() if value not in (None, False, [])}
     if arguments - _OPERANDS - _KNOWN_ARGUMENTS.get(type(node).__name__, set()):
-        raise _refused(node, text)
+        raise _not_column_test(node, text)
 
 
-def _without_negate(node: Any, text: str) -> Predicate:
+def _translate_node(node: Any, text: str) -> Predicate:
     """Translate a node, ignoring its argument `negate`."""
     from sqlglot import exp
 
@@ -153,7 +153,7 @@ def _without_negate(node: Any, text: str) -> Predicate:
         case exp.Or():
             return disjunction([_predicate(each, text) for each in _operands(node, text)])
         case exp.Not():
-            return negated(_predicate(node.this, text))
+            return negation(_predicate(node.this, text))
         case exp.Boolean():
             return Constant(bool(node.this))
         case exp.Column():
@@ -166,13 +166,13 @@ def _without_negate(node: Any, text: str) -> Predicate:
             column = _column(node.this, text)
             ends = (_value(node.args[name], text) for name in ("low", "high"))
             low, high = (ExactText(each) if isinstance(each, str) else each for each in ends)
-            return _compared(column, ">=", low) & _compared(column, "<=", high)
+            return _compare(column, ">=", low) & _compare(column, "<=", high)
         case exp.Like() | exp.ILike():
             return _like(node, text)
         case exp.Escape(this=exp.Like() | exp.ILike()):
             _check_meaning(node.this, text)
             like = _like(node.this, text, escape=_text(node.expression, text) or "")
-            return negated(like) if node.this.args.get("negate") else like
+            return negation(like) if node.this.args.get("negate") else like
         case exp.StartsWith():
             prefix = _text(node.expression, text)
             return UNKNOWN if prefix is None else starts_with(_column(node.this, text), prefix)
@@ -180,7 +180,7 @@ def _without_negate(node: Any, text: str) -> Predicate:
             return IsNaN(_column(node.this, text))
     if (op := _COMPARISONS.get(type(node).__name__)) is not None:
         return _comparison(node, op, text)
-    raise _refused(node, text)
+    raise _not_column_test(node, text)
 
 
 def _operands(node: Any, text: str) -> list[Any]:
@@ -204,7 +204,9 @@ def _like(node: Any, text: str, escape: str = "\\") -> Predicate:
     if pattern is None:
         return UNKNOWN
     return Like(
-        _column(node.this, text), pattern=joined(parts(pattern, escape)), ignore_case=type(node).__name__ == "ILike"
+        _column(node.this, text),
+        pattern=join_pattern(split_pattern(pattern, escape)),
+        ignore_case=type(node).__name__ == "ILike",
     )
 
 
@@ -220,15 +222,15 @@ def _comparison(node: Any, op: str, text: str) -> Predicate:
     from sqlglot import exp
 
     left, right = node.left, node.right
-    if isinstance(_unwrapped(right), exp.Column | exp.Dot) and not isinstance(_unwrapped(left), exp.Column | exp.Dot):
-        left, right, op = right, left, mirrored(op)
+    if isinstance(_unwrap(right), exp.Column | exp.Dot) and not isinstance(_unwrap(left), exp.Column | exp.Dot):
+        left, right, op = right, left, mirror_operator(op)
     column, value = _column(left, text), _value(right, text)
     if not isinstance(node, exp.NullSafeEQ):
-        return _compared(column, op, value)
+        return _compare(column, op, value)
     return IsNull(column) if value is None else _never_null(Comparison(column, op=op, value=value))
 
 
-def _compared(column: str, op: str, value: Any) -> Predicate:
+def _compare(column: str, op: str, value: Any) -> Predicate:
     """A comparison; unknown with null."""
     return UNKNOWN if value is None else Comparison(column, op=op, value=value)
 
@@ -247,23 +249,23 @@ def _never_null(test: Comparison) -> Predicate:
 
 def _in(node: Any, text: str) -> Predicate:
     if not node.expressions:
-        raise _refused(node, text)
+        raise _not_column_test(node, text)
     values = [_value(v, text) for v in node.expressions]
     known = tuple(v for v in values if v is not None)
     return In(_column(node.this, text), values=known, has_null=None in values)
 
 
-def _unwrapped(node: Any) -> Any:
+def _unwrap(node: Any) -> Any:
     from sqlglot import exp
 
-    return _unwrapped(node.this) if isinstance(node, exp.Paren) else node
+    return _unwrap(node.this) if isinstance(node, exp.Paren) else node
 
 
 def _column(node: Any, text: str) -> str:
-    node = _unwrapped(node)
+    node = _unwrap(node)
     _check_meaning(node, text)
     if (names := names_of(node)) is None:
-        raise _refused(node, text)
+        raise _not_column_test(node, text)
     return dotted_path(names)
 
 
@@ -275,7 +277,7 @@ def literal_of(node: Any) -> Any:
 def _value(node: Any, text: str) -> Any:
     from sqlglot import exp
 
-    node = _unwrapped(node)
+    node = _unwrap(node)
     _check_meaning(node, text)
     match node:
         case exp.Null():
@@ -290,7 +292,7 @@ def _value(node: Any, text: str) -> Any:
             return _bytes(node.this, text)
         case exp.Cast():
             return _cast(node, text)
-    raise _refused(node, text)
+    raise _not_column_test(node, text)
 
 
 def _negative(node: Any, text: str) -> Any:
@@ -329,7 +331,7 @@ def _cast(node: Any, text: str) -> Any:
         raise kind(f"in the filter {text!r}, {value!r} is not a {target.lower()}: {error}") from error
 
 
-def _refused(node: Any, text: str) -> NotColumnTests:
+def _not_column_test(node: Any, text: str) -> NotColumnTests:
     return NotColumnTests(
         f"in the filter {text!r}, {node.sql(dialect='spark')!r} is more than tests of columns against literals "
         "(comparison, in, between, like, is null, isnan), combined by and, or and not"

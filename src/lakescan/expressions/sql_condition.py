@@ -83,7 +83,7 @@ def _problem(node: Any) -> str | None:
 
 
 @dataclass(frozen=True)
-class Reference:
+class ColumnReference:
     """A reference to a column in an SQL text: its names, and where each is in the text (first and last character).
 
     `is_word`: it may also be a function that is called without parentheses.
@@ -93,7 +93,7 @@ class Reference:
     places: tuple[tuple[int | None, int | None], ...]
     is_word: bool
 
-    def field_in(self, schema: Schema, *, case_sensitive: bool) -> tuple[t.Field, int] | None:
+    def resolve(self, schema: Schema, *, case_sensitive: bool) -> tuple[t.Field, int] | None:
         """Return the field that it names, and by how many of its names; the others are of what the field contains.
 
         A field inside a list or map is that list or map. None for a function that is called without parentheses.
@@ -114,7 +114,7 @@ class Reference:
         return schema.field(dotted_path(self.names), case_sensitive=case_sensitive), len(self.names)  # raises
 
 
-def _references(tree: Any) -> Iterator[Reference]:
+def _references(tree: Any) -> Iterator[ColumnReference]:
     """The references to columns in a tree; variables of lambda functions are none."""
     from sqlglot import exp
 
@@ -128,7 +128,7 @@ def _references(tree: Any) -> Iterator[Reference]:
                 break
             parts.append(node.expression)
         is_word = len(parts) == 1 and not parts[0].args.get("quoted") and parts[0].name.lower() in _WORDS
-        yield Reference(
+        yield ColumnReference(
             tuple(part.name for part in parts),
             tuple((part.meta.get("start"), part.meta.get("end")) for part in parts),
             is_word,
@@ -144,12 +144,12 @@ def _is_unit(column: Any) -> bool:
     return is_first and str(call.this).lower() in _WITH_UNIT
 
 
-def references(text: str) -> Iterator[Reference]:
+def references(text: str) -> Iterator[ColumnReference]:
     """The references to columns in the text of a condition."""
     return _references(parse_expression(text))
 
 
-def with_columns(text: str, replaced: Callable[[Reference], tuple[str, int] | None]) -> str:
+def replace_columns(text: str, replaced: Callable[[ColumnReference], tuple[str, int] | None]) -> str:
     """Replace references to columns in the text of a condition.
 
     `replaced` returns what replaces a reference, and how many of its names; None to leave it as it is.

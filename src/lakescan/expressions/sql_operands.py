@@ -25,17 +25,17 @@ def operands_of(text: str) -> tuple[str | None, list[str]]:
     for operator in ("OR", "AND"):
         if places := _places(tokens, depths, operator):
             starts, ends = [0, *(place + 1 for place in places)], [*places, len(tokens)]
-            return operator, [_text(text, tokens[start:end]) for start, end in zip(starts, ends, strict=True)]
+            return operator, [_token_text(text, tokens[start:end]) for start, end in zip(starts, ends, strict=True)]
     if _kind(tokens[0]) == "NOT":
-        return "NOT", [_text(text, tokens[1:])]
-    return None, [_text(text, tokens)]
+        return "NOT", [_token_text(text, tokens[1:])]
+    return None, [_token_text(text, tokens)]
 
 
 def _kind(token: Any) -> str:
     return str(token.token_type.name)
 
 
-def _text(text: str, tokens: list[Any]) -> str:
+def _token_text(text: str, tokens: list[Any]) -> str:
     return text[tokens[0].start : tokens[-1].end + 1] if tokens else ""
 
 

@@ -220,14 +220,14 @@ def timestamp_of_text(text: str, kind: t.Timestamp, zone: tzinfo = UTC, now: dat
 
 
 @dataclass(frozen=True)
-class Wall:
+class WallTime:
     """A wall-clock time in nanoseconds since 1970, and the time zone that a text gives it, or None."""
 
     nanoseconds: int
     zone: tzinfo | None
 
 
-def wall_of_text(text: str, today: int | None = None) -> Wall:
+def wall_of_text(text: str, today: int | None = None) -> WallTime:
     """Parse the text of a timestamp other than `'now'` and the like; digits after the ninth are cut off.
 
     `today` is the day of a text that is only a time of day. Raises `ValueError`.
@@ -243,11 +243,11 @@ def wall_of_text(text: str, today: int | None = None) -> Wall:
     else:
         raise ValueError(_NO_TIMESTAMP)
     hour, minute, second, fraction, name = clock
-    nanoseconds = days * DAY * 1000 + _of_clock(hour, minute, second, fraction)
-    return Wall(nanoseconds, zone_of_name(name.strip(_BLANK)) if name else None)
+    nanoseconds = days * DAY * 1000 + _clock_nanoseconds(hour, minute, second, fraction)
+    return WallTime(nanoseconds, zone_of_name(name.strip(_BLANK)) if name else None)
 
 
-def _of_clock(hour: str | None, minute: str | None, second: str | None, fraction: str | None) -> int:
+def _clock_nanoseconds(hour: str | None, minute: str | None, second: str | None, fraction: str | None) -> int:
     """The nanoseconds since midnight; digits of the fraction after the ninth are cut off."""
     parts = [int(each or 0) for each in (hour, minute, second)]
     if parts[0] > 23 or parts[1] > 59 or parts[2] > 59:
@@ -266,7 +266,7 @@ def time_of_text(text: str) -> int:
         if not 1 <= int(hour) <= 12:
             raise ValueError("there is no such time of day")
         hour = str(int(hour) % 12 + (12 if half.lower() == "pm" else 0))
-    return _of_clock(hour, minute, second, fraction) // 1000
+    return _clock_nanoseconds(hour, minute, second, fraction) // 1000
 
 
 def is_special(text: str) -> bool:
@@ -312,7 +312,7 @@ def offset_of_wall(micros: int, zone: tzinfo) -> int:
     """
     if zone is UTC:
         return 0
-    offset = _within_years(micros).replace(tzinfo=zone).utcoffset()
+    offset = _equivalent_year(micros).replace(tzinfo=zone).utcoffset()
     return 0 if offset is None else offset // timedelta(microseconds=1)
 
 
@@ -320,11 +320,11 @@ def wall_clock(instant: int, zone: tzinfo) -> int:
     """Return the wall-clock time in a zone of an instant; both in microseconds since 1970."""
     if zone is UTC:
         return instant
-    offset = _within_years(instant).replace(tzinfo=UTC).astimezone(zone).utcoffset()
+    offset = _equivalent_year(instant).replace(tzinfo=UTC).astimezone(zone).utcoffset()
     return instant + (0 if offset is None else offset // timedelta(microseconds=1))
 
 
-def _within_years(micros: int) -> datetime:
+def _equivalent_year(micros: int) -> datetime:
     """The time, or one of a year in which Python's zones have the same offset."""
     days, rest = divmod(micros, DAY)
     cycles = (days - 2_932_532) // 146_097 + 1 if days > 2_932_532 else 0  # years after 9998 as 400 years before

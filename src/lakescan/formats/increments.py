@@ -49,7 +49,7 @@ class Offset:
     files: int = ALL
     initial: bool = False
 
-    def after(self, read: int, count: int) -> Offset:
+    def advance(self, read: int, count: int) -> Offset:
         """Return the offset after `read` of `count` files."""
         return Offset(self.commit) if read >= count else Offset(self.commit, read, self.initial)
 
@@ -111,7 +111,7 @@ class Backlog:
 
 
 @dataclass(frozen=True)
-class Part:
+class CommitPart:
     """A range of files of one commit to read, from `first` (inclusive) to `stop` (exclusive).
 
     If `initial`, the range counts the files of the whole table as of the commit, else the files that the commit adds.
@@ -131,7 +131,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Limits:
+class IncrementLimits:
     """Limits of one read; None is no limit. At least one file is always taken, so that the reader makes progress."""
 
     files: int | None = None
@@ -148,12 +148,12 @@ class Increment:
     commit's own order, which is stable, or ordered by the lower bounds of the column `ordered_by` (a field id).
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[CommitPart, ...]
     exclude: str | None = None
     changes: bool = False
     ordered_by: int | None = None
 
-    def runs(self) -> Iterator[tuple[bool, list[Part]]]:
+    def runs(self) -> Iterator[tuple[bool, list[CommitPart]]]:
         """Group the parts into runs: (True, consecutive whole commits in their own order) or (False, a single part)."""
         for is_whole, parts in groupby(self.parts, key=lambda each: each.is_whole and not each.initial):
             if is_whole and self.ordered_by is None:
@@ -165,13 +165,13 @@ class Increment:
 class Budget:
     """Tracks how much of the limits one read has used."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: IncrementLimits) -> None:
         self._limits = (limits.files, limits.rows, limits.size)
         self._max_commits = limits.commits
         self._used: tuple[int, ...] = (0, 0, 0)  # files, rows, bytes
         self._commits = 0
 
-    def takes_whole(self, commit: Commit, *, at_least: bool = False) -> bool:
+    def take_commit(self, commit: Commit, *, at_least: bool = False) -> bool:
         """Take the whole commit if its recorded size fits; with `at_least`, regardless of its size.
 
         Returns whether it was taken. A commit without the recorded totals that the limits need is not taken.
@@ -188,7 +188,7 @@ class Budget:
         self._used, self._commits = used, self._commits + 1
         return True
 
-    def take(self, files: Iterable[tuple[pa.ChunkedArray, pa.ChunkedArray]], start: int) -> tuple[int, int]:
+    def take_files(self, files: Iterable[tuple[pa.ChunkedArray, pa.ChunkedArray]], start: int) -> tuple[int, int]:
         """Take files from index `start` on, as many as fit; returns how many were taken, and how many files there are.
 
         `files` are (bytes, rows) columns of all files of the commit, in order.
@@ -210,14 +210,14 @@ class Budget:
         return taken, count
 
 
-def by_lower_bound(lower: pa.Array | None, count: int) -> pa.Array:
+def order_by_lower_bound(lower: pa.Array | None, count: int) -> pa.Array:
     """Return file indices ordered by a column's lower bounds; unknown bounds come first, as they may hold any value."""
     if lower is None:
         return pa.array(np.arange(count))
     return pc.array_sort_indices(lower, null_placement="at_start")  # stable: equal bounds keep their order
 
 
-def rows_of(part: Part, tables: Iterable[F]) -> Iterator[F]:
+def files_of_part(part: CommitPart, tables: Iterable[F]) -> Iterator[F]:
     """Yield the files of a part, given all files of its commit in order."""
     start = 0
     for table in tables:

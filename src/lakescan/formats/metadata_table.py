@@ -27,7 +27,7 @@ class MetadataTable(Protocol):
 
 
 @dataclass(frozen=True)
-class Rows:
+class InMemoryMetadataTable:
     """A metadata table with its rows in memory, in a single part."""
 
     schema: Schema

@@ -60,7 +60,7 @@ class RefKind(StrEnum):
     TAG = "tag"
 
 
-class IfThere(StrEnum):
+class IfRefExists(StrEnum):
     """What becomes of a branch or tag of the same name: an error, nothing, or it is set to another snapshot."""
 
     REFUSE = "refuse"

@@ -15,13 +15,13 @@ from lakescan.common.html import facts_table, section
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.types import Field
 from lakescan.expressions.predicate import TRUE, Predicate, leaves
-from lakescan.formats.increments import Commit, Increment, Limits, Offset, OffsetNames
+from lakescan.formats.increments import Commit, Increment, IncrementLimits, Offset, OffsetNames
 from lakescan.formats.metadata_facts import MetadataFacts
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.formats.snapshot_refs import RefKind, SnapshotRef
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.file_table import FileTable
-from lakescan.planning.report import ScanMetrics, Words
+from lakescan.planning.report import FormatTerms, ScanMetrics
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class StartAt(StrEnum):
 
 
 @dataclass(frozen=True)
-class Start:
+class StreamStart:
     """Where a stream begins. `commit` is set for a start at or after a commit, `time` for one at or after a time."""
 
     at: StartAt = StartAt.TABLE
@@ -106,7 +106,7 @@ class SnapshotSelector:
         return ", ".join(f"{k} {v}" for k, v in chosen.items()) or "current"
 
     @property
-    def named(self) -> str:
+    def ref_description(self) -> str:
         """The branch or tag that is read, for reports; empty for another state."""
         return "" if self.branch is self.wap_branch is self.tag is None else self.describe()
 
@@ -183,7 +183,7 @@ class FileRequest:
     reads: frozenset[int] = frozenset()
     planned_by: str | None = None
 
-    def with_stats_of(self, field_id: int | None) -> FileRequest:
+    def add_stats(self, field_id: int | None) -> FileRequest:
         """Return the request with the statistics of one more column; unchanged if `field_id` is None."""
         return self if field_id is None else replace(self, stats=self.stats | {field_id})
 
@@ -201,7 +201,7 @@ class TableFormat(Protocol):
         """'iceberg' or 'delta'."""
 
     @property
-    def words(self) -> Words:
+    def words(self) -> FormatTerms:
         """The format's own words, for people."""
 
     @property
@@ -231,7 +231,7 @@ class TableFormat(Protocol):
     def snapshot(self, selector: SnapshotSelector) -> Snapshot:
         """Resolve a selector; raises `NoSuchSnapshot`."""
 
-    def pinned(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
+    def pin_snapshot(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
         """Return a location and selector that open the same snapshot in another process, despite later commits."""
 
     def history(self) -> pa.Table:
@@ -266,10 +266,10 @@ class TableFormat(Protocol):
     def identity(self) -> str | None:
         """The table's UUID or equivalent, which distinguishes it from a table created later at the same location."""
 
-    def refreshed(self) -> TableFormat:
+    def refresh(self) -> TableFormat:
         """Return the table refreshed with new commits; used by streams."""
 
-    def reopened(self) -> TableFormat:
+    def reopen(self) -> TableFormat:
         """Open the table now at the same location or under the same name; raises `NotATable` or `NoSuchTable`."""
 
     @property
@@ -277,10 +277,10 @@ class TableFormat(Protocol):
         """The names of an offset's members in checkpoints."""
 
     @property
-    def default_limits(self) -> Limits:
+    def default_limits(self) -> IncrementLimits:
         """The limits of a stream's batch where the options set none."""
 
-    def starting_point(self, start: Start, branch: str | None = None) -> Offset:
+    def starting_point(self, start: StreamStart, branch: str | None = None) -> Offset:
         """Return the offset at which a stream begins; raises `NoSuchSnapshot`."""
 
     def commits(self, request: CommitRequest, snapshot: Snapshot) -> Iterator[Commit]:

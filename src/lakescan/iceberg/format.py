@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.lookup import InCatalog, translated
+from lakescan.catalogs.lookup import CatalogEntry, translate_catalog_errors
 from lakescan.common.identifiers import Identifier
 from lakescan.common.types import Field
-from lakescan.definition.column_rules import Declared
+from lakescan.definition.column_rules import TableDeclarations
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import LakescanError, TableExists, UnsupportedFeature
 from lakescan.formats.table_format import TableFormat
@@ -23,7 +23,7 @@ from lakescan.iceberg.metadata.locate import is_metadata_file
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage, join
-from lakescan.tables.base import FoundTable
+from lakescan.tables.base import CatalogTable
 from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
@@ -62,11 +62,11 @@ class IcebergFormat:
 
         return ScanSpec(IcebergTable.open(path.location, storage), storage, path.location, options)
 
-    def open_named(self, name: Identifier, found: FoundTable, storage: Storage, options: ReadOptions) -> ScanSpec:
+    def open_named(self, name: Identifier, found: CatalogTable, storage: Storage, options: ReadOptions) -> ScanSpec:
         """A scan of the table that the catalog names; refreshed by asking the catalog."""
         from lakescan.iceberg.table import IcebergTable
 
-        table = IcebergTable.of(InCatalog(name, found.planning), storage, found.location)
+        table = IcebergTable.load(CatalogEntry(name, found.planning), storage, found.location)
         return ScanSpec(table, storage, str(name), options)
 
     def open_target(
@@ -105,7 +105,7 @@ class IcebergFormat:
         """Raise `UnsupportedFeature`: a table is created in a catalog."""
         raise _needs_a_name(location)
 
-    def replace(self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition) -> None:
+    def replace(self, catalog: Any, name: Identifier, found: CatalogTable, definition: TableDefinition) -> None:
         """Replace columns, partition spec, properties and rows in one commit; earlier snapshots stay."""
         from lakescan.catalogs.create import commit_replacement, replacement_of
 
@@ -118,7 +118,7 @@ class IcebergFormat:
         from lakescan.catalogs.create import stage_iceberg
         from lakescan.iceberg.commit.create_with_rows import NewIcebergTable
 
-        return NewIcebergTable.of(name, stage_iceberg(catalog, name, definition), options)
+        return NewIcebergTable.create(name, stage_iceberg(catalog, name, definition), options)
 
     def new_table_at(
         self, location: str, definition: TableDefinition, options: WriteOptions, storage_options: Mapping[str, Any]
@@ -127,15 +127,15 @@ class IcebergFormat:
         raise _needs_a_name(location)
 
     def replacement(
-        self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition, options: WriteOptions
+        self, catalog: Any, name: Identifier, found: CatalogTable, definition: TableDefinition, options: WriteOptions
     ) -> ReplacedIcebergTable:
         """What replaces columns, partition spec, sort order, properties and rows in one commit."""
         from lakescan.catalogs.create import replacement_of
         from lakescan.iceberg.commit.create_with_rows import ReplacedIcebergTable
-        from lakescan.iceberg.commit.row_changes import staged_options, summary_of
+        from lakescan.iceberg.commit.row_changes import staged_options, summary_properties
         from lakescan.iceberg.metadata.table_metadata import MAIN
 
-        replacement = replacement_of(catalog, name, definition, summary_of(options))
+        replacement = replacement_of(catalog, name, definition, summary_properties(options))
         staged = staged_options(options, replacement.metadata.properties, str(name))
         if staged.is_staged or staged.branch != MAIN:
             raise UnsupportedFeature(
@@ -145,16 +145,16 @@ class IcebergFormat:
             )
         return ReplacedIcebergTable(name, replacement, options)
 
-    def declared(self, scan: ScanSpec) -> Declared:
+    def declarations(self, scan: ScanSpec) -> TableDeclarations:
         """Nothing: columns have all of it."""
-        return Declared()
+        return TableDeclarations()
 
     def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
         """Register the metadata file that the scan reads."""
         from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 
         from lakescan.catalogs.answers import check_readable
-        from lakescan.catalogs.outcomes import settled
+        from lakescan.catalogs.outcomes import commit_change
         from lakescan.iceberg.maintenance.tables_in_folder import warn_of_copy
         from lakescan.iceberg.table import IcebergTable
 
@@ -168,9 +168,9 @@ class IcebergFormat:
                 return None
             return location in (now.metadata_location, *(each.metadata_file for each in now.metadata.metadata_log))
 
-        with translated(name):
+        with translate_catalog_errors(name):
             try:
-                settled(f"registering {name}", lambda: catalog.register_table(name.within, location), is_made)
+                commit_change(f"registering {name}", lambda: catalog.register_table(name.within, location), is_made)
             except TableAlreadyExistsError as error:
                 raise TableExists(f"{name} already exists") from error
         with suppress(LakescanError):  # the table is registered, whether or not the store answers here

@@ -16,28 +16,43 @@ from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.common.types import Field
 from lakescan.errors import CorruptMetadata, InvalidOption, MissingFile, NoSuchSnapshot, UnsupportedFeature
-from lakescan.formats.increments import Commit, CommitChange, Increment, Limits, Offset, OffsetNames, Part
+from lakescan.formats.increments import (
+    Commit,
+    CommitChange,
+    CommitPart,
+    Increment,
+    IncrementLimits,
+    Offset,
+    OffsetNames,
+)
 from lakescan.formats.metadata_facts import MetadataFacts
 from lakescan.formats.metadata_table import MetadataTable, as_table
 from lakescan.formats.snapshot_refs import RefKind, SnapshotRefs
-from lakescan.formats.table_format import AppendRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
+from lakescan.formats.table_format import (
+    AppendRange,
+    CommitRequest,
+    FileRequest,
+    Snapshot,
+    SnapshotSelector,
+    StreamStart,
+)
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.facts import metadata_facts
 from lakescan.iceberg.metadata.format_versions import VERSIONS
-from lakescan.iceberg.metadata.locate import InFolder, MetadataSource
-from lakescan.iceberg.metadata.name_mapping import matching_of
-from lakescan.iceberg.metadata.parse import metadata_of
+from lakescan.iceberg.metadata.locate import FolderSource, MetadataSource
+from lakescan.iceberg.metadata.name_mapping import field_matching
+from lakescan.iceberg.metadata.parse import load_metadata
 from lakescan.iceberg.metadata.retention import snapshot_ref
 from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, TableMetadata, ancestors
 from lakescan.iceberg.metadata_tables import METADATA_TABLES, OF_SNAPSHOT, metadata_table
 from lakescan.iceberg.metadata_tables.commits import snapshot_log
-from lakescan.iceberg.scan.increments import IncrementFiles, as_commit, lineage, starting_point, with_obstacles
-from lakescan.iceberg.scan.scan_files import ScanFiles
+from lakescan.iceberg.scan.increments import IncrementFiles, add_obstacles, as_commit, lineage, starting_point
+from lakescan.iceberg.scan.scan_files import SnapshotScan
 from lakescan.iceberg.scan.server_plan import PlanningServer, PlanningSource, ServerPlan
-from lakescan.iceberg.scan.states import CommitFiles, IcebergState, LiveFiles
+from lakescan.iceberg.scan.states import IcebergState, IncrementState, LiveState
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.file_table import FileTable
-from lakescan.planning.report import Words
+from lakescan.planning.report import FormatTerms
 from lakescan.storage import Storage
 
 # On storage without atomic puts, the newest metadata file may be half written.
@@ -50,9 +65,9 @@ class IcebergTable:
     """One version of a table's metadata, and the storage that holds its files."""
 
     name = "iceberg"
-    words: Words = Words(state="snapshot", metadata_files="manifests")
+    words: FormatTerms = FormatTerms(state="snapshot", metadata_files="manifests")
     offset_names: OffsetNames = OffsetNames("snapshot-id", "position", "scan-all-files")
-    default_limits: Limits = Limits()
+    default_limits: IncrementLimits = IncrementLimits()
 
     def __init__(self, metadata: TableMetadata, storage: Storage, source: MetadataSource) -> None:
         self.metadata = metadata
@@ -62,15 +77,15 @@ class IcebergTable:
     @staticmethod
     def open(location: str, storage: Storage) -> IcebergTable:
         """Open a table folder, or one metadata JSON; raises `NotATable`, `MissingFile` or `CorruptMetadata`."""
-        return IcebergTable.of(InFolder(location, storage), storage)
+        return IcebergTable.load(FolderSource(location, storage), storage)
 
     @staticmethod
-    def of(source: MetadataSource, storage: Storage, current: str | None = None) -> IcebergTable:
+    def load(source: MetadataSource, storage: Storage, current: str | None = None) -> IcebergTable:
         """Open the table whose metadata file `source` names; `current`, if given, is used instead of asking it."""
         for number in range(_READS):
             location = current if current is not None and number == 0 else source.current()
             try:
-                return IcebergTable(metadata_of(storage.read(location), location), storage, source)
+                return IcebergTable(load_metadata(storage.read(location), location), storage, source)
             except MissingFile:  # a commit may have removed the file since (write.metadata.delete-after-commit)
                 if number == _READS - 1 or source.current() == location:
                     raise
@@ -81,7 +96,7 @@ class IcebergTable:
         """The table's UUID; version 1 may have none."""
         return self.metadata.uuid
 
-    def refreshed(self) -> IcebergTable:
+    def refresh(self) -> IcebergTable:
         """The table with its newest metadata. A table opened by metadata file never changes."""
         attempts = Attempts(_HALF_WRITTEN)
         while True:
@@ -89,14 +104,14 @@ class IcebergTable:
             if location == self.metadata.source:
                 return self
             try:
-                return IcebergTable(metadata_of(self.storage.read(location), location), self.storage, self._source)
+                return IcebergTable(load_metadata(self.storage.read(location), location), self.storage, self._source)
             except (CorruptMetadata, MissingFile):
                 if not attempts.wait():
                     raise
 
-    def reopened(self) -> IcebergTable:
+    def reopen(self) -> IcebergTable:
         """The table with its newest metadata."""
-        return self.refreshed()
+        return self.refresh()
 
     @property
     def location(self) -> str:
@@ -141,10 +156,10 @@ class IcebergTable:
         snapshot log.
         """
         if selector.appends is not None:
-            return self._appended(selector.appends)
+            return self._read_range(selector.appends)
         name, tag = selector.branch, selector.tag
         if selector.wap_branch is not None:
-            name = self._audited(selector.wap_branch)
+            name = self._audit_branch(selector.wap_branch)
         version = selector.version
         if isinstance(version, str) and _SNAPSHOT_ID.fullmatch(version):
             version = int(version)
@@ -152,18 +167,18 @@ class IcebergTable:
             name, tag = (version, None) if self._kind(version) == "branch" else (None, version)
         if name is not None or tag is not None:
             kind = "tag" if name is None else "branch"
-            referenced = self._referenced(str(tag if name is None else name), kind)
-            return self._resolved(referenced, own_schema=name is None)
+            referenced = self._find_ref(str(tag if name is None else name), kind)
+            return self._resolve_snapshot(referenced, own_schema=name is None)
         if isinstance(version, int):
             if version not in self.metadata.snapshots:
                 raise self._no_snapshot(f"no snapshot {version}")
-            return self._resolved(self.metadata.snapshots[version], own_schema=True)
+            return self._resolve_snapshot(self.metadata.snapshots[version], own_schema=True)
         if selector.timestamp is not None:
-            return self._resolved(self._as_of(to_millis(selector.timestamp)), own_schema=True)
+            return self._resolve_snapshot(self._as_of(to_millis(selector.timestamp)), own_schema=True)
         current = self.metadata.current_snapshot_id
-        return self._resolved(None if current is None else self.metadata.snapshots[current], own_schema=False)
+        return self._resolve_snapshot(None if current is None else self.metadata.snapshots[current], own_schema=False)
 
-    def _audited(self, branch: str) -> str | None:
+    def _audit_branch(self, branch: str) -> str | None:
         """The branch of an audited table, if it is there; raises `InvalidOption` for a table that is not audited."""
         if not self.metadata.table_properties.is_audited:
             raise InvalidOption(
@@ -173,26 +188,26 @@ class IcebergTable:
         reference = self.metadata.refs.get(branch)
         return branch if reference is not None and reference.kind == RefKind.BRANCH else None
 
-    def pinned(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
+    def pin_snapshot(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
         """The location of the metadata file, which never changes, and the selector as given."""
         return self.metadata.source, selector
 
-    def starting_point(self, start: Start, branch: str | None = None) -> Offset:
+    def starting_point(self, start: StreamStart, branch: str | None = None) -> Offset:
         """The offset before the first snapshot that a stream reads; see `Start`."""
-        return starting_point(self.metadata, self._head(branch), start, self._tagged)
+        return starting_point(self.metadata, self._head(branch), start, self._tag_snapshot_id)
 
     def commits(self, request: CommitRequest, snapshot: Snapshot) -> Iterator[Commit]:
         """The commits of a branch after a given snapshot, oldest first."""
         line = lineage(self.metadata, self._head(request.branch), request.after)
-        return with_obstacles(map(as_commit, line), self.metadata, snapshot.schema)
+        return add_obstacles(map(as_commit, line), self.metadata, snapshot.schema)
 
     def increment(self, snapshot: Snapshot, increment: Increment) -> Snapshot:
         """The snapshot with the files of an increment instead of its own."""
         if expired := [part.commit for part in increment.parts if part.commit not in self.metadata.snapshots]:
             raise self._no_snapshot(f"snapshot {expired[0]} has expired")
-        return replace(snapshot, state=CommitFiles(increment))
+        return replace(snapshot, state=IncrementState(increment))
 
-    def _appended(self, wanted: AppendRange) -> Snapshot:
+    def _read_range(self, wanted: AppendRange) -> Snapshot:
         """The rows added by the append snapshots of a range, as in Iceberg's append scans; or its changelog."""
         head, after = self._end_of(wanted.upto), self._end_of(wanted.after)
         head = self._head(wanted.branch) if head is None else head
@@ -202,8 +217,8 @@ class IcebergTable:
             for c in line
             if c.change == CommitChange.APPEND or (wanted.changes and c.change != CommitChange.NOTHING)
         ]
-        parts = tuple(Part(commit, ordinal=n) for n, commit in enumerate(read))
-        base = self._resolved(None if head is None else self.metadata.snapshots[head], own_schema=False)
+        parts = tuple(CommitPart(commit, ordinal=n) for n, commit in enumerate(read))
+        base = self._resolve_snapshot(None if head is None else self.metadata.snapshots[head], own_schema=False)
         base = self.with_changes(base) if wanted.changes else base
         return self.increment(base, Increment(parts, changes=wanted.changes))
 
@@ -222,7 +237,9 @@ class IcebergTable:
         if isinstance(start, datetime):
             found = [each for each in line if from_millis(each.timestamp_ms) >= start]
         else:
-            found = [each for each in line if each.id == (self._tagged(start) if isinstance(start, str) else start)]
+            found = [
+                each for each in line if each.id == (self._tag_snapshot_id(start) if isinstance(start, str) else start)
+            ]
         if not found:
             since = f"at or after {start}" if isinstance(start, datetime) else start
             raise self._no_snapshot(f"no snapshot {since} among those up to snapshot {head}")
@@ -236,15 +253,15 @@ class IcebergTable:
         """The snapshot id for one end of a range."""
         if isinstance(end, datetime):
             return self._as_of(to_millis(end)).id
-        return self._tagged(end) if isinstance(end, str) else end
+        return self._tag_snapshot_id(end) if isinstance(end, str) else end
 
-    def _tagged(self, name: str) -> int:
-        snapshot = self._referenced(name, "tag")
+    def _tag_snapshot_id(self, name: str) -> int:
+        snapshot = self._find_ref(name, "tag")
         assert snapshot is not None
         return snapshot.id
 
     def _head(self, branch: str | None) -> int | None:
-        snapshot = self._referenced(branch or MAIN, "branch")
+        snapshot = self._find_ref(branch or MAIN, "branch")
         return None if snapshot is None else snapshot.id
 
     def history(self) -> pa.Table:
@@ -271,23 +288,23 @@ class IcebergTable:
     def metadata_table(self, name: str, snapshot: Snapshot) -> MetadataTable:
         """One of the sixteen metadata tables; raises `InvalidOption` for an unknown name."""
         state = _state_of(snapshot)
-        if isinstance(state, CommitFiles) and name in OF_SNAPSHOT:
+        if isinstance(state, IncrementState) and name in OF_SNAPSHOT:
             raise InvalidOption(
                 f"{self.location}: the metadata table {name!r} shows one snapshot, and the options select the commits "
                 "of a range: inspect the table without them, or with version= or timestamp="
             )
         return metadata_table(
-            name, self.metadata, self.storage, state.snapshot if isinstance(state, LiveFiles) else None
+            name, self.metadata, self.storage, state.snapshot if isinstance(state, LiveState) else None
         )
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
         """Match columns by field id; in files without ids by the table's name mapping, or by position without one."""
-        return matching_of(self.metadata)
+        return field_matching(self.metadata)
 
     def metadata_bytes(self, snapshot: Snapshot) -> int:
         """The total size of the snapshot's manifests, from its manifest list; 0 for increments."""
         state = _state_of(snapshot)
-        if not isinstance(state, LiveFiles) or state.snapshot is None:
+        if not isinstance(state, LiveState) or state.snapshot is None:
             return 0
         manifests = read_manifest_list(state.snapshot, self.storage)
         return pc.sum(manifests["manifest_length"]).as_py() or 0
@@ -295,22 +312,22 @@ class IcebergTable:
     def metadata_facts(self, snapshot: Snapshot, files: FileTable, now: datetime) -> MetadataFacts:
         """What the metadata file and the snapshot's manifest list say."""
         state = _state_of(snapshot)
-        selected = state.snapshot if isinstance(state, LiveFiles) else None
+        selected = state.snapshot if isinstance(state, LiveState) else None
         return metadata_facts(self.metadata, selected, files, self.storage, now)
 
     def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
         """The live files that partition and column statistics do not rule out, in batches of manifests."""
         match _state_of(snapshot):
-            case LiveFiles(snapshot=None):
+            case LiveState(snapshot=None):
                 return
-            case LiveFiles(snapshot=IcebergSnapshot() as selected):
+            case LiveState(snapshot=IcebergSnapshot() as selected):
                 if (server := self._planner(request.planned_by)) is not None:
                     plan = ServerPlan(server, self.metadata, snapshot.schema, request, self.storage)
                     yield from plan.plan(selected)
                     return
-                yield from ScanFiles(self.metadata, snapshot.schema, request, self.storage).plan(selected)
-            case CommitFiles(increment=increment):
-                request = request.with_stats_of(increment.ordered_by)
+                yield from SnapshotScan(self.metadata, snapshot.schema, request, self.storage).plan(selected)
+            case IncrementState(increment=increment):
+                request = request.add_stats(increment.ordered_by)
                 files = IncrementFiles(self.metadata, snapshot.schema, request, self.storage)
                 yield from files.plan(increment)
 
@@ -325,11 +342,11 @@ class IcebergTable:
             )
         return None
 
-    def _resolved(self, snapshot: IcebergSnapshot | None, *, own_schema: bool) -> Snapshot:
+    def _resolve_snapshot(self, snapshot: IcebergSnapshot | None, *, own_schema: bool) -> Snapshot:
         schema: Schema = self.metadata.schema
         if snapshot is None:
             properties = self.metadata.properties
-            return Snapshot(None, None, "", schema, schema, self._metadata_columns(schema), properties, LiveFiles(None))
+            return Snapshot(None, None, "", schema, schema, self._metadata_columns(schema), properties, LiveState(None))
         if own_schema and snapshot.schema_id is not None:
             schema = self._schema_of(snapshot, snapshot.schema_id)
         return Snapshot(
@@ -340,7 +357,7 @@ class IcebergTable:
             self._all_columns(schema),
             self._metadata_columns(schema),
             self.metadata.properties,
-            LiveFiles(snapshot),
+            LiveState(snapshot),
         )
 
     def _schema_of(self, snapshot: IcebergSnapshot, schema_id: int) -> Schema:
@@ -365,13 +382,13 @@ class IcebergTable:
         partition = m.partition_column(self.metadata.partition_type.fields)
         lineage = (m.ROW_ID, m.LAST_UPDATED) if VERSIONS[self.metadata.format_version].row_lineage else ()
         columns = (m.FILE, m.POS, m.SPEC_ID, partition, m.DELETED, *lineage)
-        return m.with_free_names(columns, schema.names)
+        return m.avoid_name_clashes(columns, schema.names)
 
     def _kind(self, name: str) -> str:
         reference = self.metadata.refs.get(name)
         return reference.kind if reference is not None else "branch"
 
-    def _referenced(self, name: str, kind: str) -> IcebergSnapshot | None:
+    def _find_ref(self, name: str, kind: str) -> IcebergSnapshot | None:
         if name == MAIN and self.metadata.current_snapshot_id is None:
             return None
         reference = self.metadata.refs.get(name)

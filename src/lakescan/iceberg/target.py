@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.catalogs.create import commit_replacement
-from lakescan.catalogs.lookup import translated
+from lakescan.catalogs.lookup import translate_catalog_errors
 from lakescan.catalogs.metrics import report_commit, wants_commits
-from lakescan.catalogs.other_tables import named_by, tables_that_may_share
-from lakescan.catalogs.registry import allowed_in, connection, key_manager_name, key_manager_of
+from lakescan.catalogs.other_tables import referenced_files, tables_that_may_share
+from lakescan.catalogs.registry import connection, key_manager_name, key_manager_of, location_limits
 from lakescan.catalogs.vended import credentials_for
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
@@ -30,35 +30,40 @@ from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.expressions.bind import bind_columns_only
 from lakescan.expressions.predicate import TRUE
 from lakescan.formats.table_format import SnapshotSelector, TableFormat
-from lakescan.iceberg.alter.added_columns import AddedColumns, WithColumns
+from lakescan.iceberg.alter.added_columns import SchemaEvolution, TableWithColumns
 from lakescan.iceberg.alter.commit import alter, check_proofs
 from lakescan.iceberg.commit.add_files import add_files
 from lakescan.iceberg.commit.base import CommitBase
-from lakescan.iceberg.commit.branches import with_branch
+from lakescan.iceberg.commit.branches import ensure_branch
 from lakescan.iceberg.commit.collector import check_not_collected
 from lakescan.iceberg.commit.commit import IcebergCommit
 from lakescan.iceberg.commit.conflicts import Validation
-from lakescan.iceberg.commit.creation import Replacement
+from lakescan.iceberg.commit.creation import TableReplacement
 from lakescan.iceberg.commit.encryption import check_catalog
-from lakescan.iceberg.commit.equality_files import equality_files
-from lakescan.iceberg.commit.outcomes import again, check_same
-from lakescan.iceberg.commit.replace_table import with_other_columns
+from lakescan.iceberg.commit.equality_files import equality_delete_files
+from lakescan.iceberg.commit.outcomes import check_same_table, wait_before_retry
+from lakescan.iceberg.commit.replace_table import replace_columns
 from lakescan.iceberg.commit.restore import restore
-from lakescan.iceberg.commit.row_changes import mode_of, staged_options, summary_of, validation_of
+from lakescan.iceberg.commit.row_changes import (
+    row_change_mode,
+    row_change_validation,
+    staged_options,
+    summary_properties,
+)
 from lakescan.iceberg.commit.snapshot_producer import NewSnapshot
 from lakescan.iceberg.commit.snapshots import IcebergSnapshots
-from lakescan.iceberg.commit.written_files import partitions_of
+from lakescan.iceberg.commit.written_files import written_partitions
 from lakescan.iceberg.data_files.equality_deletes import EqualityDeleteWrites
 from lakescan.iceberg.data_files.row_deletes import IcebergDeletes
 from lakescan.iceberg.data_files.table_writes import IcebergWrites
 from lakescan.iceberg.maintenance.expire_snapshots import commit_expiry
-from lakescan.iceberg.maintenance.expired_files import parts_of
+from lakescan.iceberg.maintenance.expired_files import split_expired_files
 from lakescan.iceberg.maintenance.expired_snapshots import Retention
 from lakescan.iceberg.maintenance.metadata_files import IcebergMetadataFiles
-from lakescan.iceberg.maintenance.reachable_files import added_since, manifest_parts, named_by_metadata
-from lakescan.iceberg.maintenance.rewrite_position_deletes import to_few, to_vectors
-from lakescan.iceberg.maintenance.tables_in_folder import named_by_neighbours, warn_of_copy
-from lakescan.iceberg.metadata.locate import InFolder
+from lakescan.iceberg.maintenance.reachable_files import files_since, manifest_parts, metadata_locations
+from lakescan.iceberg.maintenance.rewrite_position_deletes import plan_compaction, plan_vectors
+from lakescan.iceberg.maintenance.tables_in_folder import neighbour_files, warn_of_copy
+from lakescan.iceberg.metadata.locate import FolderSource
 from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
 from lakescan.iceberg.metadata.table_properties import SERIALIZABLE, IcebergProperties
 from lakescan.iceberg.metadata.transactions import has_transaction
@@ -67,10 +72,18 @@ from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.planning.report import CommitReport
 from lakescan.storage import FileEntry, Storage, join
-from lakescan.storage.issued import of_storage
+from lakescan.storage.issued import storage_properties
 from lakescan.storage.locations import is_in, normal
-from lakescan.tables.base import AS_NEEDED, FileRules, FilesPart, Known, NamedPart, Overwritten, Rewriting
-from lakescan.tables.removed import Removed
+from lakescan.tables.base import (
+    AS_NEEDED,
+    FileRules,
+    KnownLocations,
+    OverwriteScope,
+    ReferencedFiles,
+    RewriteSettings,
+    SnapshotFiles,
+)
+from lakescan.tables.removed import RemovedFile
 from lakescan.tables.results import (
     CheckpointResult,
     ExpireResult,
@@ -79,8 +92,8 @@ from lakescan.tables.results import (
     PositionDeletesResult,
     RestoreResult,
 )
-from lakescan.tables.row_changes import DeleteWriter, Mode, RowChanges, Statement
-from lakescan.tables.save import removed_on_failure
+from lakescan.tables.row_changes import DeleteWriter, RowChanges, RowLevelCommand, RowLevelOperationMode
+from lakescan.tables.save import remove_on_failure
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.writing.partitioned_writer import new_write_id
 from lakescan.writing.row_deletes import DeleteLimits, WrittenDeletes
@@ -102,8 +115,8 @@ class IcebergTarget:
     storage: Storage
     _table: Any = field(repr=False)
     _known: TableMetadata | None = field(default=None, repr=False)
-    added: AddedColumns | None = None
-    _replacement: Replacement | None = field(default=None, repr=False)
+    added: SchemaEvolution | None = None
+    _replacement: TableReplacement | None = field(default=None, repr=False)
 
     @staticmethod
     def open(
@@ -117,20 +130,20 @@ class IcebergTarget:
         `known` is the metadata of a state that was read before. Raises `NoSuchTable`.
         """
         catalog = _catalog_of(identifier, storage)
-        with translated(identifier):
+        with translate_catalog_errors(identifier):
             table = catalog.load_table(identifier.within)
             if (check_writable := getattr(catalog, "check_writable", None)) is not None:
                 check_writable(table)
             if IcebergProperties(table.metadata.properties, str(identifier)).is_encrypted:
                 check_catalog(catalog, str(identifier), keeps_snapshots=True)
             options = staged_options(options, table.metadata.properties, str(identifier))
-            table = with_branch(table, options.branch)
+            table = ensure_branch(table, options.branch)
         if storage is None:
             storage = Storage(
-                io_properties=of_storage(table.io.properties),
+                io_properties=storage_properties(table.io.properties),
                 key_manager=key_manager_of(identifier.catalog),
                 vended=credentials_for(catalog, table),
-                allowed=allowed_in(identifier.catalog, table.metadata_location),
+                allowed=location_limits(identifier.catalog, table.metadata_location),
             )
         target = IcebergTarget(identifier, options, storage, table, known)
         if not table.metadata_location.startswith(f"{table.metadata.location}/"):
@@ -154,9 +167,9 @@ class IcebergTarget:
         return writes
 
     @cached_property
-    def _with_columns(self) -> WithColumns | None:
+    def _with_columns(self) -> TableWithColumns | None:
         """The table with the columns that a commit adds."""
-        return None if self.added is None else self.added.on(self._table, self.opened)
+        return None if self.added is None else self.added.apply(self._table, self.opened)
 
     @property
     def identity(self) -> str:
@@ -171,7 +184,7 @@ class IcebergTarget:
         """
         location, known = self._table.metadata_location, self._known
         if known is not None and (known.source, known.uuid) == (location, self.identity):
-            return IcebergTable(known, self.storage, InFolder(location, self.storage))
+            return IcebergTable(known, self.storage, FolderSource(location, self.storage))
         return IcebergTable.open(location, self.storage)
 
     @property
@@ -181,7 +194,7 @@ class IcebergTarget:
 
     def files_added_since(self, base: frozenset[int]) -> Iterator[pa.Array]:
         """Reload the table; return the files of all snapshots that are not in `base`."""
-        return added_since(self.reopened().opened, base)
+        return files_since(self.reopen().opened, base)
 
     @cached_property
     def scan(self) -> ScanSpec:
@@ -190,9 +203,9 @@ class IcebergTarget:
         selector = SnapshotSelector(branch=branch if branch in self._table.metadata.refs else MAIN)
         table, made = self.opened, self._with_columns
         if made is not None:
-            table = IcebergTable(made.metadata, self.storage, InFolder(self._table.metadata_location, self.storage))
+            table = IcebergTable(made.metadata, self.storage, FolderSource(self._table.metadata_location, self.storage))
         manager = key_manager_name(self.identifier.catalog)  # which workers import
-        options = ReadOptions() if manager is None else ReadOptions.of({"key-manager": manager})
+        options = ReadOptions() if manager is None else ReadOptions.parse({"key-manager": manager})
         return ScanSpec(table, self.storage, self.name, options, selector=selector)
 
     @property
@@ -227,49 +240,51 @@ class IcebergTarget:
 
     def append(self, files: Sequence[WrittenFile]) -> None:
         """Commit an append; it is retried after concurrent commits."""
-        with translated(self.identifier):
+        with translate_catalog_errors(self.identifier):
             self._commit().append(files)
 
     def replace(
         self,
-        removed: Sequence[Removed],
+        removed: Sequence[RemovedFile],
         files: Sequence[WrittenFile],
-        what: Overwritten,
+        what: OverwriteScope,
         changes: Sequence[WrittenFile] | None = None,
     ) -> None:
         """Commit the replacement; it is retried after commits that do not touch what it read."""
-        with translated(self.identifier):
+        with translate_catalog_errors(self.identifier):
             commit = self._commit()
             read = self._read(files, what, commit.base)
             commit.replace([each.location for each in removed], files, read, is_dynamic=what.dynamic)
 
-    def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
+    def replace_all(self, removed: Sequence[RemovedFile], files: Sequence[WrittenFile]) -> None:
         """Commit the replacement of all files, as `replace` does; with other columns, any other commit conflicts."""
         if self._replacement is not None:
             return commit_replacement(self.identifier, self._replacement, files)
-        return self.replace(removed, files, Overwritten())
+        return self.replace(removed, files, OverwriteScope())
 
-    def _read(self, files: Sequence[WrittenFile], what: Overwritten, base: CommitBase) -> Validation:
+    def _read(self, files: Sequence[WrittenFile], what: OverwriteScope, base: CommitBase) -> Validation:
         """What an overwrite read, by the options `isolation-level` and `validate-from-snapshot-id`."""
         options, schema = self.options, base.metadata.schema
-        read = Validation.of(base, isolation=options.isolation_level or SERIALIZABLE, checks_removed=True)
+        read = Validation.create(base, isolation=options.isolation_level or SERIALIZABLE, checks_removed=True)
         if options.validate_from_snapshot_id is not None:
             read = replace(read, start=options.validate_from_snapshot_id)
         if what.dynamic and not base.metadata.specs[base.metadata.default_spec_id].is_unpartitioned:
-            return replace(read, partitions=partitions_of(files, base))
+            return replace(read, partitions=written_partitions(files, base))
         return replace(read, where=TRUE if what.where is None else bind_columns_only(what.where, schema))
 
     def check_rewritable(self) -> None:
         """Accept all tables."""
 
-    def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile], how: Rewriting = AS_NEEDED) -> None:
+    def rewrite(
+        self, removed: Sequence[RemovedFile], files: Sequence[WrittenFile], how: RewriteSettings = AS_NEEDED
+    ) -> None:
         """Commit files that hold the same rows as those they replace (a `replace` snapshot).
 
         It is retried after commits that leave the files and add no deletes by position to them.
         """
-        with translated(self.identifier):
+        with translate_catalog_errors(self.identifier):
             commit = self._commit()
-            read = Validation.of(commit.base, same_rows=how.keeps_sequence_number is not False)
+            read = Validation.create(commit.base, same_rows=how.keeps_sequence_number is not False)
             commit.rewrite(
                 [each.location for each in removed],
                 files,
@@ -280,7 +295,7 @@ class IcebergTarget:
 
     def alter(self, changes: Sequence[TableChange]) -> None:
         """Change columns, layout and properties in one commit; see `iceberg_alter`."""
-        with translated(self.identifier):
+        with translate_catalog_errors(self.identifier):
             alter(self._table, self.opened, self.storage, changes, self.retries)
 
     @property
@@ -319,16 +334,16 @@ class IcebergTarget:
     ) -> Mapping[str, str]:
         """Add Parquet files of other writers in one append, to the branch main."""
         check_not_collected(self._table, "adding files of others to")
-        with translated(self.identifier):
+        with translate_catalog_errors(self.identifier):
             return add_files(
                 *(self._table, self.opened, folder, partitions, self.storage, self.retries),
                 check_duplicates=check_duplicates,
                 only=files,
             )
 
-    def parts_of(self, snapshots: Sequence[int]) -> Sequence[FilesPart]:
+    def files_of_snapshots(self, snapshots: Sequence[int]) -> Sequence[SnapshotFiles]:
         """The same in parts: groups of manifests."""
-        return parts_of(self.opened, snapshots)
+        return split_expired_files(self.opened, snapshots)
 
     def expire(
         self,
@@ -354,17 +369,17 @@ class IcebergTarget:
         before = None if older_than is None else to_millis(older_than)
         while True:
             metadata = target.opened.metadata
-            retention = Retention.of(metadata.table_properties, to_millis(now), before, retain_last)
-            expired = retention.expired(metadata).with_snapshots(snapshots, metadata)
+            retention = Retention.create(metadata.table_properties, to_millis(now), before, retain_last)
+            expired = retention.find_expiration(metadata).add_snapshots(snapshots, metadata)
             result = ExpireResult(tuple(sorted(expired.snapshots)), tuple(sorted(expired.refs)), dry_run)
             if dry_run or not result:
                 return result
-            with translated(self.identifier):
+            with translate_catalog_errors(self.identifier):
                 failure = commit_expiry(copy(target._table), target.opened, expired, self.storage)
             if failure is None:
                 return result
-            again(attempts, self.name, failure)
-            target = target.reopened()
+            wait_before_retry(attempts, self.name, failure)
+            target = target.reopen()
 
     def _commit(self) -> IcebergCommit:
         options = self.options
@@ -389,37 +404,37 @@ class IcebergTarget:
         )
         report_commit(self.identifier, report)
 
-    def mode_of(self, statement: Statement) -> Mode:
+    def mode_of(self, statement: RowLevelCommand) -> RowLevelOperationMode:
         """The option `row-change-mode`, else the table's property for the statement; see `iceberg_changes`."""
-        return mode_of(statement, self.opened.metadata, self.options)
+        return row_change_mode(statement, self.opened.metadata, self.options)
 
     def delete_writer(self, write_id: str) -> DeleteWriter:
         """Writes deletion vectors, or files of position deletes in version 2; version 1 has neither."""
-        return IcebergDeletes.of(self.writes, self.opened.metadata, write_id)
+        return IcebergDeletes.create(self.writes, self.opened.metadata, write_id)
 
     def change(self, changes: RowChanges) -> None:
         """Commit changes of rows; they go onto commits that do not conflict with them."""
-        with translated(self.identifier):
+        with translate_catalog_errors(self.identifier):
             commit = self._commit()
-            read = validation_of(changes, commit.base, self.options)
+            read = row_change_validation(changes, commit.base, self.options)
             commit.change([each.location for each in changes.removed], changes.deletes, changes.files, read)
 
     def key_writes(self, keys: Sequence[str]) -> EqualityDeleteWrites:
         """How to write equality deletes."""
-        return EqualityDeleteWrites.of(self.writes, keys, self.name)
+        return EqualityDeleteWrites.create(self.writes, keys, self.name)
 
     def upsert(self, files: Sequence[WrittenFile], deletes: Sequence[WrittenFile]) -> None:
         """Commit new rows and equality deletes, onto any commits since: nothing was read."""
-        with translated(self.identifier):
+        with translate_catalog_errors(self.identifier):
             self._commit().upsert(files, deletes)
 
     def equality_deletes(self) -> Sequence[str]:
         """The files of equality deletes of the base, those that apply to no data file included."""
-        return equality_files(self._commit().base, self.storage)
+        return equality_delete_files(self._commit().base, self.storage)
 
     def replace_equality(self, deletes: Sequence[WrittenDeletes], gone: Sequence[str]) -> None:
         """Commit the deletes in a `replace` snapshot, which streams skip; it is retried after commits beside it."""
-        with translated(self.identifier):
+        with translate_catalog_errors(self.identifier):
             self._commit().replace_equality(deletes, gone)
 
     @property
@@ -446,12 +461,12 @@ class IcebergTarget:
     def with_columns(self, changes: Sequence[TableChange]) -> IcebergTarget:
         """The target whose commit changes the columns; those that others add meanwhile must have the same ids."""
         before = () if self.added is None else self.added.changes
-        made = self.adding(AddedColumns.of(self._table, self.opened, (*before, *changes)))
+        made = self.add_same_columns(SchemaEvolution.plan(self._table, self.opened, (*before, *changes)))
         assert made._with_columns is not None
         check_proofs(made._with_columns.draft, self.opened, self.storage)
         return made
 
-    def adding(self, added: AddedColumns) -> IcebergTarget:
+    def add_same_columns(self, added: SchemaEvolution) -> IcebergTarget:
         """The target whose commit adds the columns."""
         return replace(self, added=added, _known=self.opened.metadata)
 
@@ -473,8 +488,10 @@ class IcebergTarget:
             )
         if options.validate_from_snapshot_id is not None:
             raise UnsupportedFeature(f"{doing} with validate-from-snapshot-id", "Any commit since it began conflicts.")
-        changes = with_other_columns(self._table, new, doing, repartitions=repartitions)
-        made = Replacement(self._table, self.opened, changes, self.storage, summary_of(options), options.transaction)
+        changes = replace_columns(self._table, new, doing, repartitions=repartitions)
+        made = TableReplacement(
+            self._table, self.opened, changes, self.storage, summary_properties(options), options.transaction
+        )
         return replace(self, _replacement=made)
 
     @property
@@ -493,7 +510,7 @@ class IcebergTarget:
                 f"{self.name}: another writer changed its columns or partitions meanwhile. Write the rows again."
             )
 
-    def following(self, before: TableFormat) -> IcebergTarget:
+    def require_same_table(self, before: TableFormat) -> IcebergTarget:
         """Return this target if it has the UUID of `before`, or that has none (version 1)."""
         if before.identity not in (None, self.identity):
             raise CommitConflict(f"{self.name} was dropped and recreated since it was opened: open it again")
@@ -501,7 +518,7 @@ class IcebergTarget:
 
     def rewrite_manifests(self) -> ManifestsResult:
         """Rewrite manifests in a `replace` snapshot; no snapshot is made if there is nothing to rewrite."""
-        with translated(self.identifier):
+        with translate_catalog_errors(self.identifier):
             summary = self._commit().rewrite_manifests()
         if summary is None:
             return ManifestsResult(0, 0)
@@ -515,18 +532,18 @@ class IcebergTarget:
         chosen = table if where is None else self.scan.where(where).plan().table
         paths = chosen.files["path"].combine_chunks()
         metadata = self.opened.metadata
-        writer = IcebergDeletes.of(self.writes, metadata, new_write_id())
+        writer = IcebergDeletes.create(self.writes, metadata, new_write_id())
         if metadata.format_version > 2:
-            found = to_vectors(table, paths)
+            found = plan_vectors(table, paths)
         else:
             properties = self.writes.properties
             by_file = properties.delete_granularity == "file"
-            found = to_few(table, paths, limits, properties.target_delete_file_size, by_file=by_file)
+            found = plan_compaction(table, paths, limits, properties.target_delete_file_size, by_file=by_file)
         if not found.removed:
             return PositionDeletesResult(0, 0, 0, 0)
         written = writer.write_again(found.files)
         files = {each.location: each.details["file"] for each in written}
-        with removed_on_failure(self, list(files.values())), translated(self.identifier):
+        with remove_on_failure(self, list(files.values())), translate_catalog_errors(self.identifier):
             self._commit().rewrite_deletes(found.removed, written, found.sequence_number)
         added = pa.array([each.size for each in files.values()], pa.int64())
         return PositionDeletesResult(len(found.removed), len(files), found.size, pc.sum(added).as_py() or 0)
@@ -560,9 +577,9 @@ class IcebergTarget:
 
     def _named_by_others(self, folder: str) -> Iterator[pa.Array]:
         catalog = self._table.catalog
-        with translated(self.identifier):
+        with translate_catalog_errors(self.identifier):
             others = tables_that_may_share(catalog, self.identifier, [folder], "removing orphan files of")
-        yield from named_by(others, self.storage)
+        yield from referenced_files(others, self.storage)
 
     def files_removed(self) -> Iterator[pa.Array]:
         """Raise `UnsupportedFeature`."""
@@ -570,17 +587,17 @@ class IcebergTarget:
             f"removing orphans of {self.name} by its log alone", "Iceberg has none: list its folders, without lite."
         )
 
-    def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[NamedPart]:
+    def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[ReferencedFiles]:
         """The metadata file's own, groups of manifests, and the files of other tables in the same folder."""
-        yield Known(pa.array(named_by_metadata(self.opened), pa.string()))
+        yield KnownLocations(pa.array(metadata_locations(self.opened), pa.string()))
         yield from manifest_parts(self.opened)
-        yield from map(Known, named_by_neighbours(self.opened, other_metadata))
+        yield from map(KnownLocations, neighbour_files(self.opened, other_metadata))
 
-    def reopened(self) -> IcebergTarget:
+    def reopen(self) -> IcebergTarget:
         """Reload the table; raises `CommitConflict` if another table now has its name."""
-        with translated(self.identifier):
+        with translate_catalog_errors(self.identifier):
             now = self._table.catalog.load_table(self.identifier.within)
-        check_same(self._table, now)
+        check_same_table(self._table, now)
         return replace(self, _table=now, _known=self.opened.metadata if "opened" in self.__dict__ else self._known)
 
 

@@ -20,10 +20,10 @@ from lakescan.tables.scan_spec import ScanSpec
 
 def count_rows(spec: ScanSpec) -> int:
     """Count the rows of a scan; see `Scan.count`."""
-    whole = spec.without_limit()
-    plan = whole.for_reading().plan(default_readers())
+    whole = spec.drop_limit()
+    plan = whole.prune_deletes().plan(default_readers())
     # Metadata counts live rows only.
-    count, unknown = (0, pa.repeat(True, len(plan.table))) if whole.reads_deleted else rows_by_metadata(plan)
+    count, unknown = (0, pa.repeat(True, len(plan.table))) if whole.reads_deleted_rows else rows_by_metadata(plan)
     count += sum(batch.num_rows for batch in _batches_of(whole, plan, unknown))
     return count if spec.max_rows is None else min(count, spec.max_rows)
 
@@ -32,16 +32,16 @@ def extreme(spec: ScanSpec, column: str, *, largest: bool) -> Any:
     """Return the minimum or maximum of a column, None without non-null values; see `Scan.min`."""
     if spec.max_rows is not None:
         raise InvalidOption("min and max are computed over all rows: remove the limit")
-    whole = spec.without_limit(column)
+    whole = spec.drop_limit(column)
     field = whole.output.fields[0]
     if not isinstance(field.type, t.Decimal | t.Timestamp) and field.type not in ORDERED:
         raise InvalidOption(f"column {column!r} has type {field.type}, whose values have no order")
     path = whole.selection.columns[0].path
     if len(path) > 1:  # bounds are kept for columns only
-        plan = whole.for_reading().for_reading().plan(default_readers())
+        plan = whole.prune_deletes().prune_deletes().plan(default_readers())
         by_metadata = Extreme(None, pa.repeat(True, len(plan.table)))
     else:
-        plan = replace(whole, stats_of=(path[0].name,)).for_reading().plan(default_readers())
+        plan = replace(whole, stats_of=(path[0].name,)).prune_deletes().plan(default_readers())
         by_metadata = extreme_by_metadata(plan, field, largest=largest)
     values = [by_metadata.value] if by_metadata.value is not None else []
     for batch in _batches_of(whole, plan, by_metadata.unknown):
@@ -59,7 +59,7 @@ class Aggregate:
     column: str | None = None
 
 
-def known_by_metadata(
+def aggregates_by_metadata(
     spec: ScanSpec, wanted: Sequence[Aggregate], *, with_times: bool = False
 ) -> list[pa.Scalar] | None:
     """Return the values of aggregates, in order, if metadata alone proves them all; else None.
@@ -67,10 +67,10 @@ def known_by_metadata(
     Minima and maxima of timestamps are None unless `with_times`, and of microseconds.
     """
     names = tuple(dict.fromkeys(each.column for each in wanted if each.column is not None))
-    whole = spec.without_limit()
-    if whole.max_rows is not None or whole.reads_deleted:
+    whole = spec.drop_limit()
+    if whole.max_rows is not None or whole.reads_deleted_rows:
         return None
-    plan = replace(whole.silent(), stats_of=names).for_reading().plan(default_readers())
+    plan = replace(whole.silence_reports(), stats_of=names).prune_deletes().plan(default_readers())
     count, unknown = rows_by_metadata(plan)
     values = []
     for each in wanted:

@@ -14,7 +14,7 @@ from lakescan.reading.deletes.positions import DeleteLoader
 _MOST_BYTES = 64 * 2**20
 
 
-def deleted_names(plan: ScanPlan, context: ReadContext) -> list[str]:
+def check_delete_paths(plan: ScanPlan, context: ReadContext) -> list[str]:
     """Return a line on deletes that refer to a data file by another spelling of its path, and one on dangling deletes.
 
     Reads the position delete files, unless they exceed 64 MB. With a filter no deletes are reported as dangling, since
@@ -27,13 +27,13 @@ def deleted_names(plan: ScanPlan, context: ReadContext) -> list[str]:
         return [f"  names in position deletes: not checked, as the delete files have {size:,} bytes"]
     paths = plan.files["path"].combine_chunks()
     places, loader = context.places, DeleteLoader(context.storage, paths.to_pylist(), places=context.places)
-    known = places.of(paths)
+    known = places.canonicalize(paths)
     respelled, dangling, example = 0, 0, ""
     for delete in delete_files(deletes):
         positions = loader.positions(delete)
         counts = pa.array([len(bitmap) for bitmap in positions.by_name.values()], pa.int64())
         others = pc.invert(pc.is_in(positions.names, value_set=paths))
-        here = pc.is_in(places.of(positions.names), value_set=known)
+        here = pc.is_in(places.canonicalize(positions.names), value_set=known)
         respelled += _sum(counts, pc.and_(others, here))
         dangling += _sum(counts, pc.and_not(others, here))
         example = example or next(iter(positions.names.filter(pc.and_(others, here)).to_pylist()), "")

@@ -17,17 +17,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.arrays import no_rows
+from lakescan.common.arrays import empty_table
 from lakescan.common.selection import Selection
 from lakescan.errors import LakescanError
 from lakescan.expressions.predicate import TRUE, Comparison, IsNull, Predicate
 from lakescan.local.reader import default_readers, read_batches
-from lakescan.local.run import batches
+from lakescan.local.run import scan_batches
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.batches import batch_of
 from lakescan.reading.context import WHOLE_TABLE_BATCH_SIZE, ReadContext
-from lakescan.reading.parquet_frames import FrameFile, collected, frame_file, has_simple_columns
+from lakescan.reading.parquet_frames import FrameFile, collect_frame, frame_file, has_simple_columns
 from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
     def frames(
         columns: list[str] | None, predicate: polars.Expr | None, rows: int | None, _: int | None
     ) -> Iterator[polars.DataFrame]:
-        chosen = spec if columns is None else spec.narrowed(columns)
+        chosen = spec if columns is None else spec.narrow_columns(columns)
         if rows is not None:
             chosen = chosen.limit(rows)
         refined = chosen
         if predicate is not None and chosen.max_rows is None:  # a query's filter comes after limits, its own as well
-            refined = _filtered(refined, predicate, empty.schema, spec.selection)
+            refined = _push_filter(refined, predicate, empty.schema, spec.selection)
         yield from frames_of(chosen, predicate, refined)
 
     return register_io_source(frames, schema=empty.schema)
@@ -63,7 +63,7 @@ def whole_frame(spec: ScanSpec) -> polars.DataFrame:
     import polars as pl
 
     if not spec.output.fields:  # frames without columns have rows, which `concat` drops
-        batch = batch_of([], pa.schema([]), sum(batch.num_rows for batch in batches(spec, WHOLE_TABLE_BATCH_SIZE)))
+        batch = batch_of([], pa.schema([]), sum(batch.num_rows for batch in scan_batches(spec, WHOLE_TABLE_BATCH_SIZE)))
         return _frame(batch)
     return pl.concat([_empty(spec), *frames_of(spec)])
 
@@ -71,7 +71,7 @@ def whole_frame(spec: ScanSpec) -> polars.DataFrame:
 def _empty(spec: ScanSpec) -> polars.DataFrame:
     import polars as pl
 
-    empty = pl.from_arrow(no_rows(spec.output.arrow()))
+    empty = pl.from_arrow(empty_table(spec.output.arrow()))
     assert isinstance(empty, pl.DataFrame)
     return empty
 
@@ -84,16 +84,16 @@ def frames_of(
     `pruned` is the scan with the parts of the predicate that its plan can use.
     """
     if not _may_read_files(spec):
-        for batch in batches(pruned or spec, WHOLE_TABLE_BATCH_SIZE, keeps_dictionaries=True):
-            yield _chosen(_frame(batch), predicate)
+        for batch in scan_batches(pruned or spec, WHOLE_TABLE_BATCH_SIZE, keeps_dictionaries=True):
+            yield _filter_frame(_frame(batch), predicate)
         return
-    for plan in (pruned or spec).for_reading().plan_parts(default_readers()):
+    for plan in (pruned or spec).prune_deletes().plan_parts(default_readers()):
         yield from _frames_of_plan(spec, pruned or spec, plan, predicate)
 
 
 def _may_read_files(spec: ScanSpec) -> bool:
     """Whether Polars may read files itself: of plain columns, and all rows of them."""
-    is_whole = spec.condition == TRUE and spec.max_rows is None and not spec.reads_deleted
+    is_whole = spec.condition == TRUE and spec.max_rows is None and not spec.reads_deleted_rows
     is_plain = spec.selection.is_plain and spec.options.lane != "arrow" and spec.storage.key_manager is None
     return is_whole and is_plain and has_simple_columns(spec.output)
 
@@ -110,11 +110,11 @@ def _frames_of_plan(
         some = plan.table.take(pa.array(range(start, stop)))
         frames: Iterable[polars.DataFrame] | None = None
         if simple[start]:
-            frames = _by_polars(context, some, predicate)
+            frames = _read_with_polars(context, some, predicate)
         if frames is None:
             part = pruned.plan_table(some, parallelism=default_readers())
             read = pruned.read_context(part, batch_size=WHOLE_TABLE_BATCH_SIZE, keeps_dictionaries=True)
-            frames = (_chosen(_frame(batch), predicate) for batch in read_batches([(part, read)]))
+            frames = (_filter_frame(_frame(batch), predicate) for batch in read_batches([(part, read)]))
         yield from frames
 
 
@@ -127,7 +127,9 @@ def _bounds(simple: np.ndarray, sizes: np.ndarray) -> list[int]:
     return [0, *starts.tolist(), len(simple)]
 
 
-def _by_polars(context: ReadContext, table: FileTable, predicate: polars.Expr | None) -> list[polars.DataFrame] | None:
+def _read_with_polars(
+    context: ReadContext, table: FileTable, predicate: polars.Expr | None
+) -> list[polars.DataFrame] | None:
     """The rows of files as Polars reads them; None if it might not read one of them exactly."""
     constants, known = table.files["constants"].combine_chunks(), table.constant_fields
     found: list[FrameFile] = []
@@ -141,14 +143,14 @@ def _by_polars(context: ReadContext, table: FileTable, predicate: polars.Expr | 
     frames = []
     starts = [0, *(n for n, (one, other) in enumerate(pairwise(found), 1) if not other.is_like(one)), len(found)]
     for start, stop in pairwise(starts):
-        frame = collected(found[start:stop], context.output, predicate)
+        frame = collect_frame(found[start:stop], context.output, predicate)
         if frame is None:
             return None
         frames.append(frame)
     return frames
 
 
-def _chosen(frame: polars.DataFrame, predicate: polars.Expr | None) -> polars.DataFrame:
+def _filter_frame(frame: polars.DataFrame, predicate: polars.Expr | None) -> polars.DataFrame:
     return frame if predicate is None else frame.filter(predicate)
 
 
@@ -172,7 +174,7 @@ def _texts(column: pa.DictionaryArray) -> polars.Series:
     return pl.Series(column.dictionary).gather(pl.Series(column.indices))
 
 
-def _filtered(spec: ScanSpec, predicate: polars.Expr, schema: polars.Schema, output: Selection) -> ScanSpec:
+def _push_filter(spec: ScanSpec, predicate: polars.Expr, schema: polars.Schema, output: Selection) -> ScanSpec:
     """The scan with those conjuncts of a filter of its output that mean the same in it."""
     from polars.exceptions import PolarsError
 
@@ -198,11 +200,11 @@ def _conjuncts(node: Any, schema: polars.Schema, output: Selection) -> Iterator[
         case {"BinaryExpr": {"left": {"Column": str(name)}, "op": str(op), "right": {"Literal": literal}}}:
             value = _value(literal, schema[name])
             if op in _OPS and value is not None:
-                yield Comparison(output.by_name[name].reference, op=_OPS[op], value=value)
+                yield Comparison(output.columns_by_name[name].reference, op=_OPS[op], value=value)
         case {"Function": {"input": [{"Column": str(name)}], "function": {"Boolean": "IsNull"}}}:
-            yield IsNull(output.by_name[name].reference)
+            yield IsNull(output.columns_by_name[name].reference)
         case {"Function": {"input": [{"Column": str(name)}], "function": {"Boolean": "IsNotNull"}}}:
-            yield ~IsNull(output.by_name[name].reference)
+            yield ~IsNull(output.columns_by_name[name].reference)
 
 
 def _value(literal: Any, kind: polars.DataType) -> Any:

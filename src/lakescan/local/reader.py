@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lakescan.planning.plan import ScanPlan
 from lakescan.planning.task_groups import TaskGroup
-from lakescan.reading.ahead import SmallFilesAhead
+from lakescan.reading.ahead import PrefetchStorage
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.equality import EqualityDeletes
 from lakescan.reading.reader import read_group
@@ -57,10 +57,10 @@ def _sources(
     """Yield an iterator of batches for each task group, unread; small remote files of the next groups are fetched."""
     storage, ahead = None, None  # of all plans of a scan, since each has threads
     for plan, context in plans:
-        groups = plan.groups.sharing_deletes(readers).joining_splits()
+        groups = plan.groups.merge_groups(readers).join_splits()
         equality = EqualityDeletes(context, plan.deletes, groups.tasks)
         if ahead is None or context.storage is not storage:
-            storage, ahead = context.storage, stack.enter_context(closing(SmallFilesAhead.of(context.storage)))
+            storage, ahead = context.storage, stack.enter_context(closing(PrefetchStorage.copy_from(context.storage)))
         waiting: deque[TaskGroup] = deque()
         for group in groups:
             ahead.add(group, context)

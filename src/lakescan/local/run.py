@@ -14,7 +14,7 @@ from lakescan.tables.scan_spec import ScanSpec
 _FEW = 4_096  # rows
 
 
-def batches(
+def scan_batches(
     spec: ScanSpec, batch_size: int = BATCH_SIZE, *, keeps_dictionaries: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a scan as record batches, read while the rest is planned; `batch_size` is the maximum of rows.
@@ -23,7 +23,7 @@ def batches(
     """
     if spec.max_rows is not None:  # a batch is decoded as a whole
         batch_size = min(batch_size, max(spec.max_rows, _FEW))
-    plans = spec.for_reading().plan_parts(default_readers())
+    plans = spec.prune_deletes().plan_parts(default_readers())
     read = partial(spec.read_context, batch_size=batch_size, keeps_dictionaries=keeps_dictionaries)
     contexts = ((plan, read(plan)) for plan in plans)
     return read_batches(contexts, limit=spec.max_rows)

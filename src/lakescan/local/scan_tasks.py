@@ -72,7 +72,7 @@ class ScanTask:
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             raise InvalidOption(f"select returns two columns named {twice[0]!r}: name each column once")
         known = self.context.selection
-        selection = replace(known, columns=tuple(known.by_name[name] for name in names))
+        selection = replace(known, columns=tuple(known.columns_by_name[name] for name in names))
         return replace(self, context=replace(self.context, selection=selection))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
@@ -106,9 +106,9 @@ def scan_tasks(spec: ScanSpec, parallelism: int | None = None) -> list[ScanTask]
     """Plan a scan and return its tasks; at least one, which may have no files. See `Scan.tasks`."""
     spec.check_for_workers()
     readers = parallelism or spec.options.parallelism or os.cpu_count() or 1
-    plan = spec.in_few_groups().for_reading().plan(readers)
+    plan = spec.pack_few_groups().prune_deletes().plan(readers)
     context = spec.read_context(plan)
-    groups = list(plan.groups.sharing_deletes(readers).joining_splits())
+    groups = list(plan.groups.merge_groups(readers).join_splits())
     if plan.limit is not None or not groups:
         return [ScanTask(tuple(groups), context, plan.limit)]
     return [ScanTask((group,), context) for group in groups]

@@ -24,14 +24,14 @@ _ZORDER = "zorder"
 
 
 @dataclass(frozen=True)
-class Arrangement:
+class CompactionOrder:
     """An order of rows: `terms`, or the curve through the columns `zorder_by`. Pickled for workers."""
 
     terms: tuple[SortTerm, ...] = ()
     zorder_by: tuple[str, ...] = ()
 
     @staticmethod
-    def of(options: CompactOptions, writes: TableWrites, name: str) -> Arrangement | None:
+    def resolve(options: CompactOptions, writes: TableWrites, name: str) -> CompactionOrder | None:
         """The order that options ask for; None for the strategy `binpack`.
 
         Raises `InvalidOption` if there is nothing to sort by, `NoSuchColumn`.
@@ -44,7 +44,7 @@ class Arrangement:
             inside = texts[0].strip().partition("(")[2].removesuffix(")")
             columns, texts = tuple(each.strip() for each in inside.split(",")), ()
         terms = tuple(SortTerm.parse(each) for each in texts)
-        found = Arrangement((), columns) if columns else Arrangement(terms or writes.own_order)
+        found = CompactionOrder((), columns) if columns else CompactionOrder(terms or writes.own_order)
         if not found.terms and not found.zorder_by:
             raise InvalidOption(f"{name} has no sort order: say what to sort by, sort_order='a, b DESC'")
         if len(found.zorder_by) > _WORD:
@@ -70,7 +70,7 @@ class Arrangement:
 
         def curve(rows: pa.Table) -> list[np.ndarray]:
             places = [_position(key.values(rows), bounds, bits) for key, bounds in zip(keys, quantiles, strict=True)]
-            return [interleaved(places, bits)]
+            return [interleave_bits(places, bits)]
 
         return curve
 
@@ -93,7 +93,7 @@ def _position(values: pa.Array, bounds: pa.Array, bits: int) -> np.ndarray:
     return result
 
 
-def interleaved(places: Sequence[np.ndarray], bits: int) -> np.ndarray:
+def interleave_bits(places: Sequence[np.ndarray], bits: int) -> np.ndarray:
     """Numbers whose bits are those of the places in turn, the most significant first; below 2 ** 63."""
     result = np.zeros(len(places[0]), dtype=np.int64)
     for bit in reversed(range(bits)):

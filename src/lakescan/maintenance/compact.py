@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from lakescan.common.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.common.retries import Attempts
 from lakescan.errors import CommitConflict
-from lakescan.maintenance.arrangement import Arrangement
-from lakescan.maintenance.exchanged_sort import exchange_sorted
+from lakescan.maintenance.arrangement import CompactionOrder
+from lakescan.maintenance.exchanged_sort import sort_by_exchange
 from lakescan.maintenance.external_sort import sorted_rows
 from lakescan.maintenance.file_groups import Thresholds
 from lakescan.options.compact import CompactOptions
@@ -24,11 +24,11 @@ from lakescan.planning.plan import ScanPlan
 from lakescan.planning.task_groups import TaskGroup, TaskGroups
 from lakescan.reading.context import ReadContext
 from lakescan.reading.reader import read_group
-from lakescan.tables.base import Rewriting, Target
-from lakescan.tables.overwritten_files import as_removed
+from lakescan.tables.base import RewriteSettings, Target
+from lakescan.tables.overwritten_files import as_removed_files
 from lakescan.tables.results import CompactResult
 from lakescan.tables.rewrite import rewrite_rows
-from lakescan.tables.save import removed_on_failure, saved
+from lakescan.tables.save import remove_on_failure, write_result
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.writing.partitioned_writer import new_write_id, remove_written, write_rows
 from lakescan.writing.table_writes import TableWrites, WrittenFile
@@ -49,18 +49,18 @@ def compact(
     """
     options = options or CompactOptions()
     target.check_rewritable()
-    thresholds = Thresholds.of(options, target.writes.target_size)
+    thresholds = Thresholds.resolve(options, target.writes.target_size)
     scan = _all_rows(target, where)
     if scan.snapshot.id is None:
         return CompactResult(0, 0, 0)
-    arrangement = Arrangement.of(options, target.writes, target.name)
+    arrangement = CompactionOrder.resolve(options, target.writes, target.name)
     plan = scan.plan()
     groups = thresholds.groups(plan.table)
     work = _Compaction(target, where, scan, plan, groups, arrangement, executor, options)
     done, conflicts = CompactResult(0, 0, 0), []
-    for chosen in _commits(groups, options):
+    for chosen in _split_commits(groups, options):
         try:
-            done = _added(done, work.rewrite(chosen))
+            done = _add_results(done, work.rewrite(chosen))
         except CommitConflict as error:
             if not options.partial_progress_enabled:
                 raise
@@ -74,7 +74,7 @@ def compact(
     return done
 
 
-def _commits(groups: np.ndarray, options: CompactOptions) -> Iterator[np.ndarray]:
+def _split_commits(groups: np.ndarray, options: CompactOptions) -> Iterator[np.ndarray]:
     """Masks of the files that are rewritten in each commit."""
     numbers = np.unique(groups[groups >= 0])
     most = options.partial_progress_max_commits if options.partial_progress_enabled else 1
@@ -92,7 +92,7 @@ class _Compaction:
     scan: ScanSpec
     plan: ScanPlan
     groups: np.ndarray  # the group number of each file
-    arrangement: Arrangement | None
+    arrangement: CompactionOrder | None
     executor: PlanningExecutor | None
     options: CompactOptions
     _gone: list[str] = field(default_factory=list)  # files that earlier commits have rewritten
@@ -101,38 +101,40 @@ class _Compaction:
         """Rewrite files in one commit."""
         some = self.scan.plan_of(self.plan, pa.array(chosen))
         zorder_by = () if self.arrangement is None else self.arrangement.zorder_by
-        how = Rewriting(self._unused(some.table), self.options.use_starting_sequence_number, zorder_by)
+        how = RewriteSettings(
+            self._find_unused_deletes(some.table), self.options.use_starting_sequence_number, zorder_by
+        )
         files = self._write(some, self.groups[chosen])
-        with removed_on_failure(self.target, files):
+        with remove_on_failure(self.target, files):
             _commit_as_planned(self.target, self.where, some.table, files, how)
         self._gone += some.table.files["path"].to_pylist()
-        new = saved(files)
+        new = write_result(files)
         removed_bytes = pc.sum(some.files["size"]).as_py()
         note = self.target.writes.note if files else ""
         return CompactResult(new.files, new.rows, new.bytes, len(some.table), removed_bytes, note=note)
 
     def remove_dangling(self) -> None:
         """Remove deletes that apply to no file, in a commit of their own."""
-        if unused := self._unused(FileTable.empty()):
-            self.target.rewrite((), (), Rewriting(unused))
+        if unused := self._find_unused_deletes(FileTable.empty()):
+            self.target.rewrite((), (), RewriteSettings(unused))
 
     def _write(self, plan: ScanPlan, groups: np.ndarray) -> list[WrittenFile]:
-        writes = self.target.writes.of_moved_rows
+        writes = self.target.writes.lineage_writes
         if self.arrangement is None:
             return rewrite_rows(writes, plan, self.scan.read_context(plan), self.executor)
         return rewrite_sorted(writes, self.scan, plan, groups, self.arrangement, self.executor)
 
-    def _unused(self, table: FileTable) -> list[tuple[str, int | None]]:
+    def _find_unused_deletes(self, table: FileTable) -> list[tuple[str, int | None]]:
         """The delete files that no file needs once those of the table are rewritten."""
         everything = self.options.remove_dangling_deletes
-        if not everything and not table.used_deletes().deletes.num_rows:
+        if not everything and not table.drop_unused_deletes().deletes.num_rows:
             return []
         whole = self.target.scan.file_table() if everything or self.where is not None else self.plan.table
         gone = pa.array([*self._gone, *table.files["path"].to_pylist()], pa.string())
         return unused_deletes(whole, pc.is_in(whole.files["path"], value_set=gone).to_numpy(), everything=everything)
 
 
-def _added(one: CompactResult, other: CompactResult) -> CompactResult:
+def _add_results(one: CompactResult, other: CompactResult) -> CompactResult:
     return CompactResult(
         one.files + other.files,
         one.rows + other.rows,
@@ -146,12 +148,12 @@ def _added(one: CompactResult, other: CompactResult) -> CompactResult:
 
 def _all_rows(target: Target, where: str | None) -> ScanSpec:
     """A scan of all rows of the files that may match a filter, with the metadata columns that a rewrite keeps."""
-    scan = replace(target.scan.select_columns(target.writes.of_moved_rows.schema), ignores_residuals=True)
+    scan = replace(target.scan.select_columns(target.writes.lineage_writes.schema), ignores_residuals=True)
     return scan if where is None else scan.where(where)
 
 
 def _commit_as_planned(
-    target: Target, where: str | None, table: FileTable, files: Sequence[WrittenFile], how: Rewriting
+    target: Target, where: str | None, table: FileTable, files: Sequence[WrittenFile], how: RewriteSettings
 ) -> None:
     """Commit the rewrite of `table`, and retry after concurrent commits, unless the target does so itself.
 
@@ -160,12 +162,12 @@ def _commit_as_planned(
     before, attempts = table.state(), Attempts(target.retries)
     while True:
         try:
-            return target.rewrite(as_removed(table), files, how)
+            return target.rewrite(as_removed_files(table), files, how)
         except CommitConflict as error:
             if not target.retries_overwrites:
                 raise
-            attempts.again(target.name, error)
-            target = target.reopened()
+            attempts.wait_or_raise(target.name, error)
+            target = target.reopen()
             now = _all_rows(target, where).plan().table.state()
             if {path: now.get(path) for path in before} != before:
                 raise CommitConflict(f"{target.name}: another writer changed files that were compacted") from error
@@ -180,7 +182,7 @@ def unused_deletes(table: FileTable, gone: np.ndarray, *, everything: bool = Fal
     file even now.
     """
     count, uses = table.deletes.num_rows, table.references
-    needed, used = uses.where(~gone).used(count), uses.used(count)
+    needed, used = uses.where(~gone).reference_mask(count), uses.reference_mask(count)
     is_vector = pc.equal(table.deletes["kind"], DeleteKind.VECTOR).to_numpy(zero_copy_only=False)
     unused = used & ~needed & ~is_vector
     if everything:
@@ -191,11 +193,11 @@ def unused_deletes(table: FileTable, gone: np.ndarray, *, everything: bool = Fal
 
 
 @dataclass(frozen=True)
-class _Sorting:
+class _SortGroup:
     """Write the rows of a group, sorted. Pickled for workers."""
 
     writes: TableWrites
-    arrangement: Arrangement
+    arrangement: CompactionOrder
     context: ReadContext
     of_keys: ReadContext
     write_id: str
@@ -207,7 +209,7 @@ class _Sorting:
             return read_group(group, self.context if columns is None else self.of_keys)
 
         rows = sorted_rows(read, arrangement.columns(writes), lambda sample: arrangement.ranking(writes, sample))
-        return write_rows(writes.of_sorted_rows(arrangement.terms), rows, self.write_id)
+        return write_rows(writes.keep_row_order(arrangement.terms), rows, self.write_id)
 
 
 def rewrite_sorted(
@@ -215,7 +217,7 @@ def rewrite_sorted(
     scan: ScanSpec,
     plan: ScanPlan,
     groups: np.ndarray,
-    arrangement: Arrangement,
+    arrangement: CompactionOrder,
     executor: PlanningExecutor | None,
 ) -> list[WrittenFile]:
     """Write the rows of a plan, sorted over each group; `groups` has the group number of each file of the plan.
@@ -227,13 +229,13 @@ def rewrite_sorted(
     if not len(plan.table):
         return []
     numbers = np.unique(groups, return_inverse=True)[1].reshape(-1)
-    context, of_keys = scan.read_context(plan), scan.narrowed(arrangement.columns(writes)).read_context(plan)
+    context, of_keys = scan.read_context(plan), scan.narrow_columns(arrangement.columns(writes)).read_context(plan)
     write_id = new_write_id()
     try:
         if isinstance(executor, ExchangingExecutor):
-            return exchange_sorted(writes, plan, numbers, (context, of_keys), arrangement, executor, write_id)
+            return sort_by_exchange(writes, plan, numbers, (context, of_keys), arrangement, executor, write_id)
         tasks = TaskGroups(plan.table, plan.splits, numbers[plan.splits["file"].to_numpy()])
-        work = _Sorting(writes, arrangement, context, of_keys, write_id)
+        work = _SortGroup(writes, arrangement, context, of_keys, write_id)
         done = map(work, tasks) if executor is None else executor.map(work, tasks)
         return [file for files in done for file in files]
     except BaseException:

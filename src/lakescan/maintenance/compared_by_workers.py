@@ -25,13 +25,13 @@ import pyarrow.compute as pc
 from lakescan.common.executors import LOCAL, ExchangingExecutor, PlanningExecutor
 from lakescan.common.hashing import hashes
 from lakescan.errors import UnsupportedFeature
-from lakescan.maintenance.folder_search import FolderSearch, Found, folders_to_list, tasks_of
-from lakescan.maintenance.linked_files import chunks_of, not_linked
-from lakescan.maintenance.listing import Listing, neighbours, tables_around
+from lakescan.maintenance.folder_search import FolderContents, FolderSearch, folder_tasks, folders_to_list
+from lakescan.maintenance.linked_files import chunks_of, unlinked_mask
+from lakescan.maintenance.listing import Listing, enclosing_tables, metadata_in_folder
 from lakescan.storage import FileEntry, Storage
 from lakescan.storage.locations import is_in, normal
-from lakescan.storage.removal import comparison_keys, in_folders, unnamed_by_name
-from lakescan.tables.base import ClaimingPart, FileRules, FilesPart, Known, NamedPart, Target
+from lakescan.storage.removal import comparison_keys, folder_mask, unreferenced_by_name
+from lakescan.tables.base import FileRules, KnownLocations, ReferenceClaims, ReferencedFiles, SnapshotFiles, Target
 
 _LOG = logging.getLogger("lakescan")
 _SHARE, _MOST_SHARES = 200_000, 2000  # names of a share, about; shares at most
@@ -52,14 +52,14 @@ _ROWS = pa.schema(
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparisonResult:
     """What a share has: candidates that nothing names (`location`, `size`, `kind`); or why they cannot be told."""
 
     orphans: pa.Table
     unclear: tuple[str, str] | None = None
 
 
-class Rows(Protocol):
+class FileRowSource(Protocol):
     """What a worker reads, as rows (`_ROWS`): candidates for removal, or files that are named. Pickled for workers."""
 
     @property
@@ -71,11 +71,11 @@ class Rows(Protocol):
 
 
 @dataclass(frozen=True)
-class InFolders:
+class FolderCandidates:
     """The candidates in some folders."""
 
     search: FolderSearch
-    found: Found
+    found: FolderContents
 
     @property
     def count(self) -> int:
@@ -85,11 +85,11 @@ class InFolders:
     def rows(self) -> Iterator[pa.Table]:
         """All of them."""
         for part in self.search.candidates(self.found):
-            yield _rows(part["location"], size=part["size"])
+            yield _as_file_rows(part["location"], size=part["size"])
 
 
 @dataclass(frozen=True)
-class InTable:
+class ListedCandidates:
     """Candidates that are known already, with their sizes."""
 
     files: pa.Table
@@ -101,14 +101,14 @@ class InTable:
 
     def rows(self) -> Iterator[pa.Table]:
         """All of them."""
-        yield _rows(self.files["location"], size=self.files["size"])
+        yield _as_file_rows(self.files["location"], size=self.files["size"])
 
 
 @dataclass(frozen=True)
-class OfSnapshots:
+class ExpiredSnapshotFiles:
     """The files of expired snapshots below the folders that are the table's own."""
 
-    part: FilesPart
+    part: SnapshotFiles
     owned: tuple[str, ...]
     storage: Storage
 
@@ -120,42 +120,42 @@ class OfSnapshots:
     def rows(self) -> Iterator[pa.Table]:
         """They have kinds, and no sizes."""
         for everything in self.part.files():
-            files = everything.filter(in_folders(self.storage, everything["path"], self.owned))
-            yield _rows(files["path"], kind=files["kind"])
+            files = everything.filter(folder_mask(self.storage, everything["path"], self.owned))
+            yield _as_file_rows(files["path"], kind=files["kind"])
 
 
 @dataclass(frozen=True)
-class NamedBy:
+class MetadataReferences:
     """The files that a part of the metadata names."""
 
-    part: NamedPart
+    part: ReferencedFiles
 
     @property
     def count(self) -> int:
         """As many as a share has, unless they are known: a part is some manifests, or a part of a log."""
-        return len(self.part.chunk) if isinstance(self.part, Known) else _SHARE
+        return len(self.part.chunk) if isinstance(self.part, KnownLocations) else _SHARE
 
     def rows(self) -> Iterator[pa.Table]:
         """All of them."""
-        if isinstance(self.part, ClaimingPart):
+        if isinstance(self.part, ReferenceClaims):
             for some in self.part.claims():
                 columns = {name: some[name] for name in ("entry", "rank", "holds")}
-                yield _rows(some["location"], named=True, **columns)
+                yield _as_file_rows(some["location"], named=True, **columns)
             return
         for chunk in self.part.locations():
-            yield _rows(chunk.cast(pa.string()), named=True)
+            yield _as_file_rows(chunk.cast(pa.string()), named=True)
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FileComparison:
     """Divides candidates and named files into shares by name, and compares those of a share."""
 
     storage: Storage
     shares: int
 
-    def split(self, item: Rows) -> Iterator[tuple[int, pa.Table]]:
+    def split(self, item: FileRowSource) -> Iterator[tuple[int, pa.Table]]:
         """The rows by share."""
-        for rows in _together(item.rows()):
+        for rows in _merge_small_parts(item.rows()):
             keys = comparison_keys(self.storage, rows["location"].combine_chunks())
             share = (hashes(keys) % np.uint64(self.shares)).astype(np.int64)
             order = np.argsort(share, kind="stable")
@@ -164,7 +164,7 @@ class Comparison:
             for start, end in pairwise(starts):
                 yield int(share[start]), rows.take(pa.array(order[start:end]))  # a slice is pickled as the whole
 
-    def take(self, tables: Iterator[pa.Table]) -> Compared:
+    def take(self, tables: Iterator[pa.Table]) -> ComparisonResult:
         """The candidates of a share that nothing names, each once."""
         whole = pa.concat_tables(tables)
         named = whole.filter(whole["named"])
@@ -172,15 +172,15 @@ class Comparison:
         mine = candidates.group_by("location").aggregate([("size", "max"), ("kind", "min")])
         mine = mine.select([0, 1, 2]).rename_columns(["location", "size", "kind"])
         if not mine.num_rows:
-            return Compared(mine)
+            return ComparisonResult(mine)
         try:
-            left = unnamed_by_name(self.storage, mine["location"].combine_chunks(), [_held(named)])
+            left = unreferenced_by_name(self.storage, mine["location"].combine_chunks(), [_referenced_locations(named)])
         except UnsupportedFeature as error:
-            return Compared(mine.slice(0, 0), (error.feature, error.detail))
-        return Compared(mine.filter(left))
+            return ComparisonResult(mine.slice(0, 0), (error.feature, error.detail))
+        return ComparisonResult(mine.filter(left))
 
 
-def _held(named: pa.Table) -> pa.Array:
+def _referenced_locations(named: pa.Table) -> pa.Array:
     """The locations whose names hold: always, or by the newest that is said of their entry."""
     always = named["entry"].is_null()
     claims = named.filter(pc.invert(always))
@@ -195,7 +195,7 @@ def _held(named: pa.Table) -> pa.Array:
     return pa.concat_arrays(locations)
 
 
-def _rows(
+def _as_file_rows(
     locations: pa.Array | pa.ChunkedArray, *, named: bool = False, **more: pa.Array | pa.ChunkedArray
 ) -> pa.Table:
     count = len(locations)
@@ -203,7 +203,7 @@ def _rows(
     return pa.table([known.get(each.name, pa.nulls(count, each.type)) for each in _ROWS], schema=_ROWS)
 
 
-def _together(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def _merge_small_parts(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """Merge small parts (one per folder or manifest) into larger ones, so that there are few tables of each share."""
     some, count = list[pa.Table](), 0
     for part in parts:
@@ -229,61 +229,61 @@ def find_orphans(
     """
     storage = target.storage
     kept_in = executor.folder if isinstance(executor, FileExchange) else None
-    roots = tuple(normal(storage.relocated(each)) for each in folders)
-    search = FolderSearch(storage, replace(rules, named_by_others=_nothing), cutoff, roots, kept_in=kept_in)
-    found = list(executor.map(search.look, tasks_of(folders_to_list(storage, folders))))
+    roots = tuple(normal(storage.current_location(each)) for each in folders)
+    search = FolderSearch(storage, replace(rules, named_by_others=_no_references), cutoff, roots, kept_in=kept_in)
+    found = list(executor.map(search.list_folders, folder_tasks(folders_to_list(storage, folders))))
     metadata = [each for some in found for each in some.metadata]
     others = frozenset[str]().union(*(some.tables for some in found))
-    place = normal(storage.relocated(rules.metadata_folder))
+    place = normal(storage.current_location(rules.metadata_folder))
     if not any(place == each or is_in(place, each) for each in roots):
-        metadata += neighbours(storage, rules)
-    others |= tables_around(storage, rules, folders)
-    search = replace(search, others=others, shared=shared_metadata(rules, metadata, storage))
+        metadata += metadata_in_folder(storage, rules)
+    others |= enclosing_tables(storage, rules, folders)
+    search = replace(search, others=others, shared=shared_metadata_folder(rules, metadata, storage))
     outside = [each for each in folders if not is_in(normal(each), normal(rules.location))]
-    elsewhere = [Known(each) for folder in outside for each in rules.named_by_others(folder)]
-    candidates = [InFolders(search, replace(each, metadata=(), tables=frozenset())) for each in found]
-    return unnamed_by_workers(target, candidates, cutoff, metadata, executor, elsewhere)
+    elsewhere = [KnownLocations(each) for folder in outside for each in rules.named_by_others(folder)]
+    candidates = [FolderCandidates(search, replace(each, metadata=(), tables=frozenset())) for each in found]
+    return select_unreferenced_files(target, candidates, cutoff, metadata, executor, elsewhere)
 
 
-def among_listed(
+def find_listed_orphans(
     target: Target, rules: FileRules, files: pa.Table, cutoff: datetime, executor: ExchangingExecutor
 ) -> pa.Table:
     """Orphan files among listed ones (`listed.LISTED`), as `find_orphans`; else, metadata files alone are listed."""
     storage = target.storage
-    listing = Listing(normal(storage.relocated(rules.location)), rules.partition_names, rules.shown)
-    metadata = [*listing.metadata_files(files), *neighbours(storage, rules)]
-    shared = shared_metadata(rules, metadata, storage)
-    files = files.filter(in_folders(storage, files["location"], [rules.location]))
-    found = InTable(listing.candidates(files, cutoff, listing.other_tables(files), shared))
-    return unnamed_by_workers(target, [found], cutoff, metadata, executor)
+    listing = Listing(normal(storage.current_location(rules.location)), rules.partition_names, rules.shown)
+    metadata = [*listing.metadata_files(files), *metadata_in_folder(storage, rules)]
+    shared = shared_metadata_folder(rules, metadata, storage)
+    files = files.filter(folder_mask(storage, files["location"], [rules.location]))
+    found = ListedCandidates(listing.candidates(files, cutoff, listing.other_tables(files), shared))
+    return select_unreferenced_files(target, [found], cutoff, metadata, executor)
 
 
-def shared_metadata(rules: FileRules, metadata: Sequence[FileEntry], storage: Storage) -> str | None:
+def shared_metadata_folder(rules: FileRules, metadata: Sequence[FileEntry], storage: Storage) -> str | None:
     """The folder of another format's metadata, if that shares the table's data files."""
     if rules.shared_metadata is None or not (rules.is_shared or metadata):
         return None
-    return normal(storage.relocated(rules.shared_metadata))
+    return normal(storage.current_location(rules.shared_metadata))
 
 
-def unnamed_by_workers(
+def select_unreferenced_files(
     target: Target,
-    candidates: Sequence[Rows],
+    candidates: Sequence[FileRowSource],
     since: datetime,
     metadata: Sequence[FileEntry],
     executor: ExchangingExecutor,
-    elsewhere: Sequence[NamedPart] = (),
+    elsewhere: Sequence[ReferencedFiles] = (),
 ) -> pa.Table:
     """The candidates that the table does not reference (`location`, `size`, `kind`), each once.
 
     Nor do tables whose `metadata` files are in the same folder, nor what is named `elsewhere`. The table is read anew;
     commits that are made meanwhile are read at the end. Raises `UnsupportedFeature` as `removal.unnamed`.
     """
-    storage, before = target.storage, target.reopened()
-    parts: list[NamedPart] = [*before.parts_in_use(since, metadata), *elsewhere]
-    named = [NamedBy(each) for each in parts]
-    items: list[Rows] = [*candidates, *named]
+    storage, before = target.storage, target.reopen()
+    parts: list[ReferencedFiles] = [*before.parts_in_use(since, metadata), *elsewhere]
+    named = [MetadataReferences(each) for each in parts]
+    items: list[FileRowSource] = [*candidates, *named]
     count = min(_MOST_SHARES, max(8, sum(each.count for each in items) // _SHARE))
-    comparison = Comparison(storage, count)
+    comparison = FileComparison(storage, count)
     empty = pa.table([[], [], []], schema=pa.schema([_ROWS.field(n) for n in ("location", "size", "kind")]))
     found = [empty]
     for result in executor.exchange(comparison.split, items, comparison.take, count):
@@ -291,29 +291,33 @@ def unnamed_by_workers(
             raise UnsupportedFeature(*result.unclear)
         found.append(result.orphans)
     whole = pa.concat_tables(found).combine_chunks()
-    whole = whole.filter(not_linked(storage, _one(whole), parts, sum(each.count for each in named), executor))
-    whole = whole.filter(unnamed_by_name(storage, _one(whole), _named_since(before, since, metadata)))
+    whole = whole.filter(
+        unlinked_mask(storage, _location_array(whole), parts, sum(each.count for each in named), executor)
+    )
+    whole = whole.filter(
+        unreferenced_by_name(storage, _location_array(whole), _references_since(before, since, metadata))
+    )
     return whole.sort_by("location")
 
 
-def _one(files: pa.Table) -> pa.Array:
+def _location_array(files: pa.Table) -> pa.Array:
     return files["location"].combine_chunks()
 
 
-def remove_by_workers(storage: Storage, files: pa.Table, executor: PlanningExecutor) -> pa.Table:
+def remove_files(storage: Storage, files: pa.Table, executor: PlanningExecutor) -> pa.Table:
     """Remove files by their `location`, chunk by chunk on workers; return those that were removed.
 
     If it is interrupted, running it again removes the others.
     """
     chunks = chunks_of(files["location"].combine_chunks(), _CHUNK)
-    left = [each for some in executor.map(partial(_left, storage), chunks) for each in some]
+    left = [each for some in executor.map(partial(_remove_chunk, storage), chunks) for each in some]
     if not left:
         return files
     _LOG.warning("%d unreferenced files could not be removed, %s among them", len(left), min(left))
     return files.filter(pc.invert(pc.is_in(files["location"], value_set=pa.array(left, pa.string()))))
 
 
-def exchanging(executor: PlanningExecutor | None, run: Callable[[ExchangingExecutor], pa.Table]) -> pa.Table:
+def run_with_exchange(executor: PlanningExecutor | None, run: Callable[[ExchangingExecutor], pa.Table]) -> pa.Table:
     """Run something with an executor that exchanges rows: the given one, or one of temporary files in this process."""
     if isinstance(executor, ExchangingExecutor):
         return run(executor)
@@ -321,18 +325,18 @@ def exchanging(executor: PlanningExecutor | None, run: Callable[[ExchangingExecu
         return run(files)
 
 
-def _left(storage: Storage, locations: pa.Array) -> list[str]:
+def _remove_chunk(storage: Storage, locations: pa.Array) -> list[str]:
     return list(storage.remove(locations.to_pylist()))
 
 
-def _nothing(folder: str) -> Iterator[pa.Array]:
+def _no_references(folder: str) -> Iterator[pa.Array]:
     return iter(())
 
 
-def _named_since(before: Target, cutoff: datetime, metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:
+def _references_since(before: Target, cutoff: datetime, metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:
     """What commits since `before` name: files that they added, and what the metadata file itself names now."""
     yield from before.files_added_since(before.base_state)
-    yield from next(iter(before.reopened().parts_in_use(cutoff, metadata))).locations()
+    yield from next(iter(before.reopen().parts_in_use(cutoff, metadata))).locations()
 
 
 T = TypeVar("T")
@@ -399,10 +403,10 @@ class FileExchange:
                 places[share].append(at)
             for share, some in places.items():
                 batches[share].append((path, some))
-        yield from self._executor.map(lambda share: take(_read(batches[share])), sorted(batches))
+        yield from self._executor.map(lambda share: take(_read_share(batches[share])), sorted(batches))
 
 
-def _read(places: list[tuple[Path, list[int]]]) -> Iterator[pa.Table]:
+def _read_share(places: list[tuple[Path, list[int]]]) -> Iterator[pa.Table]:
     for path, numbers in places:
         with pa.OSFile(str(path)) as source:
             reader = pa.ipc.open_file(source)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakescan.common.executors import LOCAL, PlanningExecutor
-from lakescan.expressions.evaluate import columns_of
+from lakescan.expressions.evaluate import column_getter
 from lakescan.planning.plan import ScanPlan
 from lakescan.planning.task_groups import FileScanTask, TaskGroup
 from lakescan.reading.context import ReadContext
@@ -24,13 +24,13 @@ from lakescan.reading.deletes.roaring import bitmap_of
 from lakescan.reading.row_batches import row_batches
 from lakescan.tables.base import Target
 from lakescan.tables.results import ConvertResult
-from lakescan.tables.save import removed_on_failure
+from lakescan.tables.save import remove_on_failure
 from lakescan.writing.partitioned_writer import new_write_id
 from lakescan.writing.table_writes import WrittenFile
 
 
 @dataclass(frozen=True)
-class _Finding:
+class _DeletedRowFinder:
     """Finds the rows of a task group that equality deletes delete. Pickled for workers."""
 
     context: ReadContext
@@ -45,7 +45,7 @@ class _Finding:
                 continue
             schema = compared_columns(self.context, ids)
             for first, batch in row_batches(task, self.context, schema):
-                hits = equality.hits(task, first, columns_of(batch, schema), batch.num_rows)
+                hits = equality.hits(task, first, column_getter(batch, schema), batch.num_rows)
                 if hits is not None and hits.any():
                     found.setdefault(task.path, BitMap64()).update(bitmap_of(np.flatnonzero(hits) + first))
         return {path: rows.serialize() for path, rows in found.items()}
@@ -59,26 +59,28 @@ def convert_equality_deletes(target: Target, executor: PlanningExecutor | None =
     writer, scan = target.delete_writer(new_write_id()), target.scan
     plan = scan.plan()
     some = scan.plan_of(plan, pa.array(plan.table.references.has_equality))
-    found = _found(some, scan.read_context(some), executor)
+    found = _find_deleted_rows(some, scan.read_context(some), executor)
     paths = pa.array(list(found), pa.string())
-    files = some.table.take(pc.index_in(paths, value_set=some.table.files["path"].combine_chunks())).used_deletes()
+    files = some.table.take(
+        pc.index_in(paths, value_set=some.table.files["path"].combine_chunks())
+    ).drop_unused_deletes()
     deletes = writer.write(files, list(found.values())) if len(files) else ()
     written = {each.location: WrittenFile(each.location, (), each.rows, 0) for each in deletes}
-    with removed_on_failure(target, list(written.values())):
+    with remove_on_failure(target, list(written.values())):
         target.replace_equality(deletes, gone)
     return ConvertResult(len(gone), len(deletes), sum(each.rows for each in deletes))
 
 
-def _found(plan: ScanPlan, context: ReadContext, executor: PlanningExecutor | None) -> dict[str, BitMap64]:
+def _find_deleted_rows(plan: ScanPlan, context: ReadContext, executor: PlanningExecutor | None) -> dict[str, BitMap64]:
     """The rows that equality deletes delete, by data file."""
-    shared = EqualityDeletes(context, plan.deletes, lambda: _tasks(plan)) if executor is None else None
+    shared = EqualityDeletes(context, plan.deletes, lambda: _scan_tasks(plan)) if executor is None else None
     found: dict[str, BitMap64] = {}
-    for some in (executor or LOCAL).map(_Finding(context, shared), plan.groups):
+    for some in (executor or LOCAL).map(_DeletedRowFinder(context, shared), plan.groups):
         for path, rows in some.items():
             found.setdefault(path, BitMap64()).update(BitMap64.deserialize(rows))
     return found
 
 
-def _tasks(plan: ScanPlan) -> Iterator[FileScanTask]:
+def _scan_tasks(plan: ScanPlan) -> Iterator[FileScanTask]:
     for group in plan.groups:
         yield from group.tasks()

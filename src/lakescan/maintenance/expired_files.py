@@ -9,9 +9,14 @@ from datetime import datetime
 import pyarrow as pa
 
 from lakescan.common.executors import ExchangingExecutor, PlanningExecutor
-from lakescan.maintenance.compared_by_workers import OfSnapshots, exchanging, remove_by_workers, unnamed_by_workers
+from lakescan.maintenance.compared_by_workers import (
+    ExpiredSnapshotFiles,
+    remove_files,
+    run_with_exchange,
+    select_unreferenced_files,
+)
 from lakescan.maintenance.listing import Listing
-from lakescan.storage.listed import listed
+from lakescan.storage.listed import list_files
 from lakescan.storage.locations import normal
 from lakescan.tables.base import Target
 from lakescan.tables.results import ExpireResult
@@ -36,13 +41,16 @@ def expire_with_files(
         return result, {}
     now, rules = datetime.now().astimezone(), target.file_rules()
     storage = target.storage
-    listing = Listing(normal(storage.relocated(rules.location)), rules.partition_names)
+    listing = Listing(normal(storage.current_location(rules.location)), rules.partition_names)
     folders = sorted({rules.clock_folder, rules.metadata_folder})
-    parts = (part for folder in folders for part in listed(storage, folder, deep=False))
+    parts = (part for folder in folders for part in list_files(storage, folder, deep=False))
     others = [each for part in parts for each in listing.metadata_files(part)]
 
     def remove(exchange: ExchangingExecutor) -> pa.Table:
-        candidates = [OfSnapshots(each, tuple(rules.owned), storage) for each in target.parts_of(result.snapshots)]
-        return remove_by_workers(storage, unnamed_by_workers(target, candidates, now, others, exchange), exchange)
+        candidates = [
+            ExpiredSnapshotFiles(each, tuple(rules.owned), storage)
+            for each in target.files_of_snapshots(result.snapshots)
+        ]
+        return remove_files(storage, select_unreferenced_files(target, candidates, now, others, exchange), exchange)
 
-    return result, Counter(exchanging(executor, remove)["kind"].to_pylist())
+    return result, Counter(run_with_exchange(executor, remove)["kind"].to_pylist())

@@ -40,7 +40,7 @@ def sorted_rows(
     else:
         if held:
             rows = pa.Table.from_batches(held)
-            yield from _in_order(rows, ranking(_sampled(rows.select(columns))))
+            yield from _sort_rows(rows, ranking(_sample_table(rows.select(columns))))
         return
     per_row = size / sum(each.num_rows for each in held)
     held.clear()
@@ -50,21 +50,23 @@ def sorted_rows(
     ranges = int(min(_RANGES, max(2, count * per_row // min(_RANGE, memory))))
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lakescan-sort-")))
-        for path in _divided(read(None), columns, compare, bounds_of(sample, compare, ranges), folder, memory // 2):
+        for path in _divide_rows(
+            read(None), columns, compare, range_bounds(sample, compare, ranges), folder, memory // 2
+        ):
             with pa.memory_map(str(path)) as file:
                 rows = pa.ipc.open_file(file).read_all()
                 if rows.num_rows:
-                    yield from _in_order(rows, compare)
+                    yield from _sort_rows(rows, compare)
             path.unlink()
 
 
-def _in_order(rows: pa.Table, compare: Ranking) -> Iterator[pa.RecordBatch]:
+def _sort_rows(rows: pa.Table, compare: Ranking) -> Iterator[pa.RecordBatch]:
     order = np.lexsort(compare(rows)[::-1])
     for start in range(0, len(order), _SLICE):
         yield from rows.take(pa.array(order[start : start + _SLICE])).combine_chunks().to_batches()
 
 
-def _sampled(rows: pa.Table) -> pa.Table:
+def _sample_table(rows: pa.Table) -> pa.Table:
     step = -(-rows.num_rows // _SAMPLE)
     return rows if step < 2 else rows.take(pa.array(np.arange(0, rows.num_rows, step)))
 
@@ -77,7 +79,7 @@ def _sample(batches: Iterator[pa.RecordBatch]) -> tuple[pa.Table, int]:
     for batch in batches:
         numbers = np.arange(count, count + batch.num_rows)
         mask = numbers % step == 0
-        kept.append(numbered(pa.Table.from_batches([batch.filter(pa.array(mask))]), numbers[mask]))
+        kept.append(add_row_numbers(pa.Table.from_batches([batch.filter(pa.array(mask))]), numbers[mask]))
         count, rows = count + batch.num_rows, rows + int(mask.sum())
         while rows > 2 * _SAMPLE:
             step *= 2
@@ -89,19 +91,19 @@ def _sample(batches: Iterator[pa.RecordBatch]) -> tuple[pa.Table, int]:
 _NUMBER = "__lakescan_number"
 
 
-def numbered(rows: pa.Table, numbers: np.ndarray) -> pa.Table:
+def add_row_numbers(rows: pa.Table, numbers: np.ndarray) -> pa.Table:
     """Rows with their numbers, which divide those with equal keys."""
     return rows.append_column(_NUMBER, pa.array(numbers, pa.int64()))
 
 
-def bounds_of(sample: pa.Table, compare: Ranking, ranges: int) -> pa.Table:
+def range_bounds(sample: pa.Table, compare: Ranking, ranges: int) -> pa.Table:
     """The rows of the sample at which ranges begin. Numbers of rows divide those with equal keys."""
     order = np.lexsort([sample[_NUMBER].to_numpy(), *compare(sample)[::-1]])
     places = np.unique(np.linspace(0, len(order), ranges + 1).astype(np.int64)[1:-1])
     return sample.take(pa.array(order[places]))
 
 
-def _divided(
+def _divide_rows(
     batches: Iterator[pa.RecordBatch],
     columns: Sequence[str],
     compare: Ranking,
@@ -116,9 +118,9 @@ def _divided(
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         writers = [stack.enter_context(pa.ipc.new_file(str(path), first.schema, options=options)) for path in paths]
         start = 0
-        for rows in collected(chain([first], batches), most):
+        for rows in join_batches(chain([first], batches), most):
             numbers = np.arange(start, start + rows.num_rows)
-            place = places_of(numbered(rows.select(columns), numbers), compare, bounds)
+            place = range_numbers(add_row_numbers(rows.select(columns), numbers), compare, bounds)
             order = np.argsort(place, kind="stable")
             ends = np.searchsorted(place[order], np.arange(len(paths)), side="right")
             begin = 0
@@ -130,7 +132,7 @@ def _divided(
     return paths
 
 
-def collected(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
+def join_batches(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
     """Join batches into tables of up to `most` bytes, or one batch."""
     held: list[pa.RecordBatch] = []
     size = 0
@@ -144,7 +146,7 @@ def collected(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table
         yield pa.Table.from_batches(held)
 
 
-def places_of(rows: pa.Table, compare: Ranking, bounds: pa.Table) -> np.ndarray:
+def range_numbers(rows: pa.Table, compare: Ranking, bounds: pa.Table) -> np.ndarray:
     """The number of the range of each row: how many bounds are not above it."""
     both = pa.concat_tables([bounds.select(rows.column_names), rows])
     order = np.lexsort([both[_NUMBER].to_numpy(), *compare(both)[::-1]])

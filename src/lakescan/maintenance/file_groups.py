@@ -39,7 +39,7 @@ class Thresholds:
     everything: bool = False
 
     @staticmethod
-    def of(options: WriteOptions, target_size: int) -> Thresholds:
+    def resolve(options: WriteOptions, target_size: int) -> Thresholds:
         """The limits that options set; raises `InvalidOption` if the target size is not between those of files."""
         given = options if isinstance(options, CompactOptions) else CompactOptions()
         smallest, largest = given.min_file_size_bytes, given.max_file_size_bytes
@@ -70,7 +70,9 @@ class Thresholds:
         if self.everything:
             chosen = np.ones(len(table), dtype=bool)
         group = np.full(len(table), -1, dtype=np.int64)
-        group[chosen] = _packed(partition_numbers(table.files.filter(pa.array(chosen))), sizes[chosen], self.group_size)
+        group[chosen] = _pack_groups(
+            partition_numbers(table.files.filter(pa.array(chosen))), sizes[chosen], self.group_size
+        )
         if self.everything or not chosen.any():
             return group
         of_chosen = group[chosen]
@@ -102,7 +104,7 @@ def deleted_rows(table: FileTable) -> np.ndarray:
     return uses.sums(np.where(is_own, rows, 0))
 
 
-def _packed(partition: np.ndarray, sizes: np.ndarray, most: int) -> np.ndarray:
+def _pack_groups(partition: np.ndarray, sizes: np.ndarray, most: int) -> np.ndarray:
     """The group number of each file: one group for each partition, several for a partition that is larger than `most`.
 
     Groups are numbered by partition, in the order in which partitions first occur.

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lakescan.maintenance.listing import Listing
 from lakescan.storage import FileEntry, Storage
 from lakescan.storage.key_ranges import Range
-from lakescan.storage.listed import LISTED, listed, ranges_of
+from lakescan.storage.listed import LISTED, list_files, ranges_of
 from lakescan.storage.locations import is_in, normal
 from lakescan.tables.base import FileRules
 
@@ -32,7 +32,7 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class Found:
+class FolderContents:
     """What a first look at some folders has found.
 
     - `tables`: the locations of other tables; `metadata`: the metadata files in the table's own metadata folder.
@@ -66,10 +66,10 @@ class FolderSearch:
 
     @property
     def _listing(self) -> Listing:
-        location = normal(self.storage.relocated(self.rules.location))
+        location = normal(self.storage.current_location(self.rules.location))
         return Listing(location, self.rules.partition_names, self.rules.shown, self.roots)
 
-    def look(self, folders: tuple[Folder, ...]) -> Found:
+    def list_folders(self, folders: tuple[Folder, ...]) -> FolderContents:
         """List folders for other tables, and the table's own metadata files."""
         listing, tables, metadata = self._listing, set[str](), list[FileEntry]()
         path = None if self.kept_in is None else str(Path(self.kept_in, f"{uuid4()}.arrow"))
@@ -84,22 +84,22 @@ class FolderSearch:
         finally:
             if writer is not None:
                 writer.close()
-        return Found(folders, frozenset(tables), tuple(metadata), count, path)
+        return FolderContents(folders, frozenset(tables), tuple(metadata), count, path)
 
-    def candidates(self, found: Found) -> Iterator[pa.Table]:
+    def candidates(self, found: FolderContents) -> Iterator[pa.Table]:
         """The candidates of these folders (`LISTED`), in parts."""
         listing = self._listing
-        parts = self._files(found.folders) if found.files is None else _kept(found.files)
+        parts = self._files(found.folders) if found.files is None else _read_listing(found.files)
         for part in parts:
             yield listing.candidates(part, self.cutoff, self.others, self.shared)
 
     def _files(self, folders: Sequence[Folder]) -> Iterator[pa.Table]:
         return chain.from_iterable(
-            listed(self.storage, each.location, deep=each.is_deep, keys=each.keys) for each in folders
+            list_files(self.storage, each.location, deep=each.is_deep, keys=each.keys) for each in folders
         )
 
 
-def _kept(path: str) -> Iterator[pa.Table]:
+def _read_listing(path: str) -> Iterator[pa.Table]:
     with pa.OSFile(path) as source:
         reader = pa.ipc.open_file(source)
         for number in range(reader.num_record_batches):
@@ -113,7 +113,7 @@ def folders_to_list(storage: Storage, folders: Sequence[str]) -> list[Folder]:
     whole where folders inside are not listed.
     """
     flat, deep = list[Folder](), list[str]()
-    for each in outermost(storage, folders):
+    for each in outermost_folders(storage, folders):
         ranges = ranges_of(storage, each)
         if ranges is None and not storage.lists_folders(each):
             flat.append(Folder(each, True))
@@ -129,13 +129,13 @@ def folders_to_list(storage: Storage, folders: Sequence[str]) -> list[Folder]:
     return [*flat, *(Folder(each, True) for each in deep)]
 
 
-def tasks_of(folders: Sequence[Folder]) -> list[tuple[Folder, ...]]:
+def folder_tasks(folders: Sequence[Folder]) -> list[tuple[Folder, ...]]:
     """The folders in groups that workers list; neighbours, which are often alike in size, in different ones."""
     count = min(_TASKS, len(folders))
     return [tuple(folders[at::count]) for at in range(count)]
 
 
-def outermost(storage: Storage, folders: Sequence[str]) -> list[str]:
+def outermost_folders(storage: Storage, folders: Sequence[str]) -> list[str]:
     """The folders without those inside another one."""
-    places = {normal(storage.relocated(each)): each for each in folders}
+    places = {normal(storage.current_location(each)): each for each in folders}
     return [each for place, each in places.items() if not any(is_in(place, other) for other in places)]

@@ -13,9 +13,9 @@ from lakescan.common.executors import ExchangingExecutor
 from lakescan.storage import Storage
 from lakescan.storage.locations import split_location
 from lakescan.storage.removal import comparison_keys, file_numbers
-from lakescan.tables.base import Known, NamedPart
+from lakescan.tables.base import KnownLocations, ReferencedFiles
 
-_ROWS, _SHARE = 50_000, 200_000
+_CHUNK_ROWS, _FILES_A_SHARE = 50_000, 200_000
 _NUMBERS = pa.schema(
     [
         pa.field("device", pa.uint64()),
@@ -27,13 +27,13 @@ _NUMBERS = pa.schema(
 
 
 @dataclass(frozen=True)
-class _Numbers:
+class _FileNumbers:
     """Divides files into shares by the numbers that links to a file share, and takes those that are linked."""
 
     storage: Storage
     shares: int
 
-    def split(self, item: tuple[NamedPart, bool]) -> Iterator[tuple[int, pa.Table]]:
+    def split(self, item: tuple[ReferencedFiles, bool]) -> Iterator[tuple[int, pa.Table]]:
         """The existing files of a part; links of named ones are followed."""
         part, is_named = item
         for chunk in part.locations():
@@ -60,16 +60,16 @@ class _Numbers:
         return found.filter(pc.not_equal(found["key"], found["key_named"]))["location"].combine_chunks()
 
 
-def not_linked(
-    storage: Storage, locations: pa.Array, parts: Sequence[NamedPart], names: int, executor: ExchangingExecutor
+def unlinked_mask(
+    storage: Storage, locations: pa.Array, parts: Sequence[ReferencedFiles], names: int, executor: ExchangingExecutor
 ) -> pa.Array:
     """The mask of locations that no named location leads to; `parts` name about so many files (`names`)."""
     kept = pa.repeat(True, len(locations))
-    if not len(locations) or split_location(storage.relocated(locations[0].as_py()))[0] != "file":
+    if not len(locations) or split_location(storage.current_location(locations[0].as_py()))[0] != "file":
         return kept
-    chunks = [(Known(each), False) for each in chunks_of(locations, _ROWS)]
-    items: list[tuple[NamedPart, bool]] = [*chunks, *((each, True) for each in parts)]
-    comparison = _Numbers(storage, max(1, (names + len(locations)) // _SHARE))
+    chunks = [(KnownLocations(each), False) for each in chunks_of(locations, _CHUNK_ROWS)]
+    items: list[tuple[ReferencedFiles, bool]] = [*chunks, *((each, True) for each in parts)]
+    comparison = _FileNumbers(storage, max(1, (names + len(locations)) // _FILES_A_SHARE))
     linked = [*executor.exchange(comparison.split, items, comparison.take, comparison.shares)]
     linked = [each for each in linked if len(each)]
     return pc.invert(pc.is_in(locations, value_set=pa.concat_arrays(linked))) if linked else kept

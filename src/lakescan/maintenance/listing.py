@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakescan.catalogs.other_tables import metadata_of_tables, table_folders
 from lakescan.storage import FileEntry, Storage, join
-from lakescan.storage.listed import listed
+from lakescan.storage.listed import list_files
 from lakescan.storage.locations import is_in, normal, normalize, path_of
 from lakescan.tables.base import FileRules
 
@@ -77,24 +77,24 @@ class Listing:
         ]
 
 
-def neighbours(storage: Storage, rules: FileRules) -> list[FileEntry]:
+def metadata_in_folder(storage: Storage, rules: FileRules) -> list[FileEntry]:
     """The Iceberg metadata files in the table's own metadata folder: of other tables at the same location, too."""
-    listing = Listing(normal(storage.relocated(rules.location)), rules.partition_names)
+    listing = Listing(normal(storage.current_location(rules.location)), rules.partition_names)
     return [
-        each for part in listed(storage, rules.metadata_folder, deep=False) for each in listing.metadata_files(part)
+        each for part in list_files(storage, rules.metadata_folder, deep=False) for each in listing.metadata_files(part)
     ]
 
 
-def tables_around(storage: Storage, rules: FileRules, folders: Sequence[str]) -> frozenset[str]:
+def enclosing_tables(storage: Storage, rules: FileRules, folders: Sequence[str]) -> frozenset[str]:
     """The normalized locations of other tables that have one of these folders inside them."""
-    own, found, seen = normal(storage.relocated(rules.location)), set[str](), set[str]()
+    own, found, seen = normal(storage.current_location(rules.location)), set[str](), set[str]()
     listing = Listing(own, rules.partition_names)
     for each in folders:
         folder = each.rstrip("/").rpartition("/")[0]  # tables in the folder itself are found in its listing
-        while path_of(folder) != "/" and (place := normal(storage.relocated(folder))) not in {own, *seen}:
+        while path_of(folder) != "/" and (place := normal(storage.current_location(folder))) not in {own, *seen}:
             seen.add(place)
             for name in ("metadata", "_delta_log"):
-                for part in listed(storage, join(folder, name), deep=False):
+                for part in list_files(storage, join(folder, name), deep=False):
                     found |= listing.other_tables(part)
             folder = folder.rpartition("/")[0]
     return frozenset(found)

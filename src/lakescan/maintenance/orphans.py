@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from lakescan.common.arrays import as_array
 from lakescan.common.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.errors import InvalidOption, StorageError, nearest
-from lakescan.maintenance.compared_by_workers import among_listed, exchanging, find_orphans, remove_by_workers
+from lakescan.maintenance.compared_by_workers import find_listed_orphans, find_orphans, remove_files, run_with_exchange
 from lakescan.storage import Storage, join
 from lakescan.storage.listed import LISTED
-from lakescan.storage.locations import below, is_in, may_overlap, path_of
+from lakescan.storage.locations import is_below_any, is_in, may_overlap, path_of
 from lakescan.tables.base import FileRules, Target
 from lakescan.tables.results import OrphanResult
 
@@ -47,7 +47,7 @@ def remove_orphans(
     `location` is above the table's folder. `ignore_retention` is a reason to allow younger files; it is logged.
     """
     rules, storage = target.file_rules(), target.storage
-    now = datetime.now(UTC) if dry_run else time_of(storage, rules.clock_folder)  # a dry run writes nothing
+    now = datetime.now(UTC) if dry_run else store_time(storage, rules.clock_folder)  # a dry run writes nothing
     cutoff = now - rules.default_age if older_than is None else older_than
     if ignore_retention is not None and not str(ignore_retention).strip():
         raise InvalidOption("ignore_retention is the reason for which young files are removed: it is empty")
@@ -71,12 +71,12 @@ def remove_orphans(
 
     def find(exchange: ExchangingExecutor) -> pa.Table:
         if lite or inventory is not None:
-            found = among_listed(target, rules, listed, cutoff, exchange)
+            found = find_listed_orphans(target, rules, listed, cutoff, exchange)
         else:
             found = find_orphans(target, rules, folders, cutoff, exchange)
-        return found if dry_run else remove_by_workers(storage, found, exchange)
+        return found if dry_run else remove_files(storage, found, exchange)
 
-    found = exchanging(executor, find)
+    found = run_with_exchange(executor, find)
     return OrphanResult(tuple(found["location"].to_pylist()), pc.sum(found["size"]).as_py() or 0, dry_run)
 
 
@@ -98,7 +98,7 @@ def _check_age(cutoff: datetime, now: datetime, least: timedelta, what: str) -> 
         )
 
 
-def time_of(storage: Storage, folder: str) -> datetime:
+def store_time(storage: Storage, folder: str) -> datetime:
     """The current time of a store: the modification time of a file that is written to `folder` and removed again.
 
     Raises `StorageError` for a store that does not return modification times.
@@ -150,14 +150,14 @@ def inventory_files(inventory: Any, location: str) -> pa.Table:
     found = pa.table(
         [places, files["length"].cast(pa.int64()), times.cast(pa.timestamp("us", "UTC"), safe=False)], schema=LISTED
     )
-    return found.filter(pc.and_not(below(places, [location]), pc.match_substring_regex(places, _STEPS_BACK)))
+    return found.filter(pc.and_not(is_below_any(places, [location]), pc.match_substring_regex(places, _STEPS_BACK)))
 
 
 def removed_files(target: Target, rules: FileRules) -> pa.Table:
     """The files that the table's log says were removed (`LISTED`), as far as they are in the table's folder yet."""
     parts = [each.cast(pa.string()) for each in target.files_removed()]
     inside = pc.unique(pa.concat_arrays([pa.array([], pa.string()), *parts]))
-    inside = inside.filter(below(inside, [rules.location]))
+    inside = inside.filter(is_below_any(inside, [rules.location]))
     found = [LISTED.empty_table()]
     for start in range(0, len(inside), _AT_ONCE):
         some = target.storage.look_up(inside.slice(start, _AT_ONCE).to_pylist())

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.catalogs.lookup import translated
-from lakescan.catalogs.other_tables import named_by, tables_that_may_share
-from lakescan.catalogs.outcomes import settled
+from lakescan.catalogs.lookup import translate_catalog_errors
+from lakescan.catalogs.other_tables import referenced_files, tables_that_may_share
+from lakescan.catalogs.outcomes import commit_change
 from lakescan.common.identifiers import Identifier
-from lakescan.common.retries import read_again
+from lakescan.common.retries import retry_read
 from lakescan.errors import CommitConflict, StorageError, UnsupportedFeature
-from lakescan.iceberg.maintenance.reachable_files import named_files
-from lakescan.iceberg.maintenance.tables_in_folder import named_by_copies
+from lakescan.iceberg.maintenance.reachable_files import reachable_files
+from lakescan.iceberg.maintenance.tables_in_folder import copy_files
 from lakescan.iceberg.target import IcebergTarget
-from lakescan.maintenance.listing import neighbours as neighbouring_metadata
+from lakescan.maintenance.listing import metadata_in_folder as neighbouring_metadata
 from lakescan.options.write import WriteOptions
-from lakescan.storage.removal import in_folders, remove_unnamed, unnamed
+from lakescan.storage.removal import folder_mask, remove_unreferenced_files, unreferenced_files
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -43,13 +43,13 @@ def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
 
     target = IcebergTarget.open(identifier, WriteOptions())
     target.check_owned("purging")
-    with translated(identifier):
+    with translate_catalog_errors(identifier):
 
         def is_gone() -> bool | None:
-            return True if _uuid_now(catalog, identifier) != target.identity else None
+            return True if _current_uuid(catalog, identifier) != target.identity else None
 
         if not isinstance(catalog, MetastoreCatalog):
-            settled(f"purging {identifier}", lambda: catalog.purge_table(identifier.within), is_gone)
+            commit_change(f"purging {identifier}", lambda: catalog.purge_table(identifier.within), is_gone)
             return []
         metadata = target.opened.metadata
         folders = [metadata.location, *metadata.table_properties.folders]
@@ -63,17 +63,17 @@ def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
         rules, storage = target.file_rules(), target.storage
         copies = neighbouring_metadata(storage, rules)
 
-        def named() -> Iterator[pa.Array]:
-            yield from named_by(neighbours, storage)
-            yield from named_by_copies(target.opened, copies)
+        def other_references() -> Iterator[pa.Array]:
+            yield from referenced_files(neighbours, storage)
+            yield from copy_files(target.opened, copies)
 
-        paths = pc.unique(pa.concat_arrays([each.cast(pa.string()) for each in named_files(target.opened)]))
-        is_own = in_folders(target.storage, paths, metadata.own_folders)
+        paths = pc.unique(pa.concat_arrays([each.cast(pa.string()) for each in reachable_files(target.opened)]))
+        is_own = folder_mask(target.storage, paths, metadata.own_folders)
         files, foreign = paths.filter(is_own).to_pylist(), paths.filter(pc.invert(is_own))
         # Reads the other tables once before the drop, so that one that cannot be read prevents it.
-        unnamed(storage, files, named())
-        settled(f"dropping {identifier}", lambda: catalog.drop_table(identifier.within), is_gone)
-        read_again(lambda: _check_gone(catalog, identifier), f"{identifier} is dropped, and its files are kept")
+        unreferenced_files(storage, files, other_references())
+        commit_change(f"dropping {identifier}", lambda: catalog.drop_table(identifier.within), is_gone)
+        retry_read(lambda: _check_absent(catalog, identifier), f"{identifier} is dropped, and its files are kept")
     if len(foreign):
         _LOG.warning(
             "%s: %d files in other folders were added from there and are kept, %s among them",
@@ -82,13 +82,13 @@ def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
             foreign[0],
         )
     try:
-        return remove_unnamed(storage, files, named)
+        return remove_unreferenced_files(storage, files, other_references)
     except StorageError as error:
         _LOG.warning("%s is dropped, and %d of its files may be left: %s", identifier, len(files), error)
         return []
 
 
-def _uuid_now(catalog: Catalog, identifier: Identifier) -> str | None:
+def _current_uuid(catalog: Catalog, identifier: Identifier) -> str | None:
     """The table uuid that a name has now; None if no table has it."""
     from pyiceberg.exceptions import NoSuchTableError
 
@@ -98,8 +98,8 @@ def _uuid_now(catalog: Catalog, identifier: Identifier) -> str | None:
         return None
 
 
-def _check_gone(catalog: Catalog, identifier: Identifier) -> None:
-    with translated(identifier):
-        is_there = _uuid_now(catalog, identifier) is not None
+def _check_absent(catalog: Catalog, identifier: Identifier) -> None:
+    with translate_catalog_errors(identifier):
+        is_there = _current_uuid(catalog, identifier) is not None
     if is_there:
         raise CommitConflict(f"{identifier} was recreated while it was dropped: its files are kept")

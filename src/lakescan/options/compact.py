@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from lakescan.common.option_values import Value, boolean, names, one_of, parse_size, positive, terms
+from lakescan.common.option_values import ValueParser, boolean, names, one_of, parse_size, positive, terms
 from lakescan.errors import InvalidOption
 from lakescan.options.declaration import ICEBERG, Group, option
 from lakescan.options.write import WriteOptions
@@ -21,7 +21,7 @@ def _share(value: Any) -> float:
     return number
 
 
-_ratio = Value(_share, "a number above 0, up to 1", "float | str")
+_ratio = ValueParser(_share, "a number above 0, up to 1", "float | str")
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -60,7 +60,7 @@ class CompactOptions(WriteOptions):
     )
     sort_order: tuple[str, ...] = option(
         "sort-order",
-        terms.described("a string, or a list of them: country, days(ts) DESC NULLS LAST"),
+        terms.describe("a string, or a list of them: country, days(ts) DESC NULLS LAST"),
         "What the strategy `sort` sorts by.",
         _REWRITE,
         default=(),
@@ -151,9 +151,9 @@ class CompactOptions(WriteOptions):
     )
 
     @classmethod
-    def of(cls, values: Mapping[str, object], format_name: str | None = None) -> Self:
+    def parse(cls, values: Mapping[str, object], format_name: str | None = None) -> Self:
         """Parse options; raises `InvalidOption` as for writes, and for options that do not fit together."""
-        options = super().of(values, format_name)
+        options = super().parse(values, format_name)
         if options.is_staged:
             raise InvalidOption(
                 "wap-id and wap-branch are for new rows only: to compact a branch, use the option branch"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any, ClassVar, Self, TypeVar, overload
 
-from lakescan.common.option_values import Value
+from lakescan.common.option_values import ValueParser
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class Option:
     """
 
     name: str
-    value: Value[Any]
+    value: ValueParser[Any]
     doc: str
     group: Group
     formats: tuple[str, ...] = BOTH
@@ -107,7 +107,7 @@ class Option:
 @overload
 def option(
     name: str,
-    value: Value[T],
+    value: ValueParser[T],
     doc: str,
     group: Group,
     formats: tuple[str, ...] = BOTH,
@@ -119,7 +119,7 @@ def option(
 @overload
 def option(
     name: str,
-    value: Value[T],
+    value: ValueParser[T],
     doc: str,
     group: Group,
     formats: tuple[str, ...] = BOTH,
@@ -129,7 +129,7 @@ def option(
 ) -> T | None: ...
 def option(
     name: str,
-    value: Value[Any],
+    value: ValueParser[Any],
     doc: str,
     group: Group,
     formats: tuple[str, ...] = BOTH,
@@ -157,9 +157,9 @@ def option(
     )
 
 
-def prefixed(name: str, doc: str, group: Group, formats: tuple[str, ...] = BOTH) -> Mapping[str, str]:
+def prefix_option(name: str, doc: str, group: Group, formats: tuple[str, ...] = BOTH) -> Mapping[str, str]:
     """Declare options that share a prefix, such as `table-property.NAME`: the attribute maps each NAME to its text."""
-    declared = Option(name, Value(_as_property, "text", "str"), doc, group, formats)
+    declared = Option(name, ValueParser(_as_property, "text", "str"), doc, group, formats)
     return field(default_factory=dict, metadata={_DECLARATION: declared})
 
 
@@ -167,7 +167,7 @@ def _as_property(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def normalised(name: str) -> str:
+def normalise_name(name: str) -> str:
     """Return an option's name without case, hyphens and underscores, for comparison."""
     return name.lower().replace("-", "").replace("_", "")
 
@@ -194,16 +194,16 @@ class OptionSet:
     without_effect: tuple[str, ...] = ()  # of reads to a write, or of writes to a read: only Delta takes them
 
     @classmethod
-    def of(cls, values: Mapping[str, object]) -> Self:
+    def parse(cls, values: Mapping[str, object]) -> Self:
         """Parse options; raises `InvalidOption` for unknown names, invalid values and contradictions."""
-        known = _by_name(cls)
+        known = _option_index(cls)
         parsed: dict[str, Any] = {}
         given: dict[str, str] = {}
         ignored: list[str] = []
         for written, value in values.items():
-            name = cls._without_prefix(written)
+            name = cls._strip_prefix(written)
             head, dot, rest = name.partition(".")
-            if (found := known.get(normalised(head) + dot) or known.get(normalised(name))) is None:
+            if (found := known.get(normalise_name(head) + dot) or known.get(normalise_name(name))) is None:
                 ignored.append(cls._check_ignored(name, value))
                 continue
             attribute, spelled, declared = found
@@ -216,23 +216,23 @@ class OptionSet:
             else:
                 parsed[attribute] = result
             given[attribute] = spelled
-        return cls(given=_in_order(cls, given), without_effect=tuple(ignored), **parsed)
+        return cls(given=_declaration_order(cls, given), without_effect=tuple(ignored), **parsed)
 
-    def merged(self, values: Mapping[str, object]) -> Self:
+    def merge(self, values: Mapping[str, object]) -> Self:
         """Return these options updated with `values`, which take precedence; raises `InvalidOption`."""
-        later = type(self).of(values)
+        later = type(self).parse(values)
         changed = {attribute: getattr(later, attribute) for attribute in later.given}
         ignored = (*self.without_effect, *later.without_effect)
         return replace(
-            self, given=_in_order(type(self), {**self.given, **later.given}), without_effect=ignored, **changed
+            self, given=_declaration_order(type(self), {**self.given, **later.given}), without_effect=ignored, **changed
         )
 
-    def with_arguments(self, values: Mapping[str, object]) -> Self:
+    def merge_arguments(self, values: Mapping[str, object]) -> Self:
         """Return these options and `values`, which a function takes as arguments.
 
         Raises `InvalidOption` for an option that is given as both, with two values.
         """
-        later = type(self).of(values)
+        later = type(self).parse(values)
         changed: dict[str, Any] = {}
         for attribute, name in later.given.items():
             before, now = getattr(self, attribute), getattr(later, attribute)
@@ -245,13 +245,13 @@ class OptionSet:
             changed[attribute] = now
         ignored = (*self.without_effect, *later.without_effect)
         return replace(
-            self, given=_in_order(type(self), {**later.given, **self.given}), without_effect=ignored, **changed
+            self, given=_declaration_order(type(self), {**later.given, **self.given}), without_effect=ignored, **changed
         )
 
-    def without(self, names: Iterable[str]) -> Self:
+    def exclude(self, names: Iterable[str]) -> Self:
         """Return these options without those in `names`: any of their names, in any spelling."""
-        known = _by_name(type(self))
-        gone = {known[normalised(name)][0] for name in names}
+        known = _option_index(type(self))
+        gone = {known[normalise_name(name)][0] for name in names}
         plain = type(self)()
         return replace(
             self,
@@ -259,7 +259,7 @@ class OptionSet:
             **{attribute: getattr(plain, attribute) for attribute in gone},
         )
 
-    def given_in(self, *groups: Group) -> tuple[str, ...]:
+    def names_of_groups(self, *groups: Group) -> tuple[str, ...]:
         """The names of the options of these groups that were given."""
         declared = declarations(type(self))
         return tuple(name for attribute, name in self.given.items() if declared[attribute].group in groups)
@@ -272,7 +272,7 @@ class OptionSet:
         """Raise `InvalidOption` for an option that the table's format does not have."""
         declared = declarations(type(self))
         if self.without_effect and format_name not in DELTA:
-            raise self._unknown(self.without_effect[0])
+            raise self._unknown_error(self.without_effect[0])
         for attribute, name in self.given.items():
             formats = declared[attribute].names[name]
             if format_name not in formats:
@@ -281,7 +281,7 @@ class OptionSet:
 
     def check_opened(self) -> None:
         """Raise `InvalidOption` for an option that says where a table is, or how it is opened: this one is open."""
-        if opening := self.given_in(Group.OPENING):
+        if opening := self.names_of_groups(Group.OPENING):
             raise InvalidOption(f"{self.KIND} {opening[0]!r} is for opening a table, and this one is open: remove it")
 
     def __repr__(self) -> str:
@@ -290,7 +290,7 @@ class OptionSet:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     @classmethod
-    def _without_prefix(cls, name: str) -> str:
+    def _strip_prefix(cls, name: str) -> str:
         lowered = name.lower()
         return next((name[len(each) :] for each in cls.PREFIXES if lowered.startswith(each)), name)
 
@@ -305,24 +305,24 @@ class OptionSet:
 
         Raises `InvalidOption` and `UnsupportedFeature` for other names.
         """
-        theirs = next((each for each in _DELTAS_OPTIONS if normalised(each) == normalised(name)), None)
+        theirs = next((each for each in _DELTAS_OPTIONS if normalise_name(each) == normalise_name(name)), None)
         other = cls._other_side()
         if theirs is None or other is None:
-            raise cls._unknown(name)
-        if (found := _by_name(other).get(normalised(theirs))) is not None:
+            raise cls._unknown_error(name)
+        if (found := _option_index(other).get(normalise_name(theirs))) is not None:
             _parse(found[2], found[1], value)
         return theirs
 
     @classmethod
-    def _unknown(cls, name: str) -> Exception:
+    def _unknown_error(cls, name: str) -> Exception:
         for whose, theirs_all in cls.UNSUPPORTED.items():
             for theirs in theirs_all:
-                if normalised(theirs) == normalised(name):
+                if normalise_name(theirs) == normalise_name(name):
                     return UnsupportedFeature(
                         f"{whose} option {theirs!r}", f"Remove the option to {cls.WITHOUT} without it."
                     )
         for theirs, advice in cls.ELSEWHERE.items():
-            if normalised(theirs) == normalised(name):
+            if normalise_name(theirs) == normalise_name(name):
                 return InvalidOption(f"option {theirs!r} does not apply to {cls.WITHOUT}s: {advice}")
         known = [name for declared in declarations(cls).values() for name in declared.names]
         suggestion = nearest(name, [*known, *(theirs for some in cls.UNSUPPORTED.values() for theirs in some)])
@@ -340,7 +340,7 @@ def declarations(options: type[OptionSet]) -> dict[str, Option]:
     return {each.name: each.metadata[_DECLARATION] for each in fields(options) if _DECLARATION in each.metadata}
 
 
-def _by_name(options: type[OptionSet]) -> dict[str, tuple[str, str, Option]]:
+def _option_index(options: type[OptionSet]) -> dict[str, tuple[str, str, Option]]:
     """Normalised name, up to the dot of a prefix -> attribute, the name as the ecosystem spells it, declaration."""
     return {
         spelled: (attribute, name, declared)
@@ -352,11 +352,11 @@ def _by_name(options: type[OptionSet]) -> dict[str, tuple[str, str, Option]]:
 
 def _spellings(declared: Option, name: str) -> set[str]:
     if declared.is_prefix:
-        return {normalised(name.removesuffix("NAME"))}
-    return {normalised(name), normalised(as_keyword(name))}
+        return {normalise_name(name.removesuffix("NAME"))}
+    return {normalise_name(name), normalise_name(as_keyword(name))}
 
 
-def _in_order(options: type[OptionSet], given: Mapping[str, str]) -> dict[str, str]:
+def _declaration_order(options: type[OptionSet], given: Mapping[str, str]) -> dict[str, str]:
     return {attribute: given[attribute] for attribute in declarations(options) if attribute in given}
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, tzinfo
 from typing import Any, ClassVar
 
 from lakescan.common.option_values import (
-    Value,
+    ValueParser,
     any_text,
     boolean,
     duration,
@@ -63,8 +63,8 @@ def _failures(value: Any) -> int | None:
     return None if number == -1 else number
 
 
-_FAILURES: Value[int | None] = Value(_failures, "a number of failures, or -1 for any number", "int | str")
-_CONDITION = Value(_condition, "SQL, or an expression as JSON", "Predicate | str")
+_FAILURES: ValueParser[int | None] = ValueParser(_failures, "a number of failures, or -1 for any number", "int | str")
+_CONDITION = ValueParser(_condition, "SQL, or an expression as JSON", "Predicate | str")
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -119,12 +119,12 @@ class ReadOptions(OptionSet):
         "as-of-timestamp", milliseconds, "Read the table as it was at this time.", STATE, ICEBERG
     )
     branch: str | None = option(
-        "branch", any_text.described("a branch"), "Read or stream this branch.", STATE, ICEBERG, unset="main"
+        "branch", any_text.describe("a branch"), "Read or stream this branch.", STATE, ICEBERG, unset="main"
     )
-    tag: str | None = option("tag", any_text.described("a tag"), "Read this tag.", STATE, ICEBERG)
+    tag: str | None = option("tag", any_text.describe("a tag"), "Read this tag.", STATE, ICEBERG)
     wap_branch: str | None = option(
         "wap-branch",
-        any_text.described("a branch"),
+        any_text.describe("a branch"),
         "Read this branch of a table with `write.wap.enabled` if it is there, else its current state: what writes with "
         "the same option have written. Reads and streams of Spark also take the session's setting `spark.wap.branch`.",
         STATE,
@@ -157,7 +157,7 @@ class ReadOptions(OptionSet):
     )
     start_tag: str | None = option(
         "start-tag",
-        any_text.described("a tag"),
+        any_text.describe("a tag"),
         "Read, or stream, the rows appended after this tag's snapshot.",
         RANGE,
         ICEBERG,
@@ -179,7 +179,7 @@ class ReadOptions(OptionSet):
     )
     end_tag: str | None = option(
         "end-tag",
-        any_text.described("a tag"),
+        any_text.describe("a tag"),
         "Read the rows appended up to this tag's snapshot, including its own.",
         RANGE,
         ICEBERG,
@@ -203,7 +203,7 @@ class ReadOptions(OptionSet):
     )
     ending_version: int | None = option(
         "endingVersion",
-        whole.described("a version"),
+        whole.describe("a version"),
         "The last version of a change feed.",
         FEED,
         DELTA,
@@ -214,7 +214,7 @@ class ReadOptions(OptionSet):
     # Which rows and columns
     columns: tuple[str, ...] | None = option(
         "columns",
-        names.described("a list, or JSON: a, b.c, d as e"),
+        names.describe("a list, or JSON: a, b.c, d as e"),
         "The columns and members to read, as in `select`.",
         ROWS,
         unset="all",
@@ -453,7 +453,7 @@ class ReadOptions(OptionSet):
     )
     watermark_column: str | None = option(
         "watermark-column",
-        any_text.described("a column"),
+        any_text.describe("a column"),
         "Read the files of a commit in the order of this column's lower bounds.",
         STREAM,
     )
@@ -484,35 +484,35 @@ class ReadOptions(OptionSet):
     )
 
     # Where the table is
-    path: str | None = option("path", any_text.described("a location or a name"), "The table to read.", OPENING)
+    path: str | None = option("path", any_text.describe("a location or a name"), "The table to read.", OPENING)
     format: str | None = option(
-        "format", any_text.described("iceberg or delta"), "The table's format.", OPENING, unset="detected"
+        "format", any_text.describe("iceberg or delta"), "The table's format.", OPENING, unset="detected"
     )
     storage_options: Mapping[str, Any] | None = option(
         "storage-options", secrets, "Settings of the filesystem.", OPENING
     )
     relocate: Mapping[str, Any] | None = option(
         "relocate",
-        mapping.described("a JSON object of texts"),
+        mapping.describe("a JSON object of texts"),
         "Old location prefixes, and what they are now, for a table whose files were moved or copied.",
         OPENING,
     )
     allowed_locations: tuple[str, ...] | None = option(
         "allowed-locations",
-        names.described("prefixes"),
+        names.describe("prefixes"),
         "The only prefixes of locations that the table may lead to, beside its own folder.",
         OPENING,
         unset="all but local files of a table in a remote store, and hosts that hand out credentials",
     )
     key_manager: str | None = option(
         "key-manager",
-        any_text.described("package.module:attribute"),
+        any_text.describe("package.module:attribute"),
         "The key manager for encrypted files.",
         OPENING,
     )
     cache_folder: str | None = option(
         "cache-folder",
-        any_text.described("a local folder"),
+        any_text.describe("a local folder"),
         "Where decoded metadata is cached for other processes.",
         OPENING,
         unset="in memory only",
@@ -521,15 +521,15 @@ class ReadOptions(OptionSet):
     @property
     def states(self) -> tuple[str, ...]:
         """The names of the given options that select one state to read."""
-        return tuple(name for name in self.given_in(STATE) if name != "time-zone")
+        return tuple(name for name in self.names_of_groups(STATE) if name != "time-zone")
 
     @property
-    def of_streams(self) -> tuple[str, ...]:
+    def stream_options(self) -> tuple[str, ...]:
         """The names of the given options that no batch read takes."""
-        return tuple(name for name in self.given_in(STREAM) if name != "streaming" or self.streaming)
+        return tuple(name for name in self.names_of_groups(STREAM) if name != "streaming" or self.streaming)
 
     @property
     def changes(self) -> tuple[str, ...]:
         """The names of the given options that select changes of a Delta table."""
         off = None if self.read_change_feed else self.given.get("read_change_feed")
-        return tuple(name for name in self.given_in(FEED) if name != off)
+        return tuple(name for name in self.names_of_groups(FEED) if name != off)

@@ -43,14 +43,14 @@ def session_settings() -> Mapping[str, str]:
     return general | _OWN
 
 
-def set_by_session(settings: Mapping[str, str]) -> tuple[Given, ...]:
+def parse_session_settings(settings: Mapping[str, str]) -> tuple[Given, ...]:
     """The options that the settings of a session set."""
     names = session_settings()
     found = {names[each]: value for each, value in settings.items() if each in names}
     return tuple((_FORMAT, name, value) for name, value in found.items())
 
 
-def given_by_session(options: OptionSet, session: Iterable[Given], format_name: str) -> dict[str, str]:
+def session_options(options: OptionSet, session: Iterable[Given], format_name: str) -> dict[str, str]:
     """The options of a session that apply to a read or write of a table of a format, which does not set them itself."""
     names, attributes = _names(type(options)), {each.name: key for key, each in declarations(type(options)).items()}
     return {

@@ -25,14 +25,14 @@ class SessionSettings:
     options: tuple[tuple[str, str, str], ...] = ()
 
     @staticmethod
-    def of(
+    def parse(
         wap_id: str | None, wap_branch: str | None, options: tuple[tuple[str, str, str], ...] = ()
     ) -> SessionSettings:
         """The settings as a session has them, where an empty text is none."""
         return SessionSettings(wap_id or None, wap_branch or None, options)
 
     @property
-    def without_staging(self) -> SessionSettings:
+    def options_only(self) -> SessionSettings:
         """The session's options alone, for rows that are staged as the options of the write say."""
         return SessionSettings(options=self.options)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from lakescan.common.timestamps import as_moment, from_millis
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.formats.increments import Commit, CommitChange, Limits
-from lakescan.formats.table_format import Start, StartAt
+from lakescan.formats.increments import Commit, CommitChange, IncrementLimits
+from lakescan.formats.table_format import StartAt, StreamStart
 from lakescan.options.declaration import Group
 from lakescan.options.read import ReadOptions
 
@@ -27,13 +27,13 @@ _INCLUDED = {StartAt.AFTER_COMMIT: StartAt.COMMIT, StartAt.AFTER_TIME: StartAt.T
 _STARTS = ("start-timestamp", "start-snapshot-id", "start-tag", "startingVersion", "startingTimestamp")
 
 
-def start_from(options: ReadOptions) -> Start:
+def stream_start(options: ReadOptions) -> StreamStart:
     """Return where a stream begins; raises `InvalidOption` if options contradict each other."""
     starts = _starts(options)
     given = list(starts)
     if len(given) > 1:
         raise InvalidOption(f"options {given[0]!r} and {given[1]!r} both set where the stream begins: give only one")
-    start = starts[given[0]] if given else Start()
+    start = starts[given[0]] if given else StreamStart()
     strategy = options.starting_strategy
     if strategy is None:
         return start
@@ -45,10 +45,10 @@ def start_from(options: ReadOptions) -> Start:
         raise InvalidOption(
             f"starting-strategy={strategy} and option {given[0]!r} contradict each other: give only one"
         )
-    return start if given else Start(at)
+    return start if given else StreamStart(at)
 
 
-def _starts(options: ReadOptions) -> dict[str, Start]:
+def _starts(options: ReadOptions) -> dict[str, StreamStart]:
     """The starts that were given, by option name."""
     times = {
         "start-snapshot-timestamp": (StartAt.TIME, options.start_snapshot_timestamp),
@@ -60,34 +60,36 @@ def _starts(options: ReadOptions) -> dict[str, Start]:
         "start-tag": (StartAt.AFTER_COMMIT, options.start_tag),
         "startingVersion": (StartAt.COMMIT, options.starting_version),
     }
-    starts = {name: Start(at, time=from_millis(time)) for name, (at, time) in times.items() if time is not None}
-    starts |= {name: Start(at, commit=commit) for name, (at, commit) in commits.items() if commit is not None}
+    starts = {name: StreamStart(at, time=from_millis(time)) for name, (at, time) in times.items() if time is not None}
+    starts |= {name: StreamStart(at, commit=commit) for name, (at, commit) in commits.items() if commit is not None}
     if options.starting_version == "latest":  # not the number of a commit
-        starts["startingVersion"] = Start(StartAt.LATEST)
+        starts["startingVersion"] = StreamStart(StartAt.LATEST)
     if options.starting_timestamp is not None:
-        starts["startingTimestamp"] = Start(StartAt.TIME, time=as_moment(options.starting_timestamp, options.time_zone))
+        starts["startingTimestamp"] = StreamStart(
+            StartAt.TIME, time=as_moment(options.starting_timestamp, options.time_zone)
+        )
     return starts
 
 
-def without_stream_options(options: ReadOptions) -> ReadOptions:
+def batch_read_options(options: ReadOptions) -> ReadOptions:
     """The options of the batch reads beneath a stream: without its start, branch and limits."""
-    return options.without((*options.given_in(Group.STREAM), *_STARTS, "branch", "readChangeFeed"))
+    return options.exclude((*options.names_of_groups(Group.STREAM), *_STARTS, "branch", "readChangeFeed"))
 
 
-def reads_changes(options: ReadOptions) -> bool:
+def is_change_stream(options: ReadOptions) -> bool:
     """Whether a stream reads row-level changes instead of appended rows."""
     return options.on_change == "changelog" or options.read_change_feed
 
 
-def limits_from(options: ReadOptions, default: Limits) -> Limits:
+def batch_limits(options: ReadOptions, default: IncrementLimits) -> IncrementLimits:
     """Return the size limits of a batch: the strictest of the options for each; `default` without any."""
-    limits = Limits(
+    limits = IncrementLimits(
         files=_least(options.max_files_per_trigger, options.streaming_max_files_per_micro_batch),
         rows=_least(options.max_rows_per_trigger, options.streaming_max_rows_per_micro_batch),
         size=options.max_bytes_per_trigger,
         commits=options.max_planning_snapshot_count,
     )
-    return default if limits == Limits() else limits
+    return default if limits == IncrementLimits() else limits
 
 
 def _least(*limits: int | None) -> int | None:
@@ -95,7 +97,7 @@ def _least(*limits: int | None) -> int | None:
 
 
 @dataclass(frozen=True)
-class Policy:
+class StreamPolicy:
     """How a stream handles commits that only remove rows, commits that rewrite rows, and certain operations.
 
     A stream of `changes` reads all of them.
@@ -107,7 +109,7 @@ class Policy:
     changes: bool = False
 
     @staticmethod
-    def of(options: ReadOptions) -> Policy:
+    def parse(options: ReadOptions) -> StreamPolicy:
         """Return the policy set by options; the options of Iceberg and Delta take precedence over `on-change`."""
         deletes = overwrites = options.on_change
         if options.ignore_changes:
@@ -116,12 +118,12 @@ class Policy:
             deletes = "skip"
         if options.streaming_skip_overwrite_snapshots or options.skip_change_commits:
             overwrites = "skip"
-        if options.watermark_column is not None and reads_changes(options):
+        if options.watermark_column is not None and is_change_stream(options):
             raise UnsupportedFeature(
                 "watermark-column in streams of changes", "All changes of a commit are read in one batch."
             )
         skipped = frozenset(name.lower() for name in options.skip_operations)
-        return Policy(deletes, overwrites, skipped, changes=reads_changes(options))
+        return StreamPolicy(deletes, overwrites, skipped, changes=is_change_stream(options))
 
     def action(self, commit: Commit) -> str:
         """Return what to do with a commit: 'read' it, 'pass' (skip it), or 'stop' before it."""

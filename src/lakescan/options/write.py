@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from lakescan.common.option_values import (
-    Value,
+    ValueParser,
     boolean,
     integer,
     one_of,
@@ -24,7 +24,7 @@ from lakescan.common.option_values import (
     whole,
 )
 from lakescan.errors import InvalidOption
-from lakescan.options.declaration import DELTA, ICEBERG, Group, OptionSet, option, prefixed
+from lakescan.options.declaration import DELTA, ICEBERG, Group, OptionSet, option, prefix_option
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 
 MODE, FILES, COMMIT, CREATE, OPENING = Group.MODE, Group.FILES, Group.COMMIT, Group.CREATE, Group.OPENING
@@ -68,7 +68,7 @@ class WriteOptions(OptionSet):
     )
     replace_where: str | None = option(
         "replaceWhere",
-        text.described("a filter, a string"),
+        text.describe("a filter, a string"),
         "Overwrite only the rows that match. All new rows must match it.",
         MODE,
     )
@@ -97,7 +97,7 @@ class WriteOptions(OptionSet):
     )
     branch: str = option(
         "branch",
-        text.described("the name of a branch, a string"),
+        text.describe("the name of a branch, a string"),
         "The branch to commit to.",
         MODE,
         ICEBERG,
@@ -106,7 +106,7 @@ class WriteOptions(OptionSet):
 
     wap_id: str | None = option(
         "wap-id",
-        text.described("an id, a string"),
+        text.describe("an id, a string"),
         "Stage the rows of a table with `write.wap.enabled` under this id: nobody reads them before `Table.publish`. "
         "Writes from Spark also take the session's setting `spark.wap.id`.",
         MODE,
@@ -114,7 +114,7 @@ class WriteOptions(OptionSet):
     )
     wap_branch: str | None = option(
         "wap-branch",
-        text.described("the name of a branch, a string"),
+        text.describe("the name of a branch, a string"),
         "The branch to commit to instead of `main`, in a table with `write.wap.enabled`, until "
         "`Table.fast_forward`. Writes from Spark also take the session's setting `spark.wap.branch`.",
         MODE,
@@ -181,7 +181,7 @@ class WriteOptions(OptionSet):
     )
     compression_codec: str | None = option(
         "compression-codec",
-        Value(lambda value: _CODECS(text(value)), _CODECS.expects, "str"),
+        ValueParser(lambda value: _CODECS(text(value)), _CODECS.expects, "str"),
         "The codec of data files.",
         FILES,
         unset="Iceberg: table property `write.parquet.compression-codec`, else zstd; "
@@ -231,7 +231,7 @@ class WriteOptions(OptionSet):
 
     # The commit
     user_metadata: str | None = option("userMetadata", text, "Text to store with the commit.", COMMIT)
-    snapshot_properties: Mapping[str, str] = prefixed(
+    snapshot_properties: Mapping[str, str] = prefix_option(
         "snapshot-property.NAME", "A property to store with the commit.", COMMIT
     )
     txn_app_id: str | None = option(
@@ -242,7 +242,7 @@ class WriteOptions(OptionSet):
     )
     checkpoint_location: str | None = option(
         "checkpointLocation",
-        text.described("a location"),
+        text.describe("a location"),
         "A stream's checkpoint, which names it.",
         COMMIT,
     )
@@ -258,15 +258,15 @@ class WriteOptions(OptionSet):
         default=(),
         unset="a new table: unpartitioned",
     )
-    table_properties: Mapping[str, str] = prefixed(
+    table_properties: Mapping[str, str] = prefix_option(
         "table-property.NAME", "A property of a table that is created.", CREATE
     )
 
     # Where the table is
-    path: str | None = option("path", text.described("a name or a location"), "The table to write to.", OPENING)
+    path: str | None = option("path", text.describe("a name or a location"), "The table to write to.", OPENING)
     format: str | None = option(
         "format",
-        text.described("iceberg or delta"),
+        text.describe("iceberg or delta"),
         "The format of a table that is created.",
         OPENING,
         unset="that of the table; a new name in a catalog: iceberg",
@@ -276,17 +276,17 @@ class WriteOptions(OptionSet):
     )
 
     @classmethod
-    def of(cls, values: Mapping[str, object], format_name: str | None = None) -> Self:
+    def parse(cls, values: Mapping[str, object], format_name: str | None = None) -> Self:
         """Parse options, for a table of a format if that is known.
 
         Raises `InvalidOption` for unknown names, invalid values, contradictions, and options of the other format.
         """
-        options = super().of(values)
+        options = super().parse(values)
         if format_name is not None:
             options.check_format(format_name)
         if (options.txn_app_id is None) != (options.txn_version is None):
             raise InvalidOption("txnAppId and txnVersion must be given together")
-        options.check_staged()
+        options.check_staging()
         return options
 
     @property
@@ -307,7 +307,7 @@ class WriteOptions(OptionSet):
         user = {} if self.user_metadata is None else {"userMetadata": self.user_metadata}
         return {**self.snapshot_properties, **user}
 
-    def check_staged(self) -> None:
+    def check_staging(self) -> None:
         """Raise `InvalidOption` for options that contradict how rows are staged."""
         if self.wap_id is not None and self.wap_branch is not None:
             raise InvalidOption("wap-id and wap-branch both say how rows are staged: give only one")
@@ -324,24 +324,24 @@ class WriteOptions(OptionSet):
         """Whether rows are to be audited before they are read."""
         return self.wap_id is not None or self.wap_branch is not None
 
-    def in_session(self, session: SessionSettings) -> Self:
+    def apply_session(self, session: SessionSettings) -> Self:
         """The options of a write whose rows come from a session."""
         return replace(self, session=session)
 
-    def staged_by_session(self) -> Self:
+    def apply_session_staging(self) -> Self:
         """The options of a write to a table that is audited, whose rows the session stages if the write does not.
 
         As in Iceberg's writer for Spark, a branch that is given comes before that of the session. Raises
         `InvalidOption` if the session says both how rows are staged, or stages those of a stream under an id.
         """
-        if self.is_staged or self.session == self.session.without_staging:
+        if self.is_staged or self.session == self.session.options_only:
             return self
         if "branch" in self.given:
             staged = replace(self, wap_id=self.session.wap_id)
         else:
             self.session.check()
             staged = replace(self, wap_id=self.session.wap_id, wap_branch=self.session.wap_branch)
-        staged.check_staged()
+        staged.check_staging()
         return staged
 
     def check_changes(self, *, upserts: bool = False) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from lakescan.expressions.predicate import Predicate
-from lakescan.planning.file_table import FileTable, joined_tables
+from lakescan.planning.file_table import FileTable, concat_file_tables
 from lakescan.planning.prune import Stats, might_match
 from lakescan.planning.residual import needed_conjuncts
 
@@ -27,7 +27,7 @@ class Candidates:
     skipped_by_stats: int = 0
 
     @staticmethod
-    def pruned(table: FileTable, predicate: Predicate, exact: Stats, skipped_by_partition: int = 0) -> Candidates:
+    def prune_table(table: FileTable, predicate: Predicate, exact: Stats, skipped_by_partition: int = 0) -> Candidates:
         """Prune a file table by its statistics.
 
         `exact` are the statistics of partition values, which may prove conjuncts that bounds cannot.
@@ -39,14 +39,14 @@ class Candidates:
         return Candidates(kept, needed, skipped_by_partition, len(table) - len(kept))
 
 
-def concatenated(parts: Sequence[Candidates]) -> Candidates:
+def concat_candidates(parts: Sequence[Candidates]) -> Candidates:
     """Concatenate parts."""
     if len(parts) == 1:
         return parts[0]
     if not parts:
         return Candidates(FileTable.empty())
     return Candidates(
-        joined_tables([part.table for part in parts]),
+        concat_file_tables([part.table for part in parts]),
         np.concatenate([part.needed for part in parts]),
         sum(part.skipped_by_partition for part in parts),
         sum(part.skipped_by_stats for part in parts),

@@ -27,17 +27,17 @@ class ColumnStats:
 
     def filter(self, mask: pa.Array) -> ColumnStats:
         """Return the containers for which `mask` is true."""
-        return self._each(lambda array: array.filter(mask))
+        return self._map_arrays(lambda array: array.filter(mask))
 
     def take(self, rows: pa.Array) -> ColumnStats:
         """Return the containers with these indices, in this order."""
-        return self._each(lambda array: array.take(rows))
+        return self._map_arrays(lambda array: array.take(rows))
 
-    def known_where(self, mask: pa.Array) -> ColumnStats:
+    def keep_where(self, mask: pa.Array) -> ColumnStats:
         """Return the statistics as known only where `mask` is true."""
-        return self._each(lambda array: pc.if_else(mask, array, pa.scalar(None, array.type)))
+        return self._map_arrays(lambda array: pc.if_else(mask, array, pa.scalar(None, array.type)))
 
-    def _each(self, change: Callable[[pa.Array], pa.Array]) -> ColumnStats:
+    def _map_arrays(self, change: Callable[[pa.Array], pa.Array]) -> ColumnStats:
         arrays = (getattr(self, each.name) for each in fields(self))
         return ColumnStats(*(None if array is None else change(array) for array in arrays))
 
@@ -48,7 +48,7 @@ class ColumnStats:
         return pa.StructArray.from_arrays(filled, names=list(members))
 
     @staticmethod
-    def of_constants(values: pa.Array) -> ColumnStats:
+    def constant_column(values: pa.Array) -> ColumnStats:
         """Return the statistics of a column with a single value per container, such as a partition column."""
         nulls = pc.cast(pc.is_null(values), pa.int64())
         nan = None
@@ -59,7 +59,7 @@ class ColumnStats:
         return ColumnStats(values, values, nulls, nan, ones, pa.repeat(pa.scalar(True), len(values)))
 
 
-def joined_stats(parts: Sequence[ColumnStats], lengths: Sequence[int]) -> ColumnStats:
+def concat_stats(parts: Sequence[ColumnStats], lengths: Sequence[int]) -> ColumnStats:
     """Concatenate statistics; `lengths` are the numbers of containers of the parts."""
 
     def join(name: str) -> pa.Array | None:

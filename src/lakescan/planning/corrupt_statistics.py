@@ -49,7 +49,7 @@ _Version = tuple[int, int, int]
 _CREATED_BY = re.compile(r"^(?P<application>.*?)\s+(?:version\s+)?(?:v\.?)?(?P<version>\d+(?:\.\d+)*)")
 
 
-def consistent(stats: ColumnStats) -> ColumnStats:
+def drop_contradictions(stats: ColumnStats) -> ColumnStats:
     """Return the statistics, unknown where they contradict each other.
 
     - A lower bound above the upper bound: both are unknown. Polars and DuckDB's Parquet readers in pg_lake compared
@@ -65,7 +65,7 @@ def consistent(stats: ColumnStats) -> ColumnStats:
         inverted = pc.fill_null(pc.greater(lower, upper), False)
         if pc.any(inverted).as_py():
             lower, upper = (_unknown_where(inverted, each) for each in (lower, upper))
-    nulls = _possible(stats.null_count, stats.value_count)
+    nulls = _drop_impossible(stats.null_count, stats.value_count)
     if nulls is not None and stats.value_count is not None:
         claims_nulls = pc.fill_null(pc.and_(pc.equal(nulls, stats.value_count), pc.greater(nulls, 0)), False)
         if pc.any(claims_nulls).as_py():
@@ -73,11 +73,15 @@ def consistent(stats: ColumnStats) -> ColumnStats:
                 if bound is not None:
                     nulls = _unknown_where(pc.and_(claims_nulls, pc.is_valid(bound)), nulls)
     return replace(
-        stats, lower=lower, upper=upper, null_count=nulls, nan_count=_possible(stats.nan_count, stats.value_count)
+        stats,
+        lower=lower,
+        upper=upper,
+        null_count=nulls,
+        nan_count=_drop_impossible(stats.nan_count, stats.value_count),
     )
 
 
-def _possible(counts: pa.Array | None, values: pa.Array | None) -> pa.Array | None:
+def _drop_impossible(counts: pa.Array | None, values: pa.Array | None) -> pa.Array | None:
     if counts is None:
         return None
     wrong = pc.less(counts, 0)
@@ -94,7 +98,7 @@ def _unknown_where(mask: pa.Array, values: pa.Array) -> pa.Array:
 # Iceberg manifests. An entry names its file's format, not its writer.
 
 
-def trusted_in_manifest(
+def filter_manifest_stats(
     stats: ColumnStats, field: t.Field, formats: pa.Array, rows: pa.Array, *, is_member: bool
 ) -> ColumnStats:
     """Return what manifests record of a column, without what some writers are known to get wrong.
@@ -240,7 +244,7 @@ _FAULTS = (
 )
 
 
-def trusted_in_footer(created_by: str | None, physical: str, kind: pa.DataType) -> bool:
+def can_trust_footer(created_by: str | None, physical: str, kind: pa.DataType) -> bool:
     """Whether bounds in a Parquet footer can be trusted, by its writer, the column's physical type and Arrow type.
 
     Footers without a writer's name are trusted: PARQUET-297 lost it in files of parquet-mr before 1.8, which declare no
@@ -270,7 +274,7 @@ def _writer(created_by: str) -> tuple[str, _Version | None]:
 _ORC_WRITERS = frozenset({0, 1, 2, 4})  # ORC Java, ORC C++ (also Arrow), Presto, Trino; `orc_proto.proto`, `Footer`
 
 
-def trusted_in_orc(writer: int | None, writer_version: int | None) -> bool:
+def can_trust_orc(writer: int | None, writer_version: int | None) -> bool:
     """Whether statistics of stripes in an ORC footer can be trusted, by its `writer` and `writerVersion`.
 
     Versions before 1 of the Java writer recorded wrong maxima (HIVE-8732). cuDF (5) records wrong ones of timestamps

@@ -36,7 +36,7 @@ class DeleteReferences:
     stop: np.ndarray = field(default_factory=_none)
 
     @staticmethod
-    def of(files: pa.Table) -> DeleteReferences:
+    def read_columns(files: pa.Table) -> DeleteReferences:
         """The references of a file table."""
         numbers, ranges = (files[name].combine_chunks() for name in ("deletes", "equality_deletes"))
         bounds = ranges.flatten()
@@ -50,7 +50,7 @@ class DeleteReferences:
         )
 
     @staticmethod
-    def sorted(
+    def build(
         rows: int, pairs: tuple[np.ndarray, np.ndarray], ranges: tuple[np.ndarray, np.ndarray, np.ndarray]
     ) -> DeleteReferences:
         """The references of pairs and ranges in any order; of a file, they are sorted by delete."""
@@ -91,7 +91,7 @@ class DeleteReferences:
         """Whether each file has any of the deletes by position that a mask of the delete table selects."""
         return self._mask(self.file[some[self.number]])
 
-    def used(self, deletes: int) -> np.ndarray:
+    def reference_mask(self, deletes: int) -> np.ndarray:
         """A mask of the rows of a delete table of so many rows: those that any file refers to."""
         steps = np.bincount(self.first, minlength=deletes + 1) - np.bincount(self.stop, minlength=deletes + 1)
         used: np.ndarray = np.cumsum(steps)[:deletes] > 0
@@ -123,23 +123,23 @@ class DeleteReferences:
             self.stop[first:last],
         )
 
-    def shifted(self, by: int) -> DeleteReferences:
+    def shift(self, by: int) -> DeleteReferences:
         """The references after so many rows were put before the delete table."""
         return replace(self, number=self.number + by, first=self.first + by, stop=self.stop + by)
 
-    def without(self, unused: np.ndarray) -> DeleteReferences:
+    def drop_rows(self, unused: np.ndarray) -> DeleteReferences:
         """The references after rows that no file refers to were removed from the delete table."""
         new = np.concatenate([[0], np.cumsum(~unused)])
         return replace(self, number=new[self.number], first=new[self.first], stop=new[self.stop])
 
-    def joined(self, other: DeleteReferences) -> DeleteReferences:
+    def merge(self, other: DeleteReferences) -> DeleteReferences:
         """The deletes of both, file by file."""
         pairs = [np.concatenate(each) for each in ((self.file, other.file), (self.number, other.number))]
         names = ("range_file", "first", "stop")
         file, first, stop = (np.concatenate([getattr(self, n), getattr(other, n)]) for n in names)
-        return DeleteReferences.sorted(self.rows, (pairs[0], pairs[1]), (file, first, stop))
+        return DeleteReferences.build(self.rows, (pairs[0], pairs[1]), (file, first, stop))
 
-    def expanded(self) -> tuple[np.ndarray, np.ndarray]:
+    def expand(self) -> tuple[np.ndarray, np.ndarray]:
         """All pairs of a file and a delete; there may be very many."""
         lengths = self.stop - self.first
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)

@@ -19,7 +19,7 @@ from lakescan.common import types as t
 from lakescan.common.arrays import empty_structs
 from lakescan.common.schema import Schema
 from lakescan.expressions.bind import bind
-from lakescan.expressions.evaluate import columns_of, keep
+from lakescan.expressions.evaluate import column_getter, matching_rows
 from lakescan.expressions.predicate import Predicate, leaves
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.column_stats import ColumnStats
@@ -60,7 +60,7 @@ class FileFilter:
         bound = bind(self.condition, schema, case_sensitive=case_sensitive)
         columns = _columns(table, partition, of_partitions=self.of_partitions)
         files = pa.RecordBatch.from_arrays(columns, schema=schema.arrow())
-        mask = keep(bound, columns_of(files, schema), len(table))
+        mask = matching_rows(bound, column_getter(files, schema), len(table))
         kept, skipped = table.filter(mask), pc.sum(pc.invert(mask)).as_py() or 0
         return Candidates(
             kept,
@@ -96,7 +96,7 @@ def _values(table: FileTable, field: t.Field) -> pa.Array:
     return values.cast(kind)
 
 
-def with_facts(candidates: Candidates, predicate: Predicate, metadata_columns: Sequence[t.Field]) -> Candidates:
+def prune_by_facts(candidates: Candidates, predicate: Predicate, metadata_columns: Sequence[t.Field]) -> Candidates:
     """Prune candidates by the facts of files in a bound filter of rows, and drop the conjuncts that these prove."""
     wanted = frozenset(leaf.bound_id for leaf in leaves(predicate))
     facts = dict(_stats(candidates.table, metadata_columns, wanted))
@@ -125,19 +125,21 @@ def _stats(table: FileTable, columns: Sequence[t.Field], wanted: frozenset[int])
             names = [each.name for each in column.type.fields]
             for member in column.type.fields:
                 if member.id in wanted and names.count(member.name) == 1 and member.type != t.UUID:
-                    yield member.id, _constant(_values(table, member))
+                    yield member.id, _constant_stats(_values(table, member))
         elif column.id not in wanted:
             continue
         elif column.id == m.FILE.id:
-            yield column.id, _constant(table.files["path"].combine_chunks())
+            yield column.id, _constant_stats(table.files["path"].combine_chunks())
         elif column.id == m.SPEC_ID.id:
-            yield column.id, _constant(table.files["spec_id"].combine_chunks())
+            yield column.id, _constant_stats(table.files["spec_id"].combine_chunks())
         elif column.id == m.POS.id:
             yield column.id, _positions(table.files["record_count"].combine_chunks())
 
 
-def _constant(values: pa.Array) -> ColumnStats:
-    return ColumnStats.of_constants(values.cast(pa.binary()) if pa.types.is_fixed_size_binary(values.type) else values)
+def _constant_stats(values: pa.Array) -> ColumnStats:
+    return ColumnStats.constant_column(
+        values.cast(pa.binary()) if pa.types.is_fixed_size_binary(values.type) else values
+    )
 
 
 def _positions(rows: pa.Array) -> ColumnStats:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.arrays import empty_structs
-from lakescan.planning.column_stats import ColumnStats, joined_stats
+from lakescan.planning.column_stats import ColumnStats, concat_stats
 from lakescan.planning.delete_references import NUMBERS, RANGES, DeleteReferences
 
 FILES = pa.schema(
@@ -83,7 +83,7 @@ class FileTable:
         names = ("path", "offset", "inline", "sequence_number", "kept")
         deletes = list(zip(*(self.deletes[name].to_pylist() for name in names), strict=True))
         found: list[set[tuple[object, ...]]] = [set() for _ in range(len(self))]
-        for file, number in zip(*(each.tolist() for each in self.references.expanded()), strict=True):
+        for file, number in zip(*(each.tolist() for each in self.references.expand()), strict=True):
             found[file].add(deletes[number])
         return dict(zip(self.files["path"].to_pylist(), map(frozenset, found), strict=True))
 
@@ -104,7 +104,7 @@ class FileTable:
     @cached_property
     def references(self) -> DeleteReferences:
         """Which rows of the delete table apply to each file."""
-        return DeleteReferences.of(self.files)
+        return DeleteReferences.read_columns(self.files)
 
     def with_deletes(self, references: DeleteReferences, deletes: pa.Table) -> FileTable:
         """Return the same files with other deletes; `references` are to rows of `deletes`."""
@@ -118,35 +118,35 @@ class FileTable:
         index = self.files.schema.get_field_index("same_place")
         return replace(self, files=self.files.set_column(index, FILES.field("same_place"), names))
 
-    def used_deletes(self) -> FileTable:
+    def drop_unused_deletes(self) -> FileTable:
         """Return the same files with the delete table reduced to the rows that the files refer to."""
-        used = self.references.used(self.deletes.num_rows)
+        used = self.references.reference_mask(self.deletes.num_rows)
         if used.all():
             return self
-        return self.with_deletes(self.references.without(~used), self.deletes.filter(pa.array(used)))
+        return self.with_deletes(self.references.drop_rows(~used), self.deletes.filter(pa.array(used)))
 
     def __len__(self) -> int:
         return int(self.files.num_rows)
 
 
-def joined_tables(tables: Sequence[FileTable]) -> FileTable:
+def concat_file_tables(tables: Sequence[FileTable]) -> FileTable:
     """Concatenate file tables. A shared delete table is kept; different delete tables are concatenated."""
     first = tables[0]
     if all(each.deletes is first.deletes for each in tables):
         files, deletes = [each.files for each in tables], first.deletes
     else:
         starts = np.cumsum([0, *(each.deletes.num_rows for each in tables)]).tolist()
-        files = [_renumbered(each, start) for each, start in zip(tables, starts[:-1], strict=True)]
+        files = [_shift_references(each, start) for each, start in zip(tables, starts[:-1], strict=True)]
         deletes = pa.concat_tables([each.deletes for each in tables])
     lengths = [len(each) for each in tables]
-    stats = {i: joined_stats([each.stats.get(i, ColumnStats()) for each in tables], lengths) for i in first.stats}
+    stats = {i: concat_stats([each.stats.get(i, ColumnStats()) for each in tables], lengths) for i in first.stats}
     fields = {spec_id: ids for each in tables for spec_id, ids in each.constant_fields.items()}
     return FileTable(pa.concat_tables(files, promote_options="permissive").combine_chunks(), deletes, stats, fields)
 
 
-def _renumbered(table: FileTable, start: int) -> pa.Table:
+def _shift_references(table: FileTable, start: int) -> pa.Table:
     """The files with their references to deletes shifted by `start` rows."""
-    return table.with_deletes(table.references.shifted(start), table.deletes).files
+    return table.with_deletes(table.references.shift(start), table.deletes).files
 
 
 def struct_of(members: Mapping[str, pa.Array], rows: int) -> pa.StructArray:

@@ -39,7 +39,7 @@ class GroupRows:
     constant_fields: dict[int, tuple[int, ...]]
 
     @staticmethod
-    def of(groups: TaskGroups, numbered: pa.Array | None = None) -> tuple[pa.Table, GroupRows]:
+    def encode_groups(groups: TaskGroups, numbered: pa.Array | None = None) -> tuple[pa.Table, GroupRows]:
         """The rows of groups, and what restores the groups from them; with the column `PLACE`, given `numbered`."""
         parts, rows = [], None
         for start, splits, bounds, deletes, owned in groups.columns():
@@ -54,7 +54,7 @@ class GroupRows:
 
     def groups(self, rows: pa.RecordBatch) -> Iterator[TaskGroup]:
         """The groups in some of the rows."""
-        splits, deletes = (_restored_table(rows.column(n), s) for n, s in ((1, self.splits), (2, self.deletes)))
+        splits, deletes = (_decode_table(rows.column(n), s) for n, s in ((1, self.splits), (2, self.deletes)))
         bounds, owned = (_bounds(rows.column(n)).tolist() for n in (1, 2))
         for n, index in enumerate(rows.column(0).to_pylist()):
             yield TaskGroup(
@@ -67,14 +67,14 @@ class GroupRows:
 
 def _lists(table: pa.Table, bounds: np.ndarray) -> pa.ListArray:
     """The rows of a table as structs, in lists from each bound to the next."""
-    columns = [plain(column.combine_chunks()) for column in table.columns]
+    columns = [encode_plain(column.combine_chunks()) for column in table.columns]
     fields = [pa.field(f"m{n}", column.type) for n, column in enumerate(columns)]
     return pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pa.StructArray.from_arrays(columns, fields=fields))
 
 
-def _restored_table(lists: pa.ListArray, schema: pa.Schema) -> pa.Table:
+def _decode_table(lists: pa.ListArray, schema: pa.Schema) -> pa.Table:
     rows = lists.flatten()
-    return pa.table([restored(rows.field(n), each.type) for n, each in enumerate(schema)], schema=schema)
+    return pa.table([decode_plain(rows.field(n), each.type) for n, each in enumerate(schema)], schema=schema)
 
 
 def _bounds(lists: pa.ListArray) -> np.ndarray:
@@ -83,31 +83,31 @@ def _bounds(lists: pa.ListArray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
-def _with_values(lists: pa.ListArray, values: pa.Array) -> pa.ListArray:
+def _replace_values(lists: pa.ListArray, values: pa.Array) -> pa.ListArray:
     """Lists of other values, in place of `lists.flatten()`."""
     mask = lists.is_null() if lists.null_count else None
     return pa.ListArray.from_arrays(pa.array(_bounds(lists), pa.int32()), values, mask=mask)
 
 
-def plain(values: pa.Array) -> pa.Array:
+def encode_plain(values: pa.Array) -> pa.Array:
     """Values as a plain type, from which `restored` makes the same values again."""
     kind = values.type
     if kind in _PLAIN:
         return values
     if isinstance(values, pa.ExtensionArray):
-        return plain(values.storage)
+        return encode_plain(values.storage)
     if pa.types.is_struct(kind):
         if not kind.num_fields:
             return pa.nulls(len(values), pa.int8())
-        members = [plain(values.field(n)) for n in range(kind.num_fields)]
+        members = [encode_plain(values.field(n)) for n in range(kind.num_fields)]
         fields = [pa.field(f"m{n}", member.type) for n, member in enumerate(members)]
         return pa.StructArray.from_arrays(members, fields=fields, mask=values.is_null() if values.null_count else None)
     if pa.types.is_list(kind):
-        return _with_values(values, plain(values.flatten()))
+        return _replace_values(values, encode_plain(values.flatten()))
     if pa.types.is_null(kind):
         return pa.nulls(len(values), pa.int8())
     if pa.types.is_dictionary(kind):
-        return plain(values.dictionary_decode())
+        return encode_plain(values.dictionary_decode())
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         return values.view(pa.int32())
     if pa.types.is_temporal(kind):
@@ -117,24 +117,24 @@ def plain(values: pa.Array) -> pa.Array:
     return values.cast(pa.string())  # decimals and large texts
 
 
-def restored(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def decode_plain(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """The values of which these are the plain ones."""
     if values.type == kind:
         return values
     if isinstance(kind, pa.ExtensionType):
-        return pa.ExtensionArray.from_storage(kind, restored(values, kind.storage_type))
+        return pa.ExtensionArray.from_storage(kind, decode_plain(values, kind.storage_type))
     if pa.types.is_struct(kind):
         if not kind.num_fields:
             return pa.array([{}] * len(values), kind)
-        members = [restored(values.field(n), kind.field(n).type) for n in range(kind.num_fields)]
+        members = [decode_plain(values.field(n), kind.field(n).type) for n in range(kind.num_fields)]
         mask = values.is_null() if values.null_count else None
         return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
     if pa.types.is_list(kind):
-        return _with_values(values, restored(values.flatten(), kind.value_type)).cast(kind)
+        return _replace_values(values, decode_plain(values.flatten(), kind.value_type)).cast(kind)
     if pa.types.is_null(kind):
         return pa.nulls(len(values))
     if pa.types.is_dictionary(kind):
-        return restored(values, kind.value_type).dictionary_encode().cast(kind)
+        return decode_plain(values, kind.value_type).dictionary_encode().cast(kind)
     if pa.types.is_temporal(kind):
         return values.view(kind)
     return values.cast(kind)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.expressions.predicate import TRUE
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.planning.corrupt_statistics import consistent
+from lakescan.planning.corrupt_statistics import drop_contradictions
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.plan import ScanPlan
 
@@ -71,8 +71,8 @@ def extreme_of(values: pa.Array | pa.ChunkedArray, *, largest: bool) -> pa.Scala
 def _with_constants(plan: ScanPlan, field: t.Field) -> ColumnStats:
     """Return the column's statistics: exact ones from the constants if the column is constant in every file."""
     if len(plan.table) and _is_constant(plan, field).all():
-        return ColumnStats.of_constants(pc.struct_field(plan.files["constants"].combine_chunks(), str(field.id)))
-    return consistent(plan.table.stats.get(field.id, ColumnStats()))
+        return ColumnStats.constant_column(pc.struct_field(plan.files["constants"].combine_chunks(), str(field.id)))
+    return drop_contradictions(plan.table.stats.get(field.id, ColumnStats()))
 
 
 def _is_constant(plan: ScanPlan, field: t.Field) -> np.ndarray:

@@ -99,7 +99,7 @@ def pack(weight: np.ndarray, target: int, lookback: int) -> np.ndarray:
     still_open = sorted([*older, *(number for _, number in full), *([newest] if newest >= 0 else [])])
     order = np.empty(len(begins), dtype=np.int64)
     order[np.array(closed + still_open, dtype=np.int64)] = np.arange(len(begins))
-    bins = _filled_in_turn(begins, len(weight))
+    bins = _bin_numbers(begins, len(weight))
     bins[np.array(moved, dtype=np.int64)] = moved_to
     result: np.ndarray = order[bins]
     return result
@@ -114,9 +114,9 @@ def pack_in_order(weight: np.ndarray, target: int) -> np.ndarray:
             begins.append(split)
             left = target
         left -= each
-    return _filled_in_turn(begins, len(weight))
+    return _bin_numbers(begins, len(weight))
 
 
-def _filled_in_turn(begins: list[int], splits: int) -> np.ndarray:
+def _bin_numbers(begins: list[int], splits: int) -> np.ndarray:
     """The bin of each split if each bin has the splits from its first one to that of the next bin."""
     return np.repeat(np.arange(len(begins)), np.diff([*begins, splits]))

@@ -14,7 +14,7 @@ from lakescan.planning.task_groups import TaskGroups
 def groups_by_partition(plan: ScanPlan, size: int) -> TaskGroups:
     """Group the splits of a plan by partition, into groups of about `size` bytes."""
     partition = partition_numbers(plan.files)[plan.splits["file"].to_numpy()]
-    return TaskGroups(plan.table, plan.splits, shared_out(partition, plan.splits["length"].to_numpy(), size))
+    return TaskGroups(plan.table, plan.splits, assign_groups(partition, plan.splits["length"].to_numpy(), size))
 
 
 def partition_numbers(files: pa.Table) -> np.ndarray:
@@ -23,7 +23,7 @@ def partition_numbers(files: pa.Table) -> np.ndarray:
     return row_numbers([files["spec_id"], *map(float_bits, members)])
 
 
-def shared_out(partition: np.ndarray, lengths: np.ndarray, size: int) -> np.ndarray:
+def assign_groups(partition: np.ndarray, lengths: np.ndarray, size: int) -> np.ndarray:
     """Return the group number of each split, given its partition number and length in bytes.
 
     The splits of a partition, in order, are divided into equal shares of about `size` bytes.

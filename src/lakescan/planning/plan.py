@@ -16,7 +16,7 @@ from lakescan.planning.file_table import FileTable
 from lakescan.planning.pack import LOOKBACK, OPEN_COST, pack, pack_in_order, weights
 from lakescan.planning.report import ScanMetrics, ScanReport
 from lakescan.planning.residual import MOST_CONJUNCTS, Residuals, residuals
-from lakescan.planning.split import TARGET_SIZE, adapted_size, split_files
+from lakescan.planning.split import TARGET_SIZE, adaptive_size, split_files
 from lakescan.planning.task_groups import TaskGroups
 
 
@@ -53,7 +53,7 @@ class PackingOptions:
             if total < self.parallelism * self.target_size < weight:
                 return weight // self.parallelism + self.open_cost
             total = weight
-        return adapted_size(total, self.parallelism, self.target_size)
+        return adaptive_size(total, self.parallelism, self.target_size)
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,9 +127,9 @@ def make_plan(
     all but the first so many of its conjuncts.
     """
     kept = candidates.table
-    tested, needed = _first(predicate, conditions, candidates.needed)
+    tested, needed = _first_conjuncts(predicate, conditions, candidates.needed)
     remaining = residuals(TRUE, 0 * needed) if ignore_residuals else residuals(tested, needed)
-    final = kept.head(_within_limit(kept, remaining, limit)).used_deletes()
+    final = kept.head(_files_for_limit(kept, remaining, limit)).drop_unused_deletes()
     metrics.count_result(final)
     skipped = candidates.skipped_by_partition + candidates.skipped_by_stats
     metrics.skipped_data_files = skipped + len(kept) - len(final)
@@ -156,7 +156,7 @@ def make_plan(
     return ScanPlan(schema, table_schema, tested, final, splits, groups, remaining.predicates, report, limit)
 
 
-def _first(predicate: Predicate, conditions: int | None, needed: np.ndarray) -> tuple[Predicate, np.ndarray]:
+def _first_conjuncts(predicate: Predicate, conditions: int | None, needed: np.ndarray) -> tuple[Predicate, np.ndarray]:
     """The first so many conjuncts of a predicate (all for None), and the bits of those that each file needs."""
     parts = conjuncts(predicate)
     if conditions is None or conditions == len(parts):
@@ -164,7 +164,7 @@ def _first(predicate: Predicate, conditions: int | None, needed: np.ndarray) -> 
     return conjunction(parts[:conditions]), needed & ((1 << min(conditions, MOST_CONJUNCTS)) - 1)
 
 
-def _within_limit(table: FileTable, remaining: Residuals, limit: int | None) -> int:
+def _files_for_limit(table: FileTable, remaining: Residuals, limit: int | None) -> int:
     """Return how many files suffice for `limit` rows: all of them, if any file has deletes or a residual."""
     if limit is None or table.references.counts.any() or remaining.predicates not in ((TRUE,), ()):
         return len(table)

@@ -22,20 +22,20 @@ from lakescan.expressions.evaluate import KERNELS, compare
 from lakescan.expressions.predicate import (
     And,
     ColumnComparison,
+    ColumnTest,
     Comparison,
     Constant,
     In,
     IsNaN,
     IsNull,
-    Leaf,
     Like,
     Or,
     Predicate,
     SqlCondition,
-    understood,
+    replace_sql,
 )
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.planning.corrupt_statistics import consistent
+from lakescan.planning.corrupt_statistics import drop_contradictions
 
 Stats = Mapping[int, ColumnStats]
 
@@ -45,7 +45,7 @@ _LIST_LIMIT = 200
 
 def might_match(predicate: Predicate, stats: Stats, rows: int) -> pa.Array:
     """Return, for each of `rows` containers, whether some row might satisfy the predicate."""
-    return _walk(understood(predicate), stats, rows, _Inclusive)
+    return _walk(replace_sql(predicate), stats, rows, _Inclusive)
 
 
 def must_match(predicate: Predicate, stats: Stats, rows: int) -> pa.Array:
@@ -62,11 +62,11 @@ def _walk(predicate: Predicate, stats: Stats, rows: int, evaluator: type[_Evalua
         case Or(left, right):
             return pc.or_(_walk(left, stats, rows, evaluator), _walk(right, stats, rows, evaluator))
         case ColumnComparison():
-            columns = [consistent(stats.get(each, ColumnStats())) for each in predicate.bound_ids]
+            columns = [drop_contradictions(stats.get(each, ColumnStats())) for each in predicate.bound_ids]
             return _columns_might_match(columns, predicate.op, rows, evaluator)
         case SqlCondition():  # only of the strict evaluation: what is implied proves nothing
             return pa.repeat(pa.scalar(False), rows)
-        case Leaf():
+        case ColumnTest():
             column = stats.get(predicate.bound_id, ColumnStats())
             return evaluator(column, rows, _tests_floats(predicate)).leaf(predicate)
     raise TypeError(f"not a predicate: {predicate!r}")
@@ -96,27 +96,27 @@ class _Evaluator:
     """Proofs from one column's statistics; each method returns a mask that is true where the fact is proved."""
 
     def __init__(self, stats: ColumnStats, rows: int, floating: bool) -> None:
-        stats = consistent(stats)
+        stats = drop_contradictions(stats)
         self.rows, self.floating = rows, floating
         self.null_count, self.nan_count, self.value_count = (
             stats.null_count,
             stats.nan_count,
             stats.value_count,
         )
-        self.lower, self.upper = _without_nan(stats.lower), _without_nan(stats.upper)
+        self.lower, self.upper = _drop_nan(stats.lower), _drop_nan(stats.upper)
 
-    def leaf(self, leaf: Leaf) -> pa.Array:
+    def leaf(self, leaf: ColumnTest) -> pa.Array:
         raise NotImplementedError
 
     def constant(self, value: bool) -> pa.Array:
         return pa.repeat(pa.scalar(value), self.rows)
 
-    def known(self, condition: pa.Array | None) -> pa.Array:
+    def fill_unknown(self, condition: pa.Array | None) -> pa.Array:
         """Return the condition, false where it is unknown."""
         return self.constant(False) if condition is None else pc.fill_null(condition, False)
 
     def no_nulls(self) -> pa.Array:
-        return self.known(None if self.null_count is None else pc.equal(self.null_count, 0))
+        return self.fill_unknown(None if self.null_count is None else pc.equal(self.null_count, 0))
 
     def all_null(self) -> pa.Array:
         return self._all(self.null_count)
@@ -127,12 +127,12 @@ class _Evaluator:
     def _all(self, count: pa.Array | None) -> pa.Array:
         if count is None or self.value_count is None:
             return self.constant(False)
-        return self.known(pc.equal(count, self.value_count))  # a greater count is wrong and proves nothing
+        return self.fill_unknown(pc.equal(count, self.value_count))  # a greater count is wrong and proves nothing
 
     def no_nan(self) -> pa.Array:
         if not self.floating:
             return self.constant(True)
-        return self.known(None if self.nan_count is None else pc.equal(self.nan_count, 0))
+        return self.fill_unknown(None if self.nan_count is None else pc.equal(self.nan_count, 0))
 
     def no_ordinary(self) -> pa.Array:
         """Where every value is null or NaN."""
@@ -142,9 +142,9 @@ class _Evaluator:
 
     def bound(self, bound: pa.Array | None, op: str, value: pa.Scalar) -> pa.Array:
         """Where the bound is known and `bound op value` holds."""
-        return self.known(None if bound is None else compare(bound, op, value))
+        return self.fill_unknown(None if bound is None else compare(bound, op, value))
 
-    def outside(self, value: pa.Scalar) -> pa.Array:
+    def none_equal(self, value: pa.Scalar) -> pa.Array:
         """Where no value equals `value`, NaN aside."""
         return pc.or_(self.bound(self.lower, ">", value), self.bound(self.upper, "<", value))
 
@@ -152,39 +152,39 @@ class _Evaluator:
         """Where none of some values, which may be many, is within the bounds."""
         kind = values[0].type
         if any(not _are_alike(bound.type, kind) for bound in (self.lower, self.upper) if bound is not None):
-            return reduce(pc.and_, (self.outside(v) for v in values))
+            return reduce(pc.and_, (self.none_equal(v) for v in values))
         ordered = np.sort(_as_numpy(pa.array(values, kind)))
         first, end = np.zeros(self.rows, dtype=np.int64), np.full(self.rows, len(ordered))
         if self.lower is not None:
-            first[_known(self.lower)] = np.searchsorted(ordered, _as_numpy(self.lower.drop_null()), "left")
+            first[_valid_mask(self.lower)] = np.searchsorted(ordered, _as_numpy(self.lower.drop_null()), "left")
         if self.upper is not None:
-            end[_known(self.upper)] = np.searchsorted(ordered, _as_numpy(self.upper.drop_null()), "right")
+            end[_valid_mask(self.upper)] = np.searchsorted(ordered, _as_numpy(self.upper.drop_null()), "right")
         return pa.array(first >= end)
 
-    def only(self, value: pa.Scalar) -> pa.Array:
+    def all_equal(self, value: pa.Scalar) -> pa.Array:
         """Where every value equals `value`, NaN aside."""
         return pc.and_(self.bound(self.lower, "=", value), self.bound(self.upper, "=", value))
 
-    def beside_prefix(self, prefix: str) -> pa.Array:
+    def none_start_with(self, prefix: str) -> pa.Array:
         """Where no value starts with `prefix`."""
         if self.lower is None or self.upper is None:
             return self.constant(False)
         value = pa.scalar(prefix)
         above = pc.greater(pc.utf8_slice_codeunits(self.lower, 0, len(prefix)), value)
-        return self.known(pc.or_kleene(above, pc.less(self.upper, value)))
+        return self.fill_unknown(pc.or_kleene(above, pc.less(self.upper, value)))
 
-    def within_prefix(self, prefix: str) -> pa.Array:
+    def all_start_with(self, prefix: str) -> pa.Array:
         """Where every value starts with `prefix`."""
         if self.lower is None or self.upper is None:
             return self.constant(False)
         bounds = [pc.starts_with(bound, prefix) for bound in (self.lower, self.upper)]
-        return self.known(pc.and_kleene(*bounds))
+        return self.fill_unknown(pc.and_kleene(*bounds))
 
 
 class _Inclusive(_Evaluator):
     """Inclusive: true unless the statistics disprove that some row matches."""
 
-    def leaf(self, leaf: Leaf) -> pa.Array:
+    def leaf(self, leaf: ColumnTest) -> pa.Array:
         match leaf:
             case IsNull(negate=True):
                 return pc.invert(self.all_null())
@@ -194,19 +194,19 @@ class _Inclusive(_Evaluator):
                 return pc.invert(self.all_nan())
             case IsNaN():
                 none = None if self.nan_count is None else pc.equal(self.nan_count, 0)
-                return pc.invert(pc.or_(self.known(none), self.all_null()))
-        return pc.invert(pc.or_(self.all_null(), self._disproved(leaf)))
+                return pc.invert(pc.or_(self.fill_unknown(none), self.all_null()))
+        return pc.invert(pc.or_(self.all_null(), self._disprove(leaf)))
 
-    def _disproved(self, leaf: Leaf) -> pa.Array:
+    def _disprove(self, leaf: ColumnTest) -> pa.Array:
         match leaf:
             case Comparison():
                 return self._comparison(leaf.op, leaf.value)
             case In():
                 return self._not_in(leaf) if leaf.negate else self._in(leaf)
             case Like(negate=True):
-                return self.within_prefix(leaf.prefix) if leaf.is_prefix_match else self.constant(False)
+                return self.all_start_with(leaf.prefix) if leaf.is_prefix_match else self.constant(False)
             case Like():
-                return self.beside_prefix(leaf.prefix)
+                return self.none_start_with(leaf.prefix)
         raise TypeError(f"cannot prune by {leaf!r}")
 
     def _comparison(self, op: str, value: pa.Scalar) -> pa.Array:
@@ -222,8 +222,8 @@ class _Inclusive(_Evaluator):
             case ">=":
                 return pc.and_(self.no_nan(), self.bound(self.upper, "<", value))
             case "=":
-                return pc.or_(self.no_ordinary(), self.outside(value))
-        return pc.and_(self.no_nan(), self.only(value))
+                return pc.or_(self.no_ordinary(), self.none_equal(value))
+        return pc.and_(self.no_nan(), self.all_equal(value))
 
     def _in(self, leaf: In) -> pa.Array:
         if any(_is_nan(v) for v in leaf.values):
@@ -233,13 +233,13 @@ class _Inclusive(_Evaluator):
     def _not_in(self, leaf: In) -> pa.Array:
         if len(leaf.values) > _LIST_LIMIT:
             return self.constant(False)
-        return pc.and_(self.no_nan(), reduce(pc.or_, (self.only(v) for v in leaf.values)))
+        return pc.and_(self.no_nan(), reduce(pc.or_, (self.all_equal(v) for v in leaf.values)))
 
 
 class _Strict(_Evaluator):
     """Strict: false unless the statistics prove that every row matches."""
 
-    def leaf(self, leaf: Leaf) -> pa.Array:
+    def leaf(self, leaf: ColumnTest) -> pa.Array:
         match leaf:
             case IsNull(negate=True):
                 return self.no_nulls()
@@ -249,18 +249,18 @@ class _Strict(_Evaluator):
                 return self.no_nan()
             case IsNaN():
                 return self.all_nan()
-        return pc.and_(pc.and_(self.no_nulls(), self.no_nan()), self._proved(leaf))
+        return pc.and_(pc.and_(self.no_nulls(), self.no_nan()), self._prove(leaf))
 
-    def _proved(self, leaf: Leaf) -> pa.Array:
+    def _prove(self, leaf: ColumnTest) -> pa.Array:
         match leaf:
             case Comparison():
                 return self._comparison(leaf.op, leaf.value)
             case In():
                 return self._in(leaf)
             case Like(negate=True):
-                return self.beside_prefix(leaf.prefix)
+                return self.none_start_with(leaf.prefix)
             case Like():
-                return self.within_prefix(leaf.prefix) if leaf.is_prefix_match else self.constant(False)
+                return self.all_start_with(leaf.prefix) if leaf.is_prefix_match else self.constant(False)
         raise TypeError(f"cannot prove {leaf!r}")
 
     def _comparison(self, op: str, value: pa.Scalar) -> pa.Array:
@@ -272,18 +272,18 @@ class _Strict(_Evaluator):
             case ">" | ">=":
                 return self.bound(self.lower, op, value)
             case "=":
-                return self.only(value)
-        return self.outside(value)
+                return self.all_equal(value)
+        return self.none_equal(value)
 
     def _in(self, leaf: In) -> pa.Array:
         if len(leaf.values) > _LIST_LIMIT or any(_is_nan(v) for v in leaf.values):
             return self.constant(False)
         if leaf.negate:
-            return reduce(pc.and_, (self.outside(v) for v in leaf.values))
-        return reduce(pc.or_, (self.only(v) for v in leaf.values))
+            return reduce(pc.and_, (self.none_equal(v) for v in leaf.values))
+        return reduce(pc.or_, (self.all_equal(v) for v in leaf.values))
 
 
-def _tests_floats(leaf: Leaf) -> bool:
+def _tests_floats(leaf: ColumnTest) -> bool:
     """Whether the column has a float type, seen from its literals: only literals bound to float columns are floats."""
     match leaf:
         case Comparison():
@@ -293,7 +293,7 @@ def _tests_floats(leaf: Leaf) -> bool:
     return isinstance(leaf, IsNaN)
 
 
-def _known(bound: pa.Array) -> np.ndarray:
+def _valid_mask(bound: pa.Array) -> np.ndarray:
     known: np.ndarray = bound.is_valid().to_numpy(zero_copy_only=False)
     return known
 
@@ -316,7 +316,7 @@ def _as_numpy(values: pa.Array) -> Any:
     return values.to_numpy(zero_copy_only=False)
 
 
-def _without_nan(bound: pa.Array | None) -> pa.Array | None:
+def _drop_nan(bound: pa.Array | None) -> pa.Array | None:
     """Return bounds with NaN as unknown: some old writers recorded NaN bounds, which prove nothing."""
     if bound is None or not pa.types.is_floating(bound.type):
         return bound

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.html import facts_table, listed, section
+from lakescan.common.html import facts_table, name_list, section
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import FileTable
@@ -75,7 +75,7 @@ class ScanMetrics:
 
 
 @dataclass(frozen=True)
-class Words:
+class FormatTerms:
     """A format's own words: for a state of a table, and for the metadata files that list data files."""
 
     state: str = "snapshot"
@@ -102,7 +102,7 @@ class ScanReport:
     splits: int = 0
     groups: int = 0
     records: int | None = None
-    words: Words = Words()
+    words: FormatTerms = FormatTerms()
     named: str = ""  # the branch or tag that is read
     name: str = ""  # the table's name in its catalog, if it has one
     metadata: Mapping[str, str] = field(default_factory=dict)  # the engine and its version, and the scan's options
@@ -115,17 +115,17 @@ class ScanReport:
             "format": self.format,
             self.words.state: state,
             "filter": self.filter,
-            "columns": listed(self.projected_fields),
+            "columns": name_list(self.projected_fields),
             f"skipped {self.words.metadata_files}": f"{metrics.skipped_data_manifests:,}",
             "files to read": f"{metrics.result_data_files:,} ({metrics.total_file_size_in_bytes:,} bytes)",
-            "files skipped": self._skipped(),
+            "files skipped": self._skip_summary(),
             "deletes to apply": f"{metrics.result_delete_files:,}",
             "rows": "unknown" if self.records is None else f"at most {self.records:,}",
             "splits": f"{self.splits:,} in {self.groups:,} groups",
         }
         return section(f"Plan of {self.table}", facts_table(facts))
 
-    def _skipped(self) -> str:
+    def _skip_summary(self) -> str:
         """How many files are not read, and why."""
         reasons = {
             "partition": self.skipped_by_partition,

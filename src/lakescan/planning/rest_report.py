@@ -7,7 +7,7 @@ from typing import Any
 
 from lakescan.expressions.codec import PredicateEncoder
 from lakescan.expressions.predicate import ColumnComparison, In, Like, Predicate, SqlCondition
-from lakescan.expressions.sanitize import sanitized, sanitized_list
+from lakescan.expressions.sanitize import sanitize_list, sanitize_literal
 from lakescan.planning.report import OWN_METRICS, CommitReport, ScanMetrics, ScanReport
 
 # Members of Iceberg's `CommitMetricsResult`, and those that a snapshot's summary has under other names.
@@ -106,16 +106,16 @@ class _Encoder(PredicateEncoder):
         return value is True
 
     def literal(self, value: Any) -> Any:
-        return sanitized(value)
+        return sanitize_literal(value)
 
     def values(self, predicate: In) -> list[Any]:
-        return sanitized_list(list(predicate.values))
+        return sanitize_list(list(predicate.values))
 
     def like(self, predicate: Like) -> Any:
         if not predicate.is_prefix_match:
             return True
         kind = "not-starts-with" if predicate.negate else "starts-with"
-        return {"type": kind, "term": predicate.column, "value": sanitized(predicate.prefix)}
+        return {"type": kind, "term": predicate.column, "value": sanitize_literal(predicate.prefix)}
 
     def columns(self, predicate: ColumnComparison) -> Any:
         return True

@@ -33,7 +33,7 @@ SPLITS = pa.schema(
 )
 
 
-def adapted_size(total_size: int, parallelism: int, split_size: int) -> int:
+def adaptive_size(total_size: int, parallelism: int, split_size: int) -> int:
     """Return Iceberg's adaptive split size: smaller if there would be fewer splits than readers, at least 16 MB."""
     if math.ceil(total_size / split_size) >= parallelism:
         return split_size
@@ -56,7 +56,7 @@ def split_files(table: FileTable, split_size: int) -> pa.Table:
     pieces = np.where(splittable, np.clip(-(-size // split_size), 1, most), 1)
     pieces = np.where(by_offset, count, pieces)
     if (pieces == 1).all():
-        return _whole(size)
+        return _whole_files(size)
 
     file = np.repeat(np.arange(len(size)), pieces)
     ordinal = np.arange(len(file)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
@@ -79,7 +79,7 @@ def split_files(table: FileTable, split_size: int) -> pa.Table:
     )
 
 
-def _whole(size: np.ndarray) -> pa.Table:
+def _whole_files(size: np.ndarray) -> pa.Table:
     """A split for each file."""
     columns = [np.arange(len(size), dtype=np.int32), np.zeros(len(size), np.int64), np.full(len(size), NO_END), size]
     return pa.table([*map(pa.array, columns)], schema=SPLITS)

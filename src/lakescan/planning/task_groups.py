@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.arrays import codes
+from lakescan.common.arrays import dictionary_codes
 from lakescan.planning.delete_file import DeleteFile, DeleteFiles
 from lakescan.planning.delete_references import DeleteReferences
 from lakescan.planning.file_table import FileTable, key_texts
-from lakescan.planning.split import TARGET_SIZE, adapted_size
+from lakescan.planning.split import TARGET_SIZE, adaptive_size
 
 _FILE_COLUMNS = (
     "path",
@@ -32,7 +32,7 @@ _REFERENCES = ("deletes", "equality_deletes")
 _AT_ONCE = 1 << 14  # splits whose rows are made at once
 
 
-class Place(NamedTuple):
+class EqualityScope(NamedTuple):
     """The scope of equality deletes (a partition; empty for the whole table) and the ids of the fields they compare.
 
     Matching rows are deleted; with `kept` it is inverted, and only matching rows are returned.
@@ -66,7 +66,7 @@ class FileScanTask:
     group_deletes: DeleteFiles
     delete_rows: list[int]
     equality_rows: tuple[range, ...]
-    equality_places: frozenset[Place]
+    equality_places: frozenset[EqualityScope]
 
     @cached_property
     def deletes(self) -> tuple[DeleteFile, ...]:
@@ -74,7 +74,7 @@ class FileScanTask:
         return self.group_deletes.at([*self.delete_rows, *(row for rows in self.equality_rows for row in rows)])
 
     @cached_property
-    def by_position(self) -> tuple[DeleteFile, ...]:
+    def positional_deletes(self) -> tuple[DeleteFile, ...]:
         """The deletes by row position: position deletes and deletion vectors."""
         return self.group_deletes.at(self.delete_rows)
 
@@ -97,11 +97,11 @@ class TaskGroup:
 
     def __getstate__(self) -> tuple[int, bytes, bytes, dict[int, tuple[int, ...]]]:
         # Arrow pickles the whole buffers that a slice is a part of; as a stream it writes the slice alone.
-        return self.index, _as_stream(self.splits), _as_stream(self.deletes), self.constant_fields
+        return self.index, _write_stream(self.splits), _write_stream(self.deletes), self.constant_fields
 
     def __setstate__(self, state: tuple[int, bytes, bytes, dict[int, tuple[int, ...]]]) -> None:
         index, splits, deletes, fields = state
-        values = {"index": index, "splits": _of_stream(splits), "deletes": _of_stream(deletes)}
+        values = {"index": index, "splits": _read_stream(splits), "deletes": _read_stream(deletes)}
         self.__dict__.update(values, constant_fields=fields)
 
     def tasks(self) -> Iterator[FileScanTask]:
@@ -109,7 +109,7 @@ class TaskGroup:
         rows = [self.splits[name].to_pylist() for name in (*_FILE_COLUMNS, *_SPLIT_COLUMNS)]
         constants, partitions = (self.splits[name].combine_chunks() for name in ("constants", "partition"))
         lists = self.splits["deletes"].to_pylist()
-        references = DeleteReferences.of(self.splits)
+        references = DeleteReferences.read_columns(self.splits)
         ranges = list(map(range, references.first.tolist(), references.stop.tolist()))
         bounds = np.searchsorted(references.range_file, np.arange(len(self) + 1)).tolist()
         places = self._places(references.first)
@@ -127,12 +127,12 @@ class TaskGroup:
                 equality_places=frozenset(places[own]),
             )
 
-    def _places(self, rows: np.ndarray) -> list[Place]:
+    def _places(self, rows: np.ndarray) -> list[EqualityScope]:
         """The place of each of these equality deletes."""
         wanted, index = np.unique(rows, return_inverse=True)
         some = self.deletes.take(pa.array(wanted))
         keys = [tuple(map(int, text.split(","))) for text in key_texts(some).to_pylist()]
-        known = list(map(Place, some["scope"].to_pylist(), keys, pc.fill_null(some["kept"], False).to_pylist()))
+        known = list(map(EqualityScope, some["scope"].to_pylist(), keys, pc.fill_null(some["kept"], False).to_pylist()))
         return [known[i] for i in index.reshape(-1).tolist()]
 
     def __len__(self) -> int:
@@ -152,7 +152,7 @@ class _Rows:
         """The splits and the deletes of a group."""
         number = index - self.start
         low, high = int(self.bounds[number]), int(self.bounds[number + 1])
-        return self.splits.slice(low, high - low), self.deletes.of_group(number)
+        return self.splits.slice(low, high - low), self.deletes.group_table(number)
 
 
 class TaskGroups(Sequence[TaskGroup]):
@@ -206,7 +206,7 @@ class TaskGroups(Sequence[TaskGroup]):
         """Yield the tasks of all groups."""
         return (task for group in self for task in group.tasks())
 
-    def sharing_deletes(self, parallelism: int) -> TaskGroups:
+    def merge_groups(self, parallelism: int) -> TaskGroups:
         """Merge neighbouring groups that share equality deletes, up to the (adaptive) split size.
 
         Each group decodes its own deletes. After N commits of upserts, the oldest files have N equality deletes each,
@@ -215,10 +215,10 @@ class TaskGroups(Sequence[TaskGroup]):
         references = self._table.references
         if not len(references.first):
             return self
-        numbers = sharing(self._references, self._bounds, self._table.deletes, self.sizes["bytes"], parallelism)
+        numbers = renumber_groups(self._references, self._bounds, self._table.deletes, self.sizes["bytes"], parallelism)
         return TaskGroups(self._table, self._splits, np.repeat(numbers, np.diff(self._bounds)))
 
-    def joining_splits(self) -> TaskGroups:
+    def join_splits(self) -> TaskGroups:
         """Join neighbouring splits of a file that are in one group: a reader opens the file, and its footer, once."""
         file, residual, start, stop = (self._splits[name].to_numpy() for name in ("file", "residual", "start", "stop"))
         group = np.repeat(np.arange(len(self)), np.diff(self._bounds))
@@ -251,14 +251,14 @@ class TaskGroups(Sequence[TaskGroup]):
         """
         totals = np.concatenate([[0], np.cumsum(self._splits["length"].to_numpy())])
         data = totals[self._bounds[1:]] - totals[self._bounds[:-1]]
-        deletes = GroupDeletes.of(self._references, self._bounds, self._table.deletes).bytes()
+        deletes = GroupDeletes.build(self._references, self._bounds, self._table.deletes).bytes()
         return pa.table({"splits": np.diff(self._bounds), "bytes": data, "delete_bytes": deletes})
 
     @property
     def _references(self) -> DeleteReferences:
         """The deletes of each split."""
         columns = self._table.files.select(_REFERENCES).take(self._splits["file"])
-        return DeleteReferences.of(columns)
+        return DeleteReferences.read_columns(columns)
 
     def _rows(self, start: int) -> _Rows:
         """The rows of groups from `start` on, of some `_AT_ONCE` splits."""
@@ -267,7 +267,7 @@ class TaskGroups(Sequence[TaskGroup]):
         splits = self._splits.slice(low, int(self._bounds[stop]) - low)
         bounds = self._bounds[start : stop + 1] - low
         files = self._table.files.select([*_FILE_COLUMNS, "partition", "constants", *_REFERENCES]).take(splits["file"])
-        deletes = GroupDeletes.of(DeleteReferences.of(files), bounds, self._table.deletes)
+        deletes = GroupDeletes.build(DeleteReferences.read_columns(files), bounds, self._table.deletes)
         rows = files.drop_columns(_REFERENCES)
         for name, column in deletes.columns().items():
             rows = rows.append_column(name, column)
@@ -276,7 +276,7 @@ class TaskGroups(Sequence[TaskGroup]):
         return _Rows(start, bounds, rows.combine_chunks(), deletes)
 
 
-def _as_stream(table: pa.Table) -> bytes:
+def _write_stream(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -284,7 +284,7 @@ def _as_stream(table: pa.Table) -> bytes:
     return data
 
 
-def _of_stream(data: bytes) -> pa.Table:
+def _read_stream(data: bytes) -> pa.Table:
     return pa.ipc.open_stream(data).read_all()
 
 
@@ -297,7 +297,7 @@ class Intervals:
     stop: np.ndarray
 
     @staticmethod
-    def united(owner: np.ndarray, first: np.ndarray, stop: np.ndarray) -> tuple[Intervals, np.ndarray]:
+    def unite(owner: np.ndarray, first: np.ndarray, stop: np.ndarray) -> tuple[Intervals, np.ndarray]:
         """The union of intervals by owner, and for each given one the number of that which contains it."""
         order = np.lexsort((first, owner))
         owner, first, stop = owner[order], first[order], stop[order]
@@ -328,7 +328,7 @@ class GroupDeletes:
     local: DeleteReferences
 
     @staticmethod
-    def of(references: DeleteReferences, bounds: np.ndarray, deletes: pa.Table) -> GroupDeletes:
+    def build(references: DeleteReferences, bounds: np.ndarray, deletes: pa.Table) -> GroupDeletes:
         """The deletes of groups; `references` are those of their splits, of which group n has those from bounds[n]."""
         groups, count = np.arange(len(bounds)), max(1, deletes.num_rows)
         by_pair, by_range = (
@@ -336,7 +336,7 @@ class GroupDeletes:
         )
         pairs, place = np.unique(by_pair * count + references.number, return_inverse=True)
         starts = np.searchsorted(pairs // count, groups)
-        intervals, inside = Intervals.united(by_range, references.first, references.stop)
+        intervals, inside = Intervals.unite(by_range, references.first, references.stop)
         lengths = intervals.stop - intervals.first
         before = np.cumsum(lengths) - lengths
         owned = np.searchsorted(intervals.owner, groups)
@@ -356,7 +356,7 @@ class GroupDeletes:
         """The columns `deletes` and `equality_deletes` of the splits, which refer to the tables of their groups."""
         return self.local.columns()
 
-    def of_group(self, number: int) -> pa.Table:
+    def group_table(self, number: int) -> pa.Table:
         """The delete table of a group."""
         low, high = self.bounds[number : number + 2].tolist()
         first, last = self.interval_bounds[number : number + 2].tolist()
@@ -390,7 +390,7 @@ class GroupDeletes:
         return (by_position + np.bincount(self.intervals.owner, of_intervals, count)).astype(np.int64)
 
 
-def sharing(
+def renumber_groups(
     references: DeleteReferences, bounds: np.ndarray, deletes: pa.Table, data: pa.ChunkedArray, parallelism: int
 ) -> np.ndarray:
     """Return a new number for each group: neighbours that share equality deletes get one, up to the split size.
@@ -402,9 +402,9 @@ def sharing(
     sizes = pc.fill_null(deletes["size"], 0).to_numpy()
     totals = np.concatenate([[0], np.cumsum(sizes, dtype=np.float64)])  # sizes can be wrong: no overflow
     weights = data.to_numpy()
-    is_used = references.used(deletes.num_rows)
+    is_used = references.reference_mask(deletes.num_rows)
     is_used[references.number] = False
-    limit = adapted_size(int(weights.sum() + sizes[is_used].sum()), parallelism, TARGET_SIZE)
+    limit = adaptive_size(int(weights.sum() + sizes[is_used].sum()), parallelism, TARGET_SIZE)
     group, place, first, stop = _intervals(references, bounds, deletes)
     starts = np.searchsorted(group, np.arange(len(bounds))).tolist()
     own = list(zip(place.tolist(), first.tolist(), stop.tolist(), strict=True))
@@ -439,7 +439,7 @@ def _intervals(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """For each group and place: the first and last (exclusive) of the place's deletes that the group has."""
     parts = (deletes["scope"], key_texts(deletes), deletes["kept"])
-    place_of = np.cumsum(np.any([np.diff(codes(each), prepend=-2) != 0 for each in parts], axis=0))
+    place_of = np.cumsum(np.any([np.diff(dictionary_codes(each), prepend=-2) != 0 for each in parts], axis=0))
     group = np.searchsorted(bounds, references.range_file, side="right") - 1
     place = place_of[references.first]
     order = np.lexsort((place, group))

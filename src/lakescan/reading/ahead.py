@@ -21,7 +21,7 @@ _FIRST = 16  # files fetched before the first one is read; twice as many as were
 _MOST_BYTES = 64 * 2**20  # of files that are fetched and not read yet
 
 
-class SmallFilesAhead(Storage):
+class PrefetchStorage(Storage):
     """The storage to read task groups from: it has fetched the next of the small files that it was told of.
 
     Other files are opened as they are. For all threads of a process.
@@ -62,12 +62,12 @@ class SmallFilesAhead(Storage):
             size = self._files.pop(path)
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self.requests_at_once(path), "lakescan-ahead")
-            self._coming[path] = self._pool.submit(self._small, path), size
+            self._coming[path] = self._pool.submit(self._read_small, path), size
             self._bytes += size
 
-    def _small(self, path: str) -> bytes | None:
+    def _read_small(self, path: str) -> bytes | None:
         """The file; None if it is not small, whatever was recorded."""
-        if (data := self.by_one_request(path, most=2 * _SMALL)) is not None:
+        if (data := self.read_in_one_request(path, most=2 * _SMALL)) is not None:
             return data
         with super().open(path) as file, storage_boundary("read", path):
             size = int(file.size())
@@ -87,7 +87,7 @@ class SmallFilesAhead(Storage):
         if future is not None and not future.cancelled():
             data = future.result()
         elif is_small:
-            data = self._small(location)
+            data = self._read_small(location)
         if data is None:
             with super().open(location) as file:
                 yield file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakescan.common.arrays import without_inner_offsets
+from lakescan.common.arrays import remove_inner_offsets
 from lakescan.common.polars_columns import is_fixed_width, polars_for
 
 
@@ -20,23 +20,25 @@ def as_encoded(schema: pa.Schema, arrays: list[pa.Array]) -> pa.Schema:
     return pa.schema([field.with_type(array.type) for field, array in zip(schema, arrays, strict=True)])
 
 
-def decoded(batch: pa.RecordBatch, schema: pa.Schema, *, keeps_dictionaries: bool = False) -> pa.RecordBatch:
+def decode_dictionaries(
+    batch: pa.RecordBatch, schema: pa.Schema, *, keeps_dictionaries: bool = False
+) -> pa.RecordBatch:
     """The batch with this schema, for any engine: dictionary arrays are decoded where the schema has their values.
 
     With `keeps_dictionaries`, they stay dictionary arrays.
     """
     pairs = list(zip(batch.columns, schema, strict=True))
     if keeps_dictionaries:
-        arrays = [without_inner_offsets(column) for column, _ in pairs]
+        arrays = [remove_inner_offsets(column) for column, _ in pairs]
         return batch_of(arrays, as_encoded(schema, arrays), batch.num_rows)
     arrays = [
-        without_inner_offsets(column) if column.type == field.type else column.dictionary.take(column.indices)
+        remove_inner_offsets(column) if column.type == field.type else column.dictionary.take(column.indices)
         for column, field in pairs
     ]
     return batch_of(arrays, schema, batch.num_rows)
 
 
-def filtered(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
+def filter_rows(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
     """The rows of a batch where the mask is true.
 
     Polars filters columns of fixed width in a quarter of pyarrow's time, dictionaries' indices among them.

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.errors import CorruptMetadata
-from lakescan.reading.variant import unshredded
+from lakescan.reading.variant import reassemble_variant
 
 
 def cast_leaf(array: pa.Array, kind: t.Type, column: str) -> pa.Array:
@@ -29,7 +29,7 @@ def cast_leaf(array: pa.Array, kind: t.Type, column: str) -> pa.Array:
         ) from error
 
 
-def padded_bound(bounds: pa.Array, width: int, *, upper: bool) -> pa.Array:
+def pad_bounds(bounds: pa.Array, width: int, *, upper: bool) -> pa.Array:
     """Bounds of padded texts, from those of texts that writers may have stored without their padding.
 
     A text is never greater than itself with spaces behind it, so that lower bounds stay. Upper bounds are padded, too;
@@ -38,10 +38,10 @@ def padded_bound(bounds: pa.Array, width: int, *, upper: bool) -> pa.Array:
     if not upper:
         return bounds
     sorts_before = pc.match_substring_regex(bounds, r"[\x00-\x1f]")
-    return pc.if_else(sorts_before, pa.scalar(None, bounds.type), padded(bounds, width))
+    return pc.if_else(sorts_before, pa.scalar(None, bounds.type), pad_texts(bounds, width))
 
 
-def padded(texts: pa.Array, width: int) -> pa.Array:
+def pad_texts(texts: pa.Array, width: int) -> pa.Array:
     """Pad strings with spaces to `width` characters, as Spark reads CHAR(n); longer ones are unchanged."""
     return pc.utf8_rpad(texts, width) if width else texts
 
@@ -85,11 +85,11 @@ def _timestamp(array: pa.Array, kind: t.Timestamp, target: pa.DataType) -> pa.Ar
         raise pa.ArrowInvalid("not a timestamp")
     naive = array.cast(pa.timestamp(source.unit))
     if source.unit == "ns" and kind.unit == "us":
-        naive = _floored(naive.cast(pa.int64()), 1_000).cast(pa.timestamp("us"))
+        naive = _floor_divide(naive.cast(pa.int64()), 1_000).cast(pa.timestamp("us"))
     return naive.cast(pa.timestamp(kind.unit)).cast(target)
 
 
-def _floored(numbers: pa.Array, by: int) -> pa.Array:
+def _floor_divide(numbers: pa.Array, by: int) -> pa.Array:
     """Divide, rounding down. Arrow's own flooring of timestamps overflows at the smallest ones."""
     towards_zero = pc.divide(numbers, by)
     return pc.subtract(towards_zero, pc.less(numbers, pc.multiply(towards_zero, by)).cast(pa.int64()))
@@ -103,7 +103,7 @@ def _variant(array: pa.Array, column: str) -> pa.Array:
     if "metadata" not in names or not names <= {"metadata", "value", "typed_value"}:
         raise CorruptMetadata(f"column {column!r} is a variant in the table and {kind} in a data file")
     if "typed_value" in names:
-        metadata, values = unshredded(array)
+        metadata, values = reassemble_variant(array)
     else:
         metadata, values = (array.field(n).cast(pa.binary()) for n in ("metadata", "value"))
     mask = array.is_null() if array.null_count else None

@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import DELETED
 from lakescan.common.schema import FieldMatching, Schema
-from lakescan.common.selection import Selection, columns_read
-from lakescan.expressions.predicate import Predicate, fields_read
+from lakescan.common.selection import Selection, prune_columns
+from lakescan.expressions.predicate import Predicate, predicate_fields
 from lakescan.reading.batches import as_encoded, batch_of
 from lakescan.storage import Storage
-from lakescan.storage.locations import Places
+from lakescan.storage.locations import LocationMatcher
 
 BATCH_SIZE = 65_536
 QUERY_BATCH_SIZE = 1 << 18  # for engines in this process, if the columns are few
@@ -47,7 +47,7 @@ class ReadContext:
     residuals: tuple[Predicate, ...]
     batch_size: int = BATCH_SIZE
     verify: bool = False
-    places: Places = field(default_factory=Places)
+    places: LocationMatcher = field(default_factory=LocationMatcher)
     keeps_deleted: bool = False
     keeps_dictionaries: bool = False
 
@@ -62,29 +62,29 @@ class ReadContext:
         Structs have only the members that are needed.
         """
         paths = [each.path for each in self.selection.columns]
-        paths += self._tested(residual, compared)
+        paths += self._tested_paths(residual, compared)
         paths += [(DELETED,)] if self.keeps_deleted else []
-        return Schema(columns_read(paths), self.selection.schema_id)
+        return Schema(prune_columns(paths), self.selection.schema_id)
 
     def tested_columns(self, residual: Predicate, compared: Iterable[int] = ()) -> Schema:
         """The columns, and members of structs, needed by `residual` or by the fields that deletes compare."""
-        return Schema(columns_read(self._tested(residual, compared)), self.selection.schema_id)
+        return Schema(prune_columns(self._tested_paths(residual, compared)), self.selection.schema_id)
 
-    def _tested(self, residual: Predicate, compared: Iterable[int]) -> list[tuple[t.Field, ...]]:
-        ids = fields_read(residual) | {i for i in compared if i in self.table_schema.by_id}
+    def _tested_paths(self, residual: Predicate, compared: Iterable[int]) -> list[tuple[t.Field, ...]]:
+        ids = predicate_fields(residual) | {i for i in compared if i in self.table_schema.by_id}
         return [self.table_schema.struct_path(i) for i in sorted(ids)]
 
-    def selected(self, batch: pa.RecordBatch, columns: Schema) -> pa.RecordBatch:
+    def select_output(self, batch: pa.RecordBatch, columns: Schema) -> pa.RecordBatch:
         """The output columns of a batch of `columns` (see `columns_for`), which may be dictionary arrays.
 
         A member is null where its struct is.
         """
         if self.selection.is_plain:
             return batch.select(range(len(self.selection.columns)))
-        return selected_columns(batch, columns, self.selection)
+        return select_columns(batch, columns, self.selection)
 
 
-def selected_columns(batch: pa.RecordBatch, columns: Schema, selection: Selection) -> pa.RecordBatch:
+def select_columns(batch: pa.RecordBatch, columns: Schema, selection: Selection) -> pa.RecordBatch:
     """The columns and members of a selection, from a batch of `columns` in any order."""
     place = {field.id: i for i, field in enumerate(columns.fields)}
     arrays = []

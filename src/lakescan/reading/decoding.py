@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lakescan.errors import CorruptData, CorruptMetadata, LakescanError, LimitExceeded, NotEnoughMemory
 from lakescan.limits import PARQUET_LEVELS
-from lakescan.storage.faults import is_storage_fault, shown, storage_error, told
+from lakescan.storage.faults import error_text, is_storage_fault, redact, storage_error
 
 DAMAGE = (
     ArithmeticError,
@@ -43,14 +43,15 @@ def decoding(path: str, part: str = "its contents") -> Iterator[None]:
     try:
         yield
     except CorruptMetadata as error:
-        if path in str(error) or shown(path) in str(error):
+        if path in str(error) or redact(path) in str(error):
             raise
-        raise CorruptData(f"{shown(path)}: {error}") from error
+        raise CorruptData(f"{redact(path)}: {error}") from error
     except LakescanError:
         raise
     except MemoryError as error:
         raise NotEnoughMemory(
-            f"{shown(path)}: {part} cannot be decoded in the available memory: {told(error)}. Either the file is "
+            f"{redact(path)}: {part} cannot be decoded in the available memory: {error_text(error)}. Either the "
+            "file is "
             "damaged and declares too large a size, or read it with more memory, or a smaller batch-size."
         ) from error
     except DAMAGE as error:
@@ -58,11 +59,12 @@ def decoding(path: str, part: str = "its contents") -> Iterator[None]:
             raise storage_error("read", path, error) from error
         if "schema too deeply nested" in str(error):  # by pyarrow, which has the limit
             raise LimitExceeded(
-                f"{shown(path)}: its columns are nested too deeply. A Parquet schema of at most {PARQUET_LEVELS} "
+                f"{redact(path)}: its columns are nested too deeply. A Parquet schema of at most {PARQUET_LEVELS} "
                 "levels is read: a struct is one level, a list or a map two. Read the file with another library, and "
                 "write its rows with fewer levels"
             ) from error
         raise CorruptData(
-            f"{shown(path)}: {part} cannot be decoded: {told(error)}. The file is damaged or truncated: restore it, "
+            f"{redact(path)}: {part} cannot be decoded: {error_text(error)}. The file is damaged or truncated: "
+            "restore it, "
             "or write its rows again."
         ) from error

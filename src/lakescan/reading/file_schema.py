@@ -38,7 +38,7 @@ def read_fields(schema: pa.Schema, matching: FieldMatching) -> tuple[FileField, 
     A file without any ids gets them from the name mapping, or by position, or not at all; raises `CorruptMetadata` if
     the table requires ids.
     """
-    fields = tuple(_read(schema.field(i), i) for i in range(len(schema)))
+    fields = tuple(_read_field(schema.field(i), i) for i in range(len(schema)))
     if matching.ids_required and fields and not any(f.id is not None for f in _walk(fields)):
         raise CorruptMetadata(
             "a data file has no field ids, but the table maps columns by id: the protocol forbids guessing them"
@@ -48,33 +48,33 @@ def read_fields(schema: pa.Schema, matching: FieldMatching) -> tuple[FileField, 
     if matching.fault is not None:
         raise CorruptMetadata(matching.fault)
     if matching.name_mapping is not None:
-        return tuple(_mapped(f, (), matching.name_mapping) for f in fields)
+        return tuple(_apply_name_mapping(f, (), matching.name_mapping) for f in fields)
     return tuple(replace(f, id=f.index + 1) for f in fields) if matching.by_position else fields
 
 
 def has_ids(schema: pa.Schema) -> bool:
     """Whether any field of a file, at any depth, has an id."""
-    return any(f.id is not None for f in _walk(tuple(_read(schema.field(i), i) for i in range(len(schema)))))
+    return any(f.id is not None for f in _walk(tuple(_read_field(schema.field(i), i) for i in range(len(schema)))))
 
 
 def ids_of_fields(schema: pa.Schema) -> tuple[int | None, ...]:
     """The ids of a file's fields at all depths, each before those within it."""
-    return tuple(f.id for f in _walk(tuple(_read(schema.field(i), i) for i in range(len(schema)))))
+    return tuple(f.id for f in _walk(tuple(_read_field(schema.field(i), i) for i in range(len(schema)))))
 
 
 def ids_of_columns(schema: pa.Schema) -> list[tuple[str, int | None]]:
     """The names of a file's columns with their ids."""
-    fields = (_read(schema.field(i), i) for i in range(len(schema)))
+    fields = (_read_field(schema.field(i), i) for i in range(len(schema)))
     return [(f.name, f.id) for f in fields]
 
 
 def names_without_ids(schema: pa.Schema) -> set[str]:
     """The names of a file's fields, at any depth, if none of them has an id; else nothing."""
-    fields = [*_walk(tuple(_read(schema.field(i), i) for i in range(len(schema))))]
+    fields = [*_walk(tuple(_read_field(schema.field(i), i) for i in range(len(schema))))]
     return set() if any(f.id is not None for f in fields) else {f.name for f in fields}
 
 
-def _read(field: pa.Field, index: int) -> FileField:
+def _read_field(field: pa.Field, index: int) -> FileField:
     kind = field.type
     if pa.types.is_map(kind):
         inner = [kind.key_field, kind.item_field]
@@ -87,10 +87,10 @@ def _read(field: pa.Field, index: int) -> FileField:
     metadata = field.metadata or {}
     written = next((metadata[key] for key in _ID_KEYS if key in metadata), None)
     file_id = None if written is None or int(written) < 0 else int(written)
-    return FileField(index, field.name, kind, file_id, tuple(_read(f, i) for i, f in enumerate(inner)))
+    return FileField(index, field.name, kind, file_id, tuple(_read_field(f, i) for i, f in enumerate(inner)))
 
 
-def _mapped(field: FileField, path: tuple[str, ...], mapping: dict[tuple[str, ...], int]) -> FileField:
+def _apply_name_mapping(field: FileField, path: tuple[str, ...], mapping: dict[tuple[str, ...], int]) -> FileField:
     children = field.children
     if pa.types.is_map(field.type):
         names = ["key", "value"]
@@ -102,7 +102,9 @@ def _mapped(field: FileField, path: tuple[str, ...], mapping: dict[tuple[str, ..
     return replace(
         field,
         id=mapping.get(own),
-        children=tuple(_mapped(replace(c, name=n), own, mapping) for c, n in zip(children, names, strict=True)),
+        children=tuple(
+            _apply_name_mapping(replace(c, name=n), own, mapping) for c, n in zip(children, names, strict=True)
+        ),
     )
 
 

@@ -18,7 +18,7 @@ from lakescan.common.row_numbers import row_numbers as numbers_of
 INSERT, DELETE, BEFORE, AFTER = "INSERT", "DELETE", "UPDATE_BEFORE", "UPDATE_AFTER"
 
 
-def without_carry_overs(rows: pa.Table, change: str, columns: Sequence[str]) -> pa.Table:
+def drop_carry_overs(rows: pa.Table, change: str, columns: Sequence[str]) -> pa.Table:
     """Remove pairs of a deleted and an inserted row that are equal in `columns`; `change` names the type column."""
     is_insert = _is_insert(rows, change)
     if is_insert.all() or not is_insert.any():
@@ -29,7 +29,7 @@ def without_carry_overs(rows: pa.Table, change: str, columns: Sequence[str]) -> 
     return rows.filter(pa.array(rank >= np.minimum(inserted, deleted)[number]))
 
 
-def as_updates(rows: pa.Table, change: str, identity: Sequence[str]) -> pa.Table:
+def pair_updates(rows: pa.Table, change: str, identity: Sequence[str]) -> pa.Table:
     """Sort rows by identity; mark the rows of an identity with exactly one delete and one insert as an update."""
     is_insert = _is_insert(rows, change)
     number = row_numbers([rows[name] for name in identity])

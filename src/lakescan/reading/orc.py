@@ -26,11 +26,11 @@ from lakescan.reading.casting import cast_leaf
 from lakescan.reading.decoding import decoding
 from lakescan.reading.file_schema import FileField
 from lakescan.reading.orc_footer import Stripes, StripeStatistics, read_statistics, read_stripes
-from lakescan.reading.projection import Projection, only_read
+from lakescan.reading.projection import Projection, prune_members
 from lakescan.storage import Storage
 from lakescan.storage.encrypted_stream import open_stream
 from lakescan.storage.encryption import FileKey
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class OrcData:
         The footer is only read again for a part of the file. Raises `CorruptData` if it is damaged.
         """
         if (start, stop) != (0, NO_END) and self._stripes is not None:
-            return self._stripes.within(start, stop)
+            return self._stripes.find_stripes(start, stop)
         return list(range(self.file.nstripes)) if start == 0 else []
 
     def batches(
@@ -77,11 +77,11 @@ class OrcData:
             end = position + rows.num_rows
             if stripes is not None and end != stripes.first_rows[stripe + 1]:
                 expected = stripes.first_rows[stripe + 1] - position
-                raise self._miscounted(f"stripe {stripe} has {rows.num_rows:,} rows", expected)
+                raise self._count_error(f"stripe {stripe} has {rows.num_rows:,} rows", expected)
             for start in range(0, rows.num_rows, batch_size):
                 yield position + start, rows.slice(start, batch_size)
         if is_whole and end != self.rows:
-            raise self._miscounted(f"its stripes have {end:,} rows", self.rows)
+            raise self._count_error(f"its stripes have {end:,} rows", self.rows)
 
     def statistics(self, columns: Mapping[int, pa.DataType]) -> dict[int, list[StripeStatistics]]:
         """The statistics of top-level columns (by place, with their types), one entry per stripe.
@@ -108,9 +108,9 @@ class OrcData:
         with decoding(self.path, "its footer"):
             return read_stripes(self.handle, self.file, self.path)
 
-    def _miscounted(self, found: str, rows: int) -> CorruptData:
+    def _count_error(self, found: str, rows: int) -> CorruptData:
         return CorruptData(
-            f"{shown(self.path)}: {found}, but its footer says {rows:,}. "
+            f"{redact(self.path)}: {found}, but its footer says {rows:,}. "
             "The file is damaged: restore it, or write its rows again."
         )
 
@@ -125,7 +125,7 @@ class OrcData:
             _refuse_wrapped(self.path, rows.schema)
             if not dotted:
                 return rows
-            arrays = [only_read(column, field) for column, field in zip(rows.columns, fields, strict=True)]
+            arrays = [prune_members(column, field) for column, field in zip(rows.columns, fields, strict=True)]
             return batch_of(
                 arrays, pa.schema([(f.name, a.type) for f, a in zip(fields, arrays, strict=True)]), rows.num_rows
             )
@@ -136,7 +136,7 @@ def _refuse_wrapped(path: str, schema: pa.Schema) -> None:
     if int(pa.__version__.partition(".")[0]) < 25 and any("timestamp" in str(kind) for kind in schema.types):
         raise UnsupportedFeature(
             f"timestamps in ORC files with pyarrow {pa.__version__}",
-            f"It misreads those of {shown(path)} before 1677-09-21 or after 2262-04-11. Install pyarrow 25 or later.",
+            f"It misreads those of {redact(path)} before 1677-09-21 or after 2262-04-11. Install pyarrow 25 or later.",
         )
 
 
@@ -150,7 +150,7 @@ def _far_timestamps(path: str) -> Iterator[None]:
             raise
         raise UnsupportedFeature(
             "timestamps before 1677-09-21 or after 2262-04-11 in ORC files",
-            f"{shown(path)} has one, which Arrow's reader cannot hold. Select other columns, or rewrite the file as "
+            f"{redact(path)} has one, which Arrow's reader cannot hold. Select other columns, or rewrite the file as "
             "Parquet with another engine.",
         ) from error
 

@@ -20,9 +20,9 @@ from pyarrow import orc
 
 from lakescan import limits
 from lakescan.errors import LimitExceeded
-from lakescan.planning.corrupt_statistics import trusted_in_orc
-from lakescan.reading.avro.codecs import TooLarge, raw_lz4, raw_snappy, unpacked
-from lakescan.storage.faults import shown
+from lakescan.planning.corrupt_statistics import can_trust_orc
+from lakescan.reading.avro.codecs import TooLarge, decompress_block, decompress_lz4, decompress_snappy
+from lakescan.storage.faults import redact
 
 _PLAIN = "UNCOMPRESSED"
 _CHUNK = 1 << 23  # maximum bytes of a decompressed chunk
@@ -45,7 +45,7 @@ class Stripes:
     offsets: np.ndarray
     first_rows: np.ndarray
 
-    def within(self, start: int, stop: int) -> list[int]:
+    def find_stripes(self, start: int, stop: int) -> list[int]:
         """The stripes that begin in the bytes [start, stop)."""
         found: list[int] = np.flatnonzero((self.offsets >= start) & (self.offsets < stop)).tolist()
         return found
@@ -80,7 +80,7 @@ def read_statistics(
     footer = _section(handle, file, end - file.file_footer_length, file.file_footer_length)
     writer = _numbers(footer).get(_WRITER)
     is_encrypted = any(number == _ENCRYPTION for number, _ in _fields(footer))
-    if is_encrypted or not trusted_in_orc(writer, postscript.get(_WRITER_VERSION)):
+    if is_encrypted or not can_trust_orc(writer, postscript.get(_WRITER_VERSION)):
         return {}
     places = _places(footer)
     wanted = {places[each]: (each, kind) for each, kind in columns.items() if each < len(places)}
@@ -138,10 +138,10 @@ def _bounds(column: dict[int, int | bytes], kind: pa.DataType, values: int | Non
 
     if pa.types.is_integer(kind):
         found = members(_INTEGERS)
-        return _signed(found.get(_MIN)), _signed(found.get(_MAX))
+        return _zigzag(found.get(_MIN)), _zigzag(found.get(_MAX))
     if pa.types.is_date(kind):
         found = members(_DATES)
-        return _signed(found.get(_MIN)), _signed(found.get(_MAX))
+        return _zigzag(found.get(_MIN)), _zigzag(found.get(_MAX))
     if pa.types.is_floating(kind):
         low, high, total = (_double(members(_DOUBLES).get(each)) for each in (_MIN, _MAX, _SUM))
         # A NaN makes the sum NaN, and may have replaced the bounds (ORC-629).
@@ -155,7 +155,7 @@ def _bounds(column: dict[int, int | bytes], kind: pa.DataType, values: int | Non
     if pa.types.is_timestamp(kind):
         # Milliseconds, cut towards 1970 or downwards, of times that have nanoseconds (ORC-611).
         found = members(_TIMESTAMPS)
-        low, high = _signed(found.get(_MIN_UTC)), _signed(found.get(_MAX_UTC))
+        low, high = _zigzag(found.get(_MIN_UTC)), _zigzag(found.get(_MAX_UTC))
         return None if low is None else low - 1, None if high is None else high + 1
     if pa.types.is_boolean(kind) and values:
         counts = members(_BOOLEANS).get(1)
@@ -165,7 +165,7 @@ def _bounds(column: dict[int, int | bytes], kind: pa.DataType, values: int | Non
     return None, None
 
 
-def _signed(value: int | bytes | None) -> int | None:
+def _zigzag(value: int | bytes | None) -> int | None:
     """A number in zigzag encoding."""
     return (value >> 1) ^ -(value & 1) if isinstance(value, int) else None
 
@@ -206,7 +206,7 @@ def read_stripes(handle: pa.NativeFile, file: orc.ORCFile, path: str) -> Stripes
         footer = _section(handle, file, end - file.file_footer_length, file.file_footer_length)
     except TooLarge:
         raise LimitExceeded(
-            f"{shown(path)} has a footer that decompresses to more than {limits.FOOTER:,} bytes. If the size is "
+            f"{redact(path)} has a footer that decompresses to more than {limits.FOOTER:,} bytes. If the size is "
             "legitimate, raise lakescan.limits.FOOTER."
         ) from None
     stripes = [_numbers(value) for number, value in _fields(footer) if number == _STRIPES and isinstance(value, bytes)]
@@ -245,14 +245,14 @@ def _chunks(data: bytes, compression: str, most: int) -> Iterator[bytes]:
 
 
 def _zlib(chunk: bytes, most: int) -> bytes:
-    return unpacked("deflate", chunk, most)
+    return decompress_block("deflate", chunk, most)
 
 
 def _zstd(chunk: bytes, most: int) -> bytes:
-    return unpacked("zstandard", chunk, most)
+    return decompress_block("zstandard", chunk, most)
 
 
-_CODECS = {"ZLIB": _zlib, "SNAPPY": raw_snappy, "LZ4": raw_lz4, "ZSTD": _zstd}
+_CODECS = {"ZLIB": _zlib, "SNAPPY": decompress_snappy, "LZ4": decompress_lz4, "ZSTD": _zstd}
 
 
 def _numbers(message: bytes) -> dict[int, int]:

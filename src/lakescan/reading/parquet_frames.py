@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakescan.common.arrays import no_rows
+from lakescan.common.arrays import empty_table
 from lakescan.common.metadata_columns import RESERVED_IDS
 from lakescan.common.polars_columns import is_fixed_width
 from lakescan.common.schema import Schema
@@ -22,7 +22,7 @@ from lakescan.reading.file_schema import read_fields
 from lakescan.reading.parquet.file import ParquetData
 from lakescan.reading.parquet.fixed_width import CODECS
 from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
-from lakescan.reading.projection import Source, resolve
+from lakescan.reading.projection import FieldSource, resolve
 from lakescan.reading.row_batches import check_rows
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def frame_file(
     with open_data_file(context.storage, path, "parquet") as data:
         assert isinstance(data, ParquetData)
         check_rows(path, data.rows, record_count)
-        if data.local is None or LegacyCalendar.of(data.file.metadata.metadata) is not None:
+        if data.local is None or LegacyCalendar.read_metadata(data.file.metadata.metadata) is not None:
             return None
         fields = read_fields(data.schema, context.matching)
         if len({field.name for field in fields}) < len(fields):
@@ -86,7 +86,7 @@ def frame_file(
         return FrameFile(local, data.rows, tuple(each for each in columns if each is not None), data.schema)
 
 
-def collected(files: Sequence[FrameFile], output: Schema, predicate: polars.Expr | None) -> polars.DataFrame | None:
+def collect_frame(files: Sequence[FrameFile], output: Schema, predicate: polars.Expr | None) -> polars.DataFrame | None:
     """The rows of files that are read together, in their order, with the output's columns; those of `predicate`.
 
     None if Polars does not read them.
@@ -107,7 +107,7 @@ def collected(files: Sequence[FrameFile], output: Schema, predicate: polars.Expr
     except BaseException:  # Rust panics are no exceptions; pyarrow reads the files, or tells what is wrong
         return None
     is_whole = predicate is not None or frame.height == sum(file.rows for file in files)
-    return frame if is_whole and frame.schema == pl.DataFrame(no_rows(output.arrow())).schema else None
+    return frame if is_whole and frame.schema == pl.DataFrame(empty_table(output.arrow())).schema else None
 
 
 def _is_same(one: str | pa.Scalar, other: str | pa.Scalar) -> bool:
@@ -129,7 +129,7 @@ def _is_known(data: ParquetData, leaf: int) -> bool:
     return bool(column.physical_type != "BYTE_ARRAY" or column.logical_type.type in _TEXTS)
 
 
-def _column(source: Source, names: list[str], schema: pa.Schema) -> str | pa.Scalar | None:
+def _column(source: FieldSource, names: list[str], schema: pa.Schema) -> str | pa.Scalar | None:
     kind = source.target.type.arrow()
     if source.child is None:
         value = source.constant if source.constant is not None else pa.scalar(source.target.default, kind)

@@ -19,12 +19,12 @@ from lakescan.common import types as t
 from lakescan.common.metadata_columns import FIRST_RESERVED_ID
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptMetadata
-from lakescan.reading.casting import cast_leaf, padded
+from lakescan.reading.casting import cast_leaf, pad_texts
 from lakescan.reading.file_schema import FileField
 
 
 @dataclass(frozen=True)
-class Source:
+class FieldSource:
     """The source of one table field: `child` is its index in its parent, None if it is missing in the file.
 
     `Projection.sources` count only the columns and members that are read.
@@ -34,7 +34,7 @@ class Source:
 
     target: t.Field
     child: int | None
-    children: tuple[Source, ...] = ()
+    children: tuple[FieldSource, ...] = ()
     constant: pa.Scalar | None = None
 
 
@@ -46,7 +46,7 @@ class Projection:
     `leaves` are their leaf columns.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[FieldSource, ...]
     read: tuple[FileField, ...]
     leaves: tuple[int, ...]
 
@@ -74,7 +74,11 @@ class Projection:
 
 
 def _leaf_of(
-    field_id: int, sources: Iterable[Source], read: tuple[FileField, ...], fields: tuple[FileField, ...], start: int
+    field_id: int,
+    sources: Iterable[FieldSource],
+    read: tuple[FileField, ...],
+    fields: tuple[FileField, ...],
+    start: int,
 ) -> tuple[int, FileField] | None:
     """`Projection.leaf_of` among siblings; `start` is the first leaf of `fields`."""
     for source in sources:
@@ -102,19 +106,19 @@ def resolve(
     columns = _Siblings(fields, is_mapped)
     sources = tuple(_source(field, columns, has_ids, constants) for field in schema.fields)
     read = _read(fields, sources)
-    return Projection(_placed(sources, read), read, tuple(_leaves(fields, read, 0)))
+    return Projection(_renumber_sources(sources, read), read, tuple(_leaves(fields, read, 0)))
 
 
-def _read(fields: tuple[FileField, ...], sources: Iterable[Source]) -> tuple[FileField, ...]:
+def _read(fields: tuple[FileField, ...], sources: Iterable[FieldSource]) -> tuple[FileField, ...]:
     """The fields of the file that are sources, in file order; structs with only the members that are."""
-    found: dict[int, list[Source]] = {}
+    found: dict[int, list[FieldSource]] = {}
     for source in sources:
         if source.child is not None:
             found.setdefault(source.child, []).append(source)
     return tuple(_with_members(fields[child], found[child]) for child in sorted(found))
 
 
-def _with_members(field: FileField, sources: list[Source]) -> FileField:
+def _with_members(field: FileField, sources: list[FieldSource]) -> FileField:
     """The field with only the members that are read; if the file has none of them, one that tells null structs."""
     is_struct = pa.types.is_struct(field.type) and field.children
     if not is_struct or not all(source.children for source in sources):
@@ -130,7 +134,7 @@ def _smallest(members: tuple[FileField, ...]) -> FileField:
     return replace(member, children=(_smallest(member.children),)) if is_struct else member
 
 
-def _placed(sources: tuple[Source, ...], read: tuple[FileField, ...]) -> tuple[Source, ...]:
+def _renumber_sources(sources: tuple[FieldSource, ...], read: tuple[FileField, ...]) -> tuple[FieldSource, ...]:
     """The sources with the places of their fields among those that are read."""
     places = {field.index: place for place, field in enumerate(read)}
     placed = []
@@ -138,7 +142,7 @@ def _placed(sources: tuple[Source, ...], read: tuple[FileField, ...]) -> tuple[S
         if source.child is not None:
             place = places[source.child]
             is_struct = source.children and pa.types.is_struct(read[place].type)
-            children = _placed(source.children, read[place].children) if is_struct else source.children
+            children = _renumber_sources(source.children, read[place].children) if is_struct else source.children
             source = replace(source, child=place, children=children)
         placed.append(source)
     return tuple(placed)
@@ -155,11 +159,11 @@ def _leaves(fields: tuple[FileField, ...], read: tuple[FileField, ...], start: i
             yield from _leaves(whole.children, field.children, first)
 
 
-def only_read(array: pa.Array, field: FileField) -> pa.Array:
+def prune_members(array: pa.Array, field: FileField) -> pa.Array:
     """An array of a whole column of the file, with only the members of its structs that are read."""
     if not pa.types.is_struct(array.type) or len(field.children) == array.type.num_fields == 0:
         return array
-    members = [only_read(array.field(each.index), each) for each in field.children]
+    members = [prune_members(array.field(each.index), each) for each in field.children]
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(members, names=[each.name for each in field.children], mask=mask)
 
@@ -185,18 +189,18 @@ class _Siblings:
         return exact or self._by_lower.get(target.physical_name.lower())
 
 
-def _source(target: t.Field, siblings: _Siblings, by_id: bool, constants: Mapping[int, pa.Scalar]) -> Source:
+def _source(target: t.Field, siblings: _Siblings, by_id: bool, constants: Mapping[int, pa.Scalar]) -> FieldSource:
     if (constant := constants.get(target.id)) is not None:
-        return Source(target, None, constant=constant)
+        return FieldSource(target, None, constant=constant)
     field = siblings.find(target, by_id)
     if field is None:
-        return Source(target, None)
-    return Source(target, field.index, _children(target, field, by_id, siblings.is_mapped, constants))
+        return FieldSource(target, None)
+    return FieldSource(target, field.index, _children(target, field, by_id, siblings.is_mapped, constants))
 
 
 def _children(
     target: t.Field, field: FileField, by_id: bool, is_mapped: bool, constants: Mapping[int, pa.Scalar]
-) -> tuple[Source, ...]:
+) -> tuple[FieldSource, ...]:
     kind, file_type = target.type, field.type
     if isinstance(kind, t.Struct) and pa.types.is_struct(file_type):
         members = _Siblings(field.children, is_mapped)
@@ -211,30 +215,30 @@ def _children(
     return ()
 
 
-def _inner(target: t.Field, field: FileField, by_id: bool, is_mapped: bool) -> Source:
+def _inner(target: t.Field, field: FileField, by_id: bool, is_mapped: bool) -> FieldSource:
     """The source of a list's element, or a map's key or value: matched by position, whatever its name."""
-    return Source(target, field.index, _children(target, field, by_id, is_mapped, {}))
+    return FieldSource(target, field.index, _children(target, field, by_id, is_mapped, {}))
 
 
-def _missing(source: Source, rows: int) -> pa.Array:
+def _missing(source: FieldSource, rows: int) -> pa.Array:
     kind, default = source.target.type, source.target.default
     if source.constant is not None:
         return pa.repeat(source.constant, rows)
     if default is None:
         return pa.nulls(rows, kind.arrow())
     if isinstance(kind, t.Struct):
-        members = [_missing(Source(f, None), rows) for f in kind.fields]
+        members = [_missing(FieldSource(f, None), rows) for f in kind.fields]
         return pa.StructArray.from_arrays(members, fields=[f.arrow() for f in kind.fields])
     return pa.repeat(pa.scalar(default, kind.arrow()), rows)
 
 
-def _column(array: pa.Array, source: Source, encoded: bool) -> pa.Array:
+def _column(array: pa.Array, source: FieldSource, encoded: bool) -> pa.Array:
     kind = array.type
     is_encoded = encoded and pa.types.is_dictionary(kind) and not source.target.width
     return array if is_encoded and kind.value_type == source.target.type.arrow() else _convert(array, source)
 
 
-def _convert(array: pa.Array, source: Source) -> pa.Array:
+def _convert(array: pa.Array, source: FieldSource) -> pa.Array:
     kind = source.target.type
     if isinstance(array, pa.ExtensionArray) and not isinstance(kind, t.Atomic):
         array = array.storage
@@ -244,10 +248,10 @@ def _convert(array: pa.Array, source: Source) -> pa.Array:
         return _convert_list(array, source, kind)
     if isinstance(kind, t.MapOf):
         return _convert_map(array, source, kind)
-    return padded(cast_leaf(array, kind, source.target.name), source.target.width)
+    return pad_texts(cast_leaf(array, kind, source.target.name), source.target.width)
 
 
-def _convert_struct(array: pa.StructArray, source: Source, kind: t.Struct) -> pa.Array:
+def _convert_struct(array: pa.StructArray, source: FieldSource, kind: t.Struct) -> pa.Array:
     members = [
         _missing(s, len(array)) if s.child is None else _convert(array.field(s.child), s) for s in source.children
     ]
@@ -258,15 +262,15 @@ def _convert_struct(array: pa.StructArray, source: Source, kind: t.Struct) -> pa
     return pa.StructArray.from_arrays(members, fields=[f.arrow() for f in kind.fields], mask=mask)
 
 
-def _convert_list(array: pa.ListArray, source: Source, kind: t.ListOf) -> pa.Array:
-    array = unsliced(array)
+def _convert_list(array: pa.ListArray, source: FieldSource, kind: t.ListOf) -> pa.Array:
+    array = reset_offset(array)
     values = _convert(array.values, source.children[0])
     offsets = array.offsets.cast(pa.int32())
     return pa.ListArray.from_arrays(offsets, values, type=kind.arrow(), mask=_null_mask(array))
 
 
-def _convert_map(array: pa.MapArray, source: Source, kind: t.MapOf) -> pa.Array:
-    array = unsliced(array)
+def _convert_map(array: pa.MapArray, source: FieldSource, kind: t.MapOf) -> pa.Array:
+    array = reset_offset(array)
     keys = _convert(array.keys, source.children[0])
     items = _convert(array.items, source.children[1])
     return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind.arrow(), mask=_null_mask(array))
@@ -276,6 +280,6 @@ def _null_mask(array: pa.Array) -> pa.Array | None:
     return array.is_null() if array.null_count else None
 
 
-def unsliced(array: pa.Array) -> pa.Array:
+def reset_offset(array: pa.Array) -> pa.Array:
     """Copy an array to offset 0, so that its offsets, children and validity can be used separately."""
     return array.take(pa.array(np.arange(len(array)))) if array.offset else array

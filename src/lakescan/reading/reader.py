@@ -12,17 +12,17 @@ import pyarrow.compute as pc
 
 from lakescan.common.metadata_columns import DELETED
 from lakescan.common.schema import Schema
-from lakescan.expressions.evaluate import Columns, columns_of, keep
+from lakescan.expressions.evaluate import Columns, column_getter, matching_rows
 from lakescan.expressions.predicate import FALSE, TRUE, Predicate
 from lakescan.planning.task_groups import FileScanTask, TaskGroup
-from lakescan.reading.ahead import SmallFilesAhead
-from lakescan.reading.batches import decoded, filtered
+from lakescan.reading.ahead import PrefetchStorage
+from lakescan.reading.batches import decode_dictionaries, filter_rows
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.equality import EqualityDeletes
 from lakescan.reading.deletes.positions import DeleteLoader, RowSelection
 from lakescan.reading.parquet.file import ParquetData
-from lakescan.reading.row_batches import TaskRows, opened_rows
-from lakescan.reading.tested_first import TestedFirst
+from lakescan.reading.row_batches import TaskRows, open_rows
+from lakescan.reading.tested_first import LateMaterialization
 from lakescan.storage import Storage
 
 
@@ -43,7 +43,7 @@ def read_group(
     equality = equality or EqualityDeletes(context, group.deletes, group.tasks)
     with ExitStack() as stack:
         if storage is None:
-            storage = ahead = stack.enter_context(closing(SmallFilesAhead.of(context.storage)))
+            storage = ahead = stack.enter_context(closing(PrefetchStorage.copy_from(context.storage)))
             ahead.add(group, context)
         for task in group.tasks():
             if context.residuals[task.residual] != FALSE:
@@ -55,24 +55,26 @@ def _read_task(
 ) -> Iterator[pa.RecordBatch]:
     residual, compared = context.residuals[task.residual], equality.columns_of(task)
     columns = context.columns_for(residual, compared)
-    keep_rows = _Keep(task, positions, equality, residual)
-    with opened_rows(task, context, columns, residual, storage) as rows:
+    keep_rows = _RowFilter(task, positions, equality, residual)
+    with open_rows(task, context, columns, residual, storage) as rows:
         if DELETED in columns.fields:
-            batches = _with_deleted(rows, columns, keep_rows)
+            batches = _mark_and_filter(rows, columns, keep_rows)
         elif residual != TRUE and isinstance(rows.data, ParquetData):
-            batches = TestedFirst(
+            batches = LateMaterialization(
                 rows, rows.data, columns, context.tested_columns(residual, compared), keep_rows
             ).batches()
         else:
-            batches = _kept(rows, columns, keep_rows)
+            batches = _filter_batches(rows, columns, keep_rows)
         schema = context.output.arrow()
         for batch in batches:
             if batch.num_rows:
-                yield decoded(context.selected(batch, columns), schema, keeps_dictionaries=context.keeps_dictionaries)
+                yield decode_dictionaries(
+                    context.select_output(batch, columns), schema, keeps_dictionaries=context.keeps_dictionaries
+                )
 
 
 @dataclass
-class _Keep:
+class _RowFilter:
     """Tells which rows of a task's batches are left by its deletes, and by its residual."""
 
     task: FileScanTask
@@ -83,27 +85,29 @@ class _Keep:
     @cached_property
     def selection(self) -> RowSelection:
         task = self.task
-        return self.positions.selection(task.path, task.by_position, task.same_place, task.record_count)
+        return self.positions.selection(task.path, task.positional_deletes, task.same_place, task.record_count)
 
     def live(self, first: int, values: Columns, rows: int) -> pa.Array | None:
         """The mask of rows that are not deleted, None if none is; the first row is at position `first` of the file."""
         deleted, kept = (self.equality.hits(self.task, first, values, rows, kept=each) for each in (False, True))
-        return _all_of([self.selection.live_rows(first, rows, kept), None if deleted is None else pa.array(~deleted)])
+        return _and_masks(
+            [self.selection.live_rows(first, rows, kept), None if deleted is None else pa.array(~deleted)]
+        )
 
     def matching(self, values: Columns, rows: int, live: pa.Array | None) -> pa.Array | None:
         """The mask of rows that the residual keeps, None if it is true; it is evaluated among live rows."""
-        return None if self.residual == TRUE else keep(self.residual, values, rows, among=live)
+        return None if self.residual == TRUE else matching_rows(self.residual, values, rows, among=live)
 
     def __call__(self, first: int, batch: pa.RecordBatch, columns: Schema) -> pa.Array | None:
         """The mask of rows of a batch that are kept, None for all of them."""
         values = _values(batch, columns)
         live = self.live(first, values, batch.num_rows)
-        return _all_of([live, self.matching(values, batch.num_rows, live)])
+        return _and_masks([live, self.matching(values, batch.num_rows, live)])
 
 
 def _values(batch: pa.RecordBatch, columns: Schema) -> Columns:
     """Access by field id to a batch, whose dictionary arrays are decoded."""
-    stored = columns_of(batch, columns)
+    stored = column_getter(batch, columns)
 
     def column(field_id: int) -> pa.Array:
         values = stored(field_id)
@@ -112,14 +116,14 @@ def _values(batch: pa.RecordBatch, columns: Schema) -> Columns:
     return column
 
 
-def _kept(rows: TaskRows, columns: Schema, keep_rows: _Keep) -> Iterator[pa.RecordBatch]:
+def _filter_batches(rows: TaskRows, columns: Schema, keep_rows: _RowFilter) -> Iterator[pa.RecordBatch]:
     """Read all columns together; drop rows before texts are decoded."""
     for first, batch in rows.batches(columns, encoded=True):
         mask = keep_rows(first, batch, columns)
-        yield batch if mask is None else filtered(batch, mask)
+        yield batch if mask is None else filter_rows(batch, mask)
 
 
-def _with_deleted(rows: TaskRows, columns: Schema, keep_rows: _Keep) -> Iterator[pa.RecordBatch]:
+def _mark_and_filter(rows: TaskRows, columns: Schema, keep_rows: _RowFilter) -> Iterator[pa.RecordBatch]:
     """Read all columns, deleted rows, too, which the column `_deleted` marks."""
     place = columns.fields.index(DELETED)
     for first, batch in rows.batches(columns):
@@ -134,6 +138,6 @@ def _mark_deleted(batch: pa.RecordBatch, place: int, live: pa.Array | None) -> p
     return batch if live is None else batch.set_column(place, DELETED.arrow(), pc.invert(live))
 
 
-def _all_of(masks: list[pa.Array | None]) -> pa.Array | None:
+def _and_masks(masks: list[pa.Array | None]) -> pa.Array | None:
     present = [m for m in masks if m is not None]
     return reduce(pc.and_, present) if present else None

@@ -26,7 +26,7 @@ from lakescan.reading.orc import OrcData, matching_stripes
 from lakescan.reading.parquet.file import ParquetData, matching_row_groups
 from lakescan.reading.projection import resolve
 from lakescan.storage import Storage
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class TaskRows:
 
 
 @contextmanager
-def opened_rows(
+def open_rows(
     task: FileScanTask,
     context: ReadContext,
     columns: Schema,
@@ -104,7 +104,7 @@ def row_batches(
     task: FileScanTask, context: ReadContext, columns: Schema, residual: Predicate = TRUE
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Batches of these columns of a task, each with the file position of its first row; see `opened_rows`."""
-    with opened_rows(task, context, columns, residual) as rows:
+    with open_rows(task, context, columns, residual) as rows:
         yield from rows.batches(columns)
 
 
@@ -112,7 +112,8 @@ def check_rows(path: str, rows: int | None, recorded: int | None) -> None:
     """Raise `CorruptData` if the row count differs from the table metadata's; None and -1 are unknown and pass."""
     if rows is not None and recorded is not None and recorded >= 0 and rows != recorded:
         raise CorruptData(
-            f"{shown(path)} has {rows:,} rows, but the table's metadata says {recorded:,}: the file is damaged, or was "
+            f"{redact(path)} has {rows:,} rows, but the table's metadata says {recorded:,}: the file is damaged, or "
+            "was "
             "replaced by another one. Restore it, or the metadata that references it."
         )
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakescan.common.schema import Schema
-from lakescan.reading.batches import as_encoded, batch_of, filtered
+from lakescan.reading.batches import as_encoded, batch_of, filter_rows
 from lakescan.reading.parquet.file import ParquetData, runs
 from lakescan.reading.row_batches import TaskRows
 
@@ -27,7 +27,7 @@ Keep = Callable[[int, pa.RecordBatch, Schema], pa.Array | None]
 
 
 @dataclass(frozen=True)
-class TestedFirst:
+class LateMaterialization:
     """Reads `columns`, of which `tested` are decoded first: at least those that `keep` needs.
 
     `keep` takes the position of a batch's first row, the batch and its schema, which has at least the tested columns.
@@ -46,15 +46,15 @@ class TestedFirst:
         If a piece keeps many rows, its columns are read together, and so are those of all later pieces of the file.
         """
         if all(field in self.tested.fields for field in self.columns.fields):
-            yield from self._together(self.rows.chunks)
+            yield from self._read_together(self.rows.chunks)
             return
         pieces = list(self._pieces())
         for number, piece in enumerate(pieces):
-            found = self._found(piece)
+            found = self._matching_rows(piece)
             if found is None:
-                yield from self._together([group for each in pieces[number:] for group in each])
+                yield from self._read_together([group for each in pieces[number:] for group in each])
                 return
-            yield from self._rest(piece, *found)
+            yield from self._read_rest(piece, *found)
 
     def _pieces(self) -> Iterator[list[int]]:
         """The row groups to read, as pieces: the first is small, in case many rows match. One step per row group."""
@@ -69,7 +69,7 @@ class TestedFirst:
             if piece:
                 yield piece
 
-    def _found(self, piece: list[int]) -> tuple[np.ndarray, list[pa.RecordBatch]] | None:
+    def _matching_rows(self, piece: list[int]) -> tuple[np.ndarray, list[pa.RecordBatch]] | None:
         """The positions of the rows of a piece that are kept, and their tested columns; None if they are many."""
         first = self.data.footer.first_rows
         rows = int(first[piece[-1] + 1] - first[piece[0]])
@@ -86,7 +86,9 @@ class TestedFirst:
                 batches.append(batch.take(pa.array(at)))
         return np.concatenate(positions), batches
 
-    def _rest(self, piece: list[int], positions: np.ndarray, found: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _read_rest(
+        self, piece: list[int], positions: np.ndarray, found: list[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
         """Read the other columns of a piece's rows at these positions, and add them to the tested ones."""
         if not len(positions):
             return
@@ -104,12 +106,12 @@ class TestedFirst:
             if stop == done:
                 continue
             taken = batch.take(pa.array(positions[done:stop] - start))
-            yield from self._joined(tested.slice(done, stop - done), known, taken, others)
+            yield from self._join_columns(tested.slice(done, stop - done), known, taken, others)
             done = stop
             if done == len(positions):
                 return
 
-    def _joined(
+    def _join_columns(
         self, tested: pa.Table, known: dict[int, int], taken: pa.RecordBatch, others: Schema
     ) -> Iterator[pa.RecordBatch]:
         """The columns in their order, of rows that may come from several batches of tested ones."""
@@ -124,8 +126,8 @@ class TestedFirst:
             ]
             yield batch_of(arrays, as_encoded(self.columns.arrow(), arrays), part.num_rows)
 
-    def _together(self, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    def _read_together(self, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The rows that are kept of row groups, all columns of which are read at once."""
         for start, batch in self.rows.batches(self.columns, groups, encoded=True):
             mask = self.keep(start, batch, self.columns)
-            yield batch if mask is None else filtered(batch, mask)
+            yield batch if mask is None else filter_rows(batch, mask)

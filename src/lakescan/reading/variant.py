@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.common.arrays import member_named
+from lakescan.common.arrays import struct_member
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 
 _NULL = b"\x00"
@@ -38,7 +38,7 @@ _NUMBERS: dict[pa.DataType, tuple[int, str]] = {
 }
 
 
-def unshredded(array: pa.StructArray) -> tuple[pa.Array, pa.Array]:
+def reassemble_variant(array: pa.StructArray) -> tuple[pa.Array, pa.Array]:
     """Reassemble a shredded variant column into its metadata and values, null where the variant is null."""
     metadata = array.field("metadata").cast(pa.binary())
     present = array.is_valid().to_pylist()
@@ -52,10 +52,10 @@ def _values(group: pa.StructArray, names: list[_Names]) -> list[bytes | None]:
     """Encode each row of a group with `value` and `typed_value`; None where the value is missing."""
     members = [f.name for f in group.type]
     rows = len(group)
-    rest = member_named(group, "value").cast(pa.binary()).to_pylist() if "value" in members else [None] * rows
+    rest = struct_member(group, "value").cast(pa.binary()).to_pylist() if "value" in members else [None] * rows
     if "typed_value" not in members:
         return rest
-    typed = member_named(group, "typed_value")
+    typed = struct_member(group, "typed_value")
     if pa.types.is_struct(typed.type):
         return _objects(typed, rest, names)
     if pa.types.is_list(typed.type) or pa.types.is_large_list(typed.type):
@@ -66,7 +66,7 @@ def _values(group: pa.StructArray, names: list[_Names]) -> list[bytes | None]:
 
 
 def _objects(typed: pa.StructArray, rest: list[bytes | None], names: list[_Names]) -> list[bytes | None]:
-    fields = {f.name: _values(member_named(typed, f.name), names) for f in typed.type}
+    fields = {f.name: _values(struct_member(typed, f.name), names) for f in typed.type}
     present = typed.is_valid().to_pylist()
     encoded: list[bytes | None] = []
     for row, ok in enumerate(present):
@@ -114,15 +114,15 @@ def _primitive(value: Any, kind: pa.DataType) -> bytes:
         return _decimal(value, kind)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         text = value.encode()
-        return bytes([1 | len(text) << 2]) + text if len(text) < 64 else _sized(16, text)
+        return bytes([1 | len(text) << 2]) + text if len(text) < 64 else _encode_bytes(16, text)
     if pa.types.is_fixed_size_binary(kind) and kind.byte_width == 16:
         return bytes([20 << 2]) + value
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return _sized(15, value)
+        return _encode_bytes(15, value)
     raise UnsupportedFeature(f"variants shredded into {kind}")
 
 
-def _sized(type_id: int, data: bytes) -> bytes:
+def _encode_bytes(type_id: int, data: bytes) -> bytes:
     return bytes([type_id << 2]) + len(data).to_bytes(4, "little") + data
 
 
@@ -139,19 +139,19 @@ def _object(members: Mapping[str, bytes | None], names: _Names) -> bytes:
     if missing:
         raise CorruptMetadata(f"a shredded variant has a field {missing[0]!r} that is missing from its dictionary")
     ids, values = [names[name] for name, _ in ordered], [value for _, value in ordered]
-    offsets = _running(values)
+    offsets = _running_offsets(values)
     id_size, offset_size = _width(max(ids, default=0)), _width(offsets[-1])
     large = len(values) > 255
     head = _OBJECT | (offset_size - 1) << 2 | (id_size - 1) << 4 | large << 6
     body = b"".join(i.to_bytes(id_size, "little") for i in ids)
-    return bytes([head]) + _count(len(values), large) + body + _packed(offsets, offset_size) + b"".join(values)
+    return bytes([head]) + _count(len(values), large) + body + _pack_numbers(offsets, offset_size) + b"".join(values)
 
 
 def _array(elements: list[bytes]) -> bytes:
-    offsets = _running(elements)
+    offsets = _running_offsets(elements)
     size, large = _width(offsets[-1]), len(elements) > 255
     head = _ARRAY | (size - 1) << 2 | large << 4
-    return bytes([head]) + _count(len(elements), large) + _packed(offsets, size) + b"".join(elements)
+    return bytes([head]) + _count(len(elements), large) + _pack_numbers(offsets, size) + b"".join(elements)
 
 
 def _object_members(value: bytes, names: _Names) -> dict[str, bytes]:
@@ -189,14 +189,14 @@ def _integer(data: bytes, at: int, size: int) -> int:
     return int.from_bytes(data[at : at + size], "little")
 
 
-def _running(values: list[bytes]) -> list[int]:
+def _running_offsets(values: list[bytes]) -> list[int]:
     offsets = [0]
     for value in values:
         offsets.append(offsets[-1] + len(value))
     return offsets
 
 
-def _packed(numbers: list[int], size: int) -> bytes:
+def _pack_numbers(numbers: list[int], size: int) -> bytes:
     return b"".join(n.to_bytes(size, "little") for n in numbers)
 
 

@@ -292,4 +292,4 @@ def explain(scan: Scan) -> str:
     Example:
         >>> print(lakescan.spark.explain(orders.scan().where("price > 5")))
     """
-    return PlanText(engines.load("spark").explained(scan.spec))
+    return PlanText(engines.load("spark").explain_scan(scan.spec))

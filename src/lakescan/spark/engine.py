@@ -1,6 +1,6 @@
 """The entry points of the Spark engine that lower layers load through `lakescan.engines`."""
 
-from lakescan.spark.native.frames import explained, frame_of, session_frame
+from lakescan.spark.native.frames import explain_scan, frame_of, session_frame
 from lakescan.spark.source.audit import settings_of_session
 from lakescan.spark.source.changelog import changes_frame
 from lakescan.spark.statements.frame_columns import columns_of
@@ -15,7 +15,7 @@ __all__ = [
     "changes_frame",
     "columns_of",
     "current_namespace",
-    "explained",
+    "explain_scan",
     "frame_of",
     "make_view",
     "renew_view",

@@ -58,7 +58,7 @@ class SparkExecutor:
                     result = pickle.dumps(work(pickle.loads(data)), protocol=5)
                     yield pa.record_batch([[number], pa.array([result], pa.binary())], _ITEM_COLUMNS)
 
-        if (frame := self._distributed(items)) is not None:
+        if (frame := self._distribute(items)) is not None:
             results = frame.mapInArrow(run, _ITEMS).toArrow().sort_by("number")
             for value in results["data"]:
                 yield pickle.loads(value.as_py())
@@ -89,8 +89,10 @@ class SparkExecutor:
             data = pa.array([pickle.dumps(result, protocol=5)], pa.binary())
             return pa.table([group["share"][:1].combine_chunks(), data], _SHARE_COLUMNS)
 
-        if (frame := self._distributed(items)) is not None:
-            shares = frame.mapInArrow(_splitting(split), _SHARES).groupBy("share").applyInArrow(merge_share, _SHARES)
+        if (frame := self._distribute(items)) is not None:
+            shares = (
+                frame.mapInArrow(_make_splitter(split), _SHARES).groupBy("share").applyInArrow(merge_share, _SHARES)
+            )
             for value in shares.toArrow().sort_by("share")["data"]:
                 yield pickle.loads(value.as_py())
 
@@ -126,13 +128,13 @@ class SparkExecutor:
                 packed = pa.array([pickle.dumps(result, protocol=5)], pa.binary())
                 yield pa.record_batch([[share], packed], _SHARE_COLUMNS)
 
-        if (frame := self._distributed(items)) is not None:
-            divided = frame.mapInArrow(_splitting(split), _SHARES).repartition(max(shares, 1), "share")
+        if (frame := self._distribute(items)) is not None:
+            divided = frame.mapInArrow(_make_splitter(split), _SHARES).repartition(max(shares, 1), "share")
             taken = divided.sortWithinPartitions("share").mapInArrow(take_shares, _SHARES)
             for value in taken.toArrow()["data"]:
                 yield pickle.loads(value.as_py())
 
-    def _distributed(self, items: Iterable[Any]) -> DataFrame | None:
+    def _distribute(self, items: Iterable[Any]) -> DataFrame | None:
         """The pickled items as rows, spread over as many Spark partitions, or some each; None without items."""
         packed = [pickle.dumps(item, protocol=5) for item in items]
         if not packed:
@@ -144,7 +146,7 @@ class SparkExecutor:
         return self._spark.createDataFrame(table).repartition(min(len(packed), tasks))
 
 
-def _splitting(split: Callable[[Any], Iterable[tuple[int, pa.Table]]]) -> Any:
+def _make_splitter(split: Callable[[Any], Iterable[tuple[int, pa.Table]]]) -> Any:
     """What makes rows of shares from pickled items, on the workers."""
 
     def split_items(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

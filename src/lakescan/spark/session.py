@@ -12,10 +12,10 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
-from lakescan.catalogs.registry import given, watch
+from lakescan.catalogs.registry import all_configurations, watch
 from lakescan.errors import InvalidOption, missing_dependency
 from lakescan.expressions.text_values import zone_of_name
-from lakescan.storage.faults import told
+from lakescan.storage.faults import error_text
 from lakescan.storage.locations import split_location
 
 if TYPE_CHECKING:
@@ -68,21 +68,21 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
     try:
         from lakescan.spark.session_lane import replace_reads
         from lakescan.spark.source.audit import settings_of_session
-        from lakescan.spark.source.pushdown import switch_on
+        from lakescan.spark.source.pushdown import enable_pushdown
         from lakescan.spark.workers import use_this_python
         from lakescan.spark.writing.unmeasured_writes import bound_writes
     except ImportError as error:
         raise missing_dependency("pyspark", "spark", "reading on Spark") from error
     use_this_python(spark)
     if pushdown:
-        switch_on(spark)
+        enable_pushdown(spark)
     settings: dict[str, Any] = {
         "pushdown": pushdown,
         "parallelism": parallelism(spark),
         "time_zone": zone_name(spark),
         "session": settings_of_session(spark),
     }
-    _give_sources(spark, dict.fromkeys(names, settings))
+    _register_sources(spark, dict.fromkeys(names, settings))
     _SOURCES[spark] = {**_SOURCES.get(spark, {}), **dict.fromkeys(names, settings)}
     watch(_send_catalogs)
     bound_writes(spark)
@@ -95,17 +95,17 @@ def formats_of(spark: SparkSession) -> Mapping[str, Mapping[str, Any]]:
     return _SOURCES.get(spark, _NO_SOURCES)
 
 
-def _give_sources(spark: SparkSession, sources: Mapping[str, dict[str, Any]]) -> None:
+def _register_sources(spark: SparkSession, sources: Mapping[str, dict[str, Any]]) -> None:
     """Register data sources, by format, with a session."""
     from lakescan.spark.source.data_source import source_class
 
-    with active(spark):
+    with activate_session(spark):
         for name, settings in sources.items():
-            spark.dataSource.register(source_class(name, **settings, catalogs=given()))
+            spark.dataSource.register(source_class(name, **settings, catalogs=all_configurations()))
 
 
 @contextlib.contextmanager
-def active(spark: SparkSession) -> Iterator[None]:
+def activate_session(spark: SparkSession) -> Iterator[None]:
     """Make a classic session the active one of this thread for a while.
 
     Spark refuses a data source whose name it finds, and looks for it in the active session instead of the one that the
@@ -143,13 +143,13 @@ def _send_catalogs() -> None:
             if _has_ended(spark):
                 del _SOURCES[spark]
                 continue
-            _give_sources(spark, sources)
+            _register_sources(spark, sources)
         except Exception as error:  # the session has ended, or its server does not answer
             del _SOURCES[spark]
             _LOG.warning(
                 "a Spark session did not get the new properties of a catalog, and reads and writes with the earlier "
                 "ones. If it goes on, call lakescan.spark.register for it: %s",
-                told(error),
+                error_text(error),
             )
 
 
@@ -207,7 +207,7 @@ def conf(spark: SparkSession, name: str) -> str | None:
 
 
 @contextlib.contextmanager
-def known_settings(settings: Mapping[str, str | None]) -> Iterator[None]:
+def cache_settings(settings: Mapping[str, str | None]) -> Iterator[None]:
     """Context manager: `conf` returns these settings of the session without asking its server again."""
     token = _KNOWN.set(settings)
     try:
@@ -239,21 +239,21 @@ def try_set(spark: SparkSession, name: str, value: str) -> bool:
 
     if conf(spark, name) == value:
         return True
-    with contextlib.suppress(PySparkException), known_settings({}):
+    with contextlib.suppress(PySparkException), cache_settings({}):
         spark.conf.set(name, value)
         return conf(spark, name) == value
     return False
 
 
 @contextlib.contextmanager
-def listing_here(spark: SparkSession, paths: Sequence[str]) -> Iterator[None]:
+def look_up_on_driver(spark: SparkSession, paths: Sequence[str]) -> Iterator[None]:
     """Let the driver look up paths itself: from 33 paths on, Spark would run a job with a task per path.
 
     The driver does so one after the other, 100,000 local files in 11 s; such a job took 75 s. Of HDFS, it looks up some
     thousand at most. In object stores, each file takes two round trips: a job looks them up, with as many tasks as run
     at once.
     """
-    settings = _listing(spark, paths)
+    settings = _listing_settings(spark, paths)
     before = {name: conf(spark, name) for name in settings}
     if _looks_up_here(paths, before):
         yield
@@ -276,7 +276,7 @@ def _looks_up_here(paths: Sequence[str], settings: Mapping[str, str | None]) -> 
     return is_few and all(split_location(path)[0] in ("file", "hdfs") for path in paths)
 
 
-def _listing(spark: SparkSession, paths: Sequence[str]) -> Mapping[str, int]:
+def _listing_settings(spark: SparkSession, paths: Sequence[str]) -> Mapping[str, int]:
     """The settings of a session by which it looks up these paths."""
     if any(split_location(path)[0] not in ("file", "hdfs") for path in paths):
         return {LISTED_HERE: _MOST_IN_TURN, _TASKS: parallelism(spark)}

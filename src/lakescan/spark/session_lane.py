@@ -133,12 +133,12 @@ def _lane_of_environment() -> str:
 def _why_untried(spark: SparkSession) -> str | None:
     """The reason in a session's platform: a vendor's Spark, or a version that was not tried."""
     if spark not in _platforms:
-        _platforms[spark] = (_platform(spark),)
+        _platforms[spark] = (_platform_reason(spark),)
     (reason,) = _platforms[spark]
     return reason
 
 
-def _platform(spark: SparkSession) -> str | None:
+def _platform_reason(spark: SparkSession) -> str | None:
     server = spark.version
     if "DATABRICKS_RUNTIME_VERSION" in os.environ or conf(spark, _OF_DATABRICKS) is not None:
         return f"the platform is Databricks: {_UNTRIED}"

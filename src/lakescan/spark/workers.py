@@ -160,12 +160,12 @@ def _probe() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     return probe
 
 
-def in_one_task(spark: SparkSession, frame: DataFrame) -> DataFrame:
+def use_one_task(spark: SparkSession, frame: DataFrame) -> DataFrame:
     """The frame for work that needs the numbers of its tasks: as it is on Spark, else as the rows of one task."""
     return frame if is_spark(spark) else frame.coalesce(1)
 
 
-def check_numbered(work: str) -> None:
+def check_task_numbers(work: str) -> None:
     """Raise `UnsupportedFeature` for work of several tasks that do not know their numbers."""
     from pyspark import TaskContext
 
@@ -185,7 +185,7 @@ def task_number() -> int:
 
 
 @contextmanager
-def own_errors() -> Iterator[None]:
+def translate_worker_errors() -> Iterator[None]:
     """Raise errors of lakescan's, with which Python workers failed, as what they are: Spark tells of them as text."""
     from pyspark.errors import PySparkException
 

@@ -12,8 +12,8 @@ from lakescan.errors import DOCUMENTS, InvalidOption, InvalidStatement, Unsuppor
 from lakescan.statements.rows.execute import run_statement
 from lakescan.statements.rows.explain import explain_statement
 from lakescan.statements.select.namespace import current_namespace, use
-from lakescan.statements.select.query import Explained, columns_of, query
-from lakescan.statements.syntax.parse import Arguments, Kind, statement_of, with_named_parameters
+from lakescan.statements.select.query import Explanation, columns_of, query
+from lakescan.statements.syntax.parse import Arguments, StatementKind, name_parameters, statement_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,26 +69,30 @@ def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
         return engines.load("spark").run_sql(session, text, args, **frames)
     statement = statement_of(text)
     match statement.kind:
-        case Kind.QUERY:
+        case StatementKind.QUERY:
             return query(statement.text, args, frames, current_namespace())
-        case Kind.EXPLAIN if statement_of(statement.text).kind in (Kind.OTHER, Kind.USE, Kind.DESCRIBE):
+        case StatementKind.EXPLAIN if statement_of(statement.text).kind in (
+            StatementKind.OTHER,
+            StatementKind.USE,
+            StatementKind.DESCRIBE,
+        ):
             raise UnsupportedFeature(
                 f"EXPLAIN of the statement {' '.join(statement.text.split())[:60]!r}",
                 "Queries are explained, and statements that change rows.",
             )
-        case Kind.EXPLAIN:
+        case StatementKind.EXPLAIN:
             if statement_of(statement.text).kind.changes_rows:
                 plan = explain_statement(statement.text, args, frames, current_namespace())
             else:
                 plan = query(statement.text, args, frames, current_namespace()).explain()
-            return Explained(plan)
-        case Kind.DESCRIBE:
-            from lakescan.statements.tables.describe import described_columns
+            return Explanation(plan)
+        case StatementKind.DESCRIBE:
+            from lakescan.statements.tables.describe import describe_query
 
-            found = described_columns(columns_of(query(statement.text, args, frames, current_namespace())))
+            found = describe_query(columns_of(query(statement.text, args, frames, current_namespace())))
             return query("SELECT * FROM found", None, {"found": found}, ())
-        case Kind.USE:
-            use(*with_named_parameters(statement.text, args))
+        case StatementKind.USE:
+            use(*name_parameters(statement.text, args))
             return None
     if statement.kind.changes_rows:
         return run_statement(statement.text, args, frames, current_namespace())
@@ -113,19 +117,21 @@ def _define(text: str, args: Arguments, frames: Mapping[str, Any]) -> Any:
     """Run a statement about tables, namespaces or views in this process."""
     # Imported when they are used: queries, and `import lakescan`, need none of them.
     from lakescan.statements.syntax.statements import nearest_statement, parse_statement
-    from lakescan.statements.syntax.words import Words
-    from lakescan.statements.tables.context import Context
+    from lakescan.statements.syntax.words import TokenReader
+    from lakescan.statements.tables.context import StatementContext
     from lakescan.statements.tables.run import run
 
-    text, values = with_named_parameters(text, args)
+    text, values = name_parameters(text, args)
     statement = parse_statement(text, values)
     if statement is None:
-        if not Words(text).words:
+        if not TokenReader(text).words:
             raise InvalidStatement("the text has no statement")
         raise UnsupportedFeature(
             f"the statement {' '.join(text.split())[:60]!r}",
             f"{DOCUMENTS}/sql.md lists the statements that run.{nearest_statement(text)}",
         )
     within = current_namespace()
-    found = run(statement, Context(text, within, lambda query_text: query(query_text, args, frames, within), frames))
+    found = run(
+        statement, StatementContext(text, within, lambda query_text: query(query_text, args, frames, within), frames)
+    )
     return query("SELECT * FROM found", None, {"found": found}, ()) if isinstance(found, pa.Table) else found

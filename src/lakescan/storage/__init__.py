@@ -26,17 +26,17 @@ from lakescan.storage.credentials import (
     Credential,
     Credentials,
     CredentialSource,
-    Vended,
+    VendedCredentials,
     check_not_signed_remotely,
     is_signed_remotely,
 )
 from lakescan.storage.encryption import KeyManager
 from lakescan.storage.encryption.table_keys import UnwrappedKeys
-from lakescan.storage.faults import WholeFile, check_regular, read_whole, shown, storage_boundary
-from lakescan.storage.filesystems import CONNECTIONS, signed_bucket
-from lakescan.storage.filesystems import connected as _filesystem
-from lakescan.storage.issued import with_server
-from lakescan.storage.locations import ALIASES, Places, absolute, split_location
+from lakescan.storage.faults import WholeFile, check_regular, read_whole, redact, storage_boundary
+from lakescan.storage.filesystems import CONNECTIONS, signed_filesystem
+from lakescan.storage.filesystems import open_filesystem as _filesystem
+from lakescan.storage.issued import merge_server_properties
+from lakescan.storage.locations import ALIASES, LocationMatcher, absolute, split_location
 from lakescan.storage.options import StorageOptions
 from lakescan.storage.reachable import ASKED_FIRST, check_reachable
 
@@ -52,7 +52,7 @@ def join(base: str, *parts: str) -> str:
     return "/".join([base.rstrip("/"), *parts])
 
 
-def _spelled(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _plain_values(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Settings with the values of secrets, whose `repr` hides them: two readers with two secrets are not the same."""
     return sorted((name, str(value) if isinstance(value, str) else value) for name, value in settings.items())
 
@@ -85,13 +85,13 @@ class Storage:
     cache_folder: str | None = None
     io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     azure_account: str | None = None
-    vended: Vended | None = field(default=None, repr=False)
+    vended: VendedCredentials | None = field(default=None, repr=False)
     allowed: AllowedLocations = field(default_factory=AllowedLocations)
 
     def __post_init__(self) -> None:
         self.options = dict(self.options)
-        self._settings = StorageOptions.of(self.options)
-        self._of_catalog = StorageOptions.of(self.io_properties, ignore_unknown=True)
+        self._settings = StorageOptions.parse(self.options)
+        self._of_catalog = StorageOptions.parse(self.io_properties, ignore_unknown=True)
         if wrong := [prefix for pair in self.relocate.items() for prefix in pair if not isinstance(prefix, str)]:
             raise InvalidOption(f"relocate maps location prefixes, which are strings, but {wrong[0]!r} is not a string")
         self.relocate = {old.rstrip("/"): absolute(new).rstrip("/") for old, new in self.relocate.items()}
@@ -101,7 +101,7 @@ class Storage:
         )
 
     @classmethod
-    def of(cls, other: Storage) -> Self:
+    def copy_from(cls, other: Storage) -> Self:
         """A storage of this class with the settings and the connections of another one."""
         made = cls(
             other.options,
@@ -136,8 +136,8 @@ class Storage:
         # What a table may not read must not come from the cache of one that may.
         limits = tuple(sorted(self.relocate.items())), self.allowed.prefixes
         if self.vended is not None and self.vended.identity is not None:
-            return self.vended.identity, repr(_spelled(self.options)), limits
-        settings = _spelled(self.options), _spelled(self.io_properties)
+            return self.vended.identity, repr(_plain_values(self.options)), limits
+        settings = _plain_values(self.options), _plain_values(self.io_properties)
         signer = None if self.vended is None else self.vended.signer
         return repr(settings), limits, None if signer is None else signer.identity
 
@@ -151,9 +151,9 @@ class Storage:
         """Whether a catalog issues credentials for a while, which engines beside this library do not have."""
         return self.vended is not None and self.vended.has_credentials
 
-    def for_writing(self) -> Storage:
+    def request_write_access(self) -> Storage:
         """This storage, with credentials for writing if a catalog issues them."""
-        writing = None if self.vended is None else self.vended.for_writing()
+        writing = None if self.vended is None else self.vended.request_write_access()
         if writing is self.vended:
             return self
         return Storage(
@@ -177,26 +177,26 @@ class Storage:
         return self._settings_with({} if credential is None else credential.properties)
 
     def _settings_with(self, more: Mapping[str, str]) -> StorageOptions:
-        return StorageOptions.of(self._with_issued(more), ignore_unknown=True) if more else self.settings
+        return StorageOptions.parse(self._with_issued(more), ignore_unknown=True) if more else self.settings
 
     def _with_issued(self, issued: Mapping[str, str]) -> dict[str, str]:
         """The catalog's properties, with what it has issued for a location in the place of the user's credentials."""
         if not issued:
             return dict(self.io_properties)
-        return with_server(self.io_properties, issued, "what the catalog issues")
+        return merge_server_properties(self.io_properties, issued, "what the catalog issues")
 
     def _credential(self, location: str) -> Credential | None:
         """The catalog's credential for a location; None if there is none, options were given, or it is local."""
         if self.vended is None or self.options:
             return None
-        place = self.relocated(location)
+        place = self.current_location(location)
         return None if split_location(place)[0] == "file" else self.vended.at(place)
 
     def is_signed_remotely(self, location: str) -> bool:
         """Whether the catalog signs the requests to a location: no client that signs them itself can send any."""
         if self.vended is None or self.vended.signer is None or (credential := self._credential(location)) is None:
             return False
-        is_s3 = _store_of(self.relocated(location)) == "s3"
+        is_s3 = _store_of(self.current_location(location)) == "s3"
         return is_s3 and is_signed_remotely({**self.io_properties, **credential.properties})
 
     def use(self, credentials: Sequence[Credential], source: CredentialSource | None = None) -> None:
@@ -212,9 +212,9 @@ class Storage:
         """The options, and what the catalog's FileIO properties say of a location beside them."""
         credential = self._credential(location)
         of_catalog = self._with_issued({} if credential is None else credential.properties)
-        return StorageOptions.of({**of_catalog, **self.options}, ignore_unknown=True)
+        return StorageOptions.parse({**of_catalog, **self.options}, ignore_unknown=True)
 
-    def relocated(self, location: str) -> str:
+    def current_location(self, location: str) -> str:
         """Replace the longest matching prefix of `relocate` in a location.
 
         A prefix without a scheme also matches the path part of a location that has one. If no prefix matches the
@@ -231,17 +231,17 @@ class Storage:
                     moved = self.relocate[old] + candidate[len(old) :]
                     self.allowed.check_moved(moved, self.relocate[old])
                     return moved
-        if (moved := self.places().moved(location)) == location:
+        if (moved := self.places().apply_relocation(location)) == location:
             self.allowed.check(location)
         return moved
 
-    def places(self, home: str | None = None) -> Places:
+    def places(self, home: str | None = None) -> LocationMatcher:
         """Compares the locations of a table by place; `home` is the table location in its metadata."""
-        return Places(self.relocate, home)
+        return LocationMatcher(self.relocate, home)
 
     def resolve(self, location: str) -> tuple[pafs.FileSystem, str]:
         """The filesystem of a location, and its path there."""
-        scheme, authority, path = split_location(self.relocated(location))
+        scheme, authority, path = split_location(self.current_location(location))
         scheme = ALIASES.get(scheme, scheme)
         filesystem = self._connection(scheme, authority, location)
         if scheme == "file":
@@ -258,10 +258,10 @@ class Storage:
         known = connections.get(key)
         if known is None or known[0] is not credential:
             with storage_boundary("reached", location):
-                known = connections[key] = credential, self._connected(scheme, authority, credential, location)
+                known = connections[key] = credential, self._connect(scheme, authority, credential, location)
         return known[1]
 
-    def _connected(self, scheme: str, authority: str, credential: Credential | None, location: str) -> pafs.FileSystem:
+    def _connect(self, scheme: str, authority: str, credential: Credential | None, location: str) -> pafs.FileSystem:
         if scheme == "abfs" and (credential is None or not credential.prefix):
             self._check_account(authority, {} if credential is None else credential.properties)
         more = {} if credential is None else credential.properties
@@ -271,10 +271,10 @@ class Storage:
             return _filesystem(scheme, authority, self._settings)
         properties = self._with_issued(more)
         if scheme in ("abfs", "gcs", "hdfs"):  # see catalogs/file_io.py
-            return _filesystem(scheme, authority, StorageOptions.of(properties, ignore_unknown=True))
+            return _filesystem(scheme, authority, StorageOptions.parse(properties, ignore_unknown=True))
         if scheme == "s3" and self.vended is not None and (signer := self.vended.signer) is not None:
             if is_signed_remotely(properties):
-                return signed_bucket(authority, StorageOptions.of(properties, ignore_unknown=True), signer)
+                return signed_filesystem(authority, StorageOptions.parse(properties, ignore_unknown=True), signer)
         elif scheme == "s3":
             check_not_signed_remotely(properties)
         from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -286,7 +286,7 @@ class Storage:
         settings = self.settings if self.options else self._settings_with(issued)
         account = account_of(authority, settings.azure_account).lower()
         if self.azure_account is None:
-            of_server = StorageOptions.of({} if self.options else issued, ignore_unknown=True)
+            of_server = StorageOptions.parse({} if self.options else issued, ignore_unknown=True)
             named = (of_server if of_server.has_azure_secrets else settings).azure_owner()
             is_of_catalog = not self.allowed.is_named or bool(self.io_properties and not self.options)
             is_users = settings.has_azure_credentials(account) and not of_server.has_azure_secrets
@@ -308,11 +308,11 @@ class Storage:
     def open(self, location: str) -> Iterator[pa.NativeFile]:
         """Open a file for random access; raises `MissingFile`, and `StorageError` for what is not a regular file."""
         filesystem, path = self.resolve(location)
-        with storage_boundary("opened", location, self._missing(location, path)):
+        with storage_boundary("opened", location, self._missing_message(location, path)):
             if isinstance(filesystem, pafs.LocalFileSystem):
                 check_regular(location, path)
             elif isinstance(filesystem, pafs.HadoopFileSystem):
-                _check_there(filesystem, path)
+                _check_exists(filesystem, path)
             file = filesystem.open_input_file(path)
             if isinstance(filesystem, pafs.PyFileSystem):
                 file = pa.PythonFile(WholeFile(file, location), mode="r")
@@ -359,27 +359,27 @@ class Storage:
 
         Remote files are deleted by several requests at once, on S3 in bulk.
         """
-        if len(locations) < 2 or split_location(self.relocated(locations[0]))[0] == "file":
-            return [each for each in locations if not self._is_removed(each)]
+        if len(locations) < 2 or split_location(self.current_location(locations[0]))[0] == "file":
+            return [each for each in locations if not self._remove_file(each)]
         from lakescan.storage.bulk_removal import (  # it imports this module
-            left_by_bulk_requests,
-            left_by_signed_requests,
+            remove_by_signed_requests,
+            remove_in_bulk,
         )
 
         if self.is_signed_remotely(locations[0]):
-            locations = left_by_signed_requests(self, locations)
-        elif (settings := self._settings_of_all(locations)) is not None:
-            locations = left_by_bulk_requests(locations, [self.relocated(each) for each in locations], settings)
+            locations = remove_by_signed_requests(self, locations)
+        elif (settings := self._common_settings(locations)) is not None:
+            locations = remove_in_bulk(locations, [self.current_location(each) for each in locations], settings)
         if not locations:
             return []
         for location in locations:
             with suppress(StorageError):
                 self.resolve(location)  # connections are made before threads share them
         with ThreadPoolExecutor(min(_REQUESTS, len(locations))) as pool:
-            done = pool.map(self._is_removed, locations)
+            done = pool.map(self._remove_file, locations)
             return [each for each, is_done in zip(locations, done, strict=True) if not is_done]
 
-    def _settings_of_all(self, locations: Sequence[str]) -> StorageOptions | None:
+    def _common_settings(self, locations: Sequence[str]) -> StorageOptions | None:
         """What a connection to all of these is made with; None if they need several, or a credential is lacking."""
         try:
             if len({id(self._credential(each)) for each in locations}) > 1:
@@ -388,7 +388,7 @@ class Storage:
         except StorageError:  # who removes them one by one learns which
             return None
 
-    def _is_removed(self, location: str) -> bool:
+    def _remove_file(self, location: str) -> bool:
         """Delete a file; False if it could not be."""
         try:
             filesystem, path = self.resolve(location)
@@ -407,7 +407,7 @@ class Storage:
         read or a size other than listed, `CorruptMetadata` for a range outside the file, and `LimitExceeded` for more
         than `limits.WHOLE_FILE` bytes.
         """
-        if offset == 0 and length is None and (data := self.by_one_request(location, size)) is not None:
+        if offset == 0 and length is None and (data := self.read_in_one_request(location, size)) is not None:
             _check_listed(location, len(data), size)
             return data
         with self.open(location) as file, storage_boundary("read", location):
@@ -415,40 +415,42 @@ class Storage:
             _check_listed(location, actual, size)
             if offset < 0 or offset > actual or (length is not None and not 0 <= length <= actual - offset):
                 raise CorruptMetadata(
-                    f"{shown(location)} has {actual:,} bytes, but {length} are to be read from byte {offset}: it was "
+                    f"{redact(location)} has {actual:,} bytes, but {length} are to be read from byte {offset}: it was "
                     "truncated, or the metadata that points into it is damaged. Restore the file."
                 )
             wanted = actual - offset if length is None else length
             if wanted > limits.WHOLE_FILE:
                 raise LimitExceeded(
-                    f"{shown(location)}: {wanted:,} bytes are to be read at once, and the limit is "
+                    f"{redact(location)}: {wanted:,} bytes are to be read at once, and the limit is "
                     f"{limits.WHOLE_FILE:,}. If the size is legitimate, raise lakescan.limits.WHOLE_FILE."
                 )
             if offset:
                 file.seek(offset)
             return read_whole(file, location, wanted)
 
-    def by_one_request(self, location: str, size: int | None = None, *, most: int = _MOST_AT_ONCE) -> bytes | None:
+    def read_in_one_request(self, location: str, size: int | None = None, *, most: int = _MOST_AT_ONCE) -> bytes | None:
         """A whole file of at most `most` bytes, if one request of its store gives its bytes and its size, else None.
 
         `size` is its size if it is known. Raises `MissingFile`.
         """
         if not self.is_remote(location) or (size or 0) > most:
             return None
-        from lakescan.storage.single_requests import Failed, single_requests  # not needed for local files
+        from lakescan.storage.single_requests import ReadFailure, single_requests  # not needed for local files
 
         if (found := single_requests(self, location)) is None:
             return None
         bucket, key = found
         try:
-            with storage_boundary("read", location, self._missing(location, self.relocated(location)), passing=Failed):
+            with storage_boundary(
+                "read", location, self._missing_message(location, self.current_location(location)), passing=ReadFailure
+            ):
                 return bucket.whole(key, min(most, limits.WHOLE_FILE))
-        except Failed:
+        except ReadFailure:
             return None
 
     def is_remote(self, location: str) -> bool:
         """Whether a location is on another machine, where each request takes a round trip."""
-        return split_location(self.relocated(location))[0] != "file"
+        return split_location(self.current_location(location))[0] != "file"
 
     def read_all(self, locations: Sequence[str], sizes: Sequence[int | None] | None = None) -> Sequence[bytes]:
         """Read several whole files, with `sizes` from a listing if known; see `read`.
@@ -492,7 +494,7 @@ class Storage:
 
     def check_bucket(self, location: str) -> None:
         """Raise `StorageError` if the bucket or container of a location does not exist."""
-        scheme, authority, _ = split_location(self.relocated(location))
+        scheme, authority, _ = split_location(self.current_location(location))
         if ALIASES.get(scheme, scheme) not in ("s3", "gcs", "abfs"):
             return
         filesystem, path = self.resolve(location)
@@ -500,7 +502,7 @@ class Storage:
             bucket = filesystem.get_file_info(path.partition("/")[0])
         if bucket.type == pafs.FileType.NotFound:
             raise StorageError(
-                f"{shown(location)} cannot be found: there is no bucket {authority!r}. Check its name, the endpoint, "
+                f"{redact(location)} cannot be found: there is no bucket {authority!r}. Check its name, the endpoint, "
                 "the region and the account."
             )
 
@@ -528,7 +530,9 @@ class Storage:
         """The current sizes of files, in bytes; raises `MissingFile`."""
         entries = self.look_up(locations)
         if missing := [location for location, entry in zip(locations, entries, strict=True) if entry is None]:
-            raise MissingFile(f"{self.relocated(missing[0])} is listed in the table's metadata but does not exist")
+            raise MissingFile(
+                f"{self.current_location(missing[0])} is listed in the table's metadata but does not exist"
+            )
         return np.array([entry.size for entry in entries if entry is not None], dtype=np.int64)
 
     def list(self, folder: str, is_wanted: Callable[[str], bool] | None = None) -> Iterator[FileEntry]:
@@ -538,7 +542,7 @@ class Storage:
         Includes entries that have a file's name but are not files (a pipe, a folder `x.json`): reading them fails,
         whereas omitting them would silently read a table without them.
         """
-        infos = self._selected(folder, recursive=False) if is_wanted is None else self._wanted(folder, is_wanted)
+        infos = self._list_infos(folder, recursive=False) if is_wanted is None else self._list_names(folder, is_wanted)
         for info in sorted(infos, key=lambda i: i.base_name):
             if info.type == pafs.FileType.File or "." in info.base_name[1:]:
                 yield _entry(info, join(folder, info.base_name))
@@ -546,7 +550,7 @@ class Storage:
     def walk(self, folder: str) -> Iterator[FileEntry]:
         """List the files under a folder, at any depth; nothing if the folder does not exist."""
         path = self.resolve(folder)[1]
-        for info in self._selected(folder, recursive=True):
+        for info in self._list_infos(folder, recursive=True):
             if info.type == pafs.FileType.File:
                 yield _entry(info, join(folder, info.path[len(path) :].lstrip("/")))
 
@@ -569,7 +573,7 @@ class Storage:
         if not self.lists_folders(folder):
             return self._entries_below(folder)
         files, folders = [], []
-        for info in self._selected(folder, recursive=False):
+        for info in self._list_infos(folder, recursive=False):
             location = join(folder, info.base_name)
             if info.type == pafs.FileType.File:
                 files.append(_entry(info, location))
@@ -608,16 +612,16 @@ class Storage:
             return [join(folder, each.name) for each in all_ if each.is_dir(follow_symlinks=False)]
         return []
 
-    def _wanted(self, folder: str, is_wanted: Callable[[str], bool]) -> Sequence[pafs.FileInfo]:
+    def _list_names(self, folder: str, is_wanted: Callable[[str], bool]) -> Sequence[pafs.FileInfo]:
         filesystem, path = self.resolve(folder)
         if isinstance(filesystem, pafs.LocalFileSystem):
             with storage_boundary("listed", folder), suppress(FileNotFoundError, NotADirectoryError):
                 names = [name for name in os.listdir(path) if is_wanted(name)]
                 infos = filesystem.get_file_info([os.path.join(path, name) for name in names])
                 return [info for info in infos if info.type != pafs.FileType.NotFound]
-        return [info for info in self._selected(folder, recursive=False) if is_wanted(info.base_name)]
+        return [info for info in self._list_infos(folder, recursive=False) if is_wanted(info.base_name)]
 
-    def _selected(self, folder: str, *, recursive: bool) -> Sequence[pafs.FileInfo]:
+    def _list_infos(self, folder: str, *, recursive: bool) -> Sequence[pafs.FileInfo]:
         filesystem, path = self.resolve(folder)
         with storage_boundary("listed", folder):
             infos: Sequence[pafs.FileInfo] = filesystem.get_file_info(
@@ -625,10 +629,10 @@ class Storage:
             )
             return infos
 
-    def _missing(self, location: str, path: str) -> str:
-        moved = f" (looked for at {shown(path)})" if path != location else ""
+    def _missing_message(self, location: str, path: str) -> str:
+        moved = f" (looked for at {redact(path)})" if path != location else ""
         return (
-            f"{shown(location)}{moved} is listed in the table's metadata but is not in storage: it was removed "
+            f"{redact(location)}{moved} is listed in the table's metadata but is not in storage: it was removed "
             "(vacuum, expired snapshots), or the table was moved, in which case pass relocate={old_prefix: new_prefix}"
         )
 
@@ -638,7 +642,7 @@ def _store_of(location: str) -> str:
     return ALIASES.get(scheme, scheme)
 
 
-def _check_there(filesystem: pafs.FileSystem, path: str) -> None:
+def _check_exists(filesystem: pafs.FileSystem, path: str) -> None:
     """Raise `FileNotFoundError`, which Hadoop's client would also write to the standard error at length."""
     if filesystem.get_file_info(path).type == pafs.FileType.NotFound:
         raise FileNotFoundError(path)
@@ -648,7 +652,7 @@ def _check_listed(location: str, actual: int, size: int | None) -> None:
     """Raise `StorageError` if a file has another size than it was listed with."""
     if size is not None and actual != size:
         raise StorageError(
-            f"{shown(location)} has {actual:,} bytes, but was listed with {size:,}: it was overwritten, or "
+            f"{redact(location)} has {actual:,} bytes, but was listed with {size:,}: it was overwritten, or "
             "storage is not yet consistent. Try again."
         )
 

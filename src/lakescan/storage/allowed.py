@@ -17,7 +17,7 @@ from functools import lru_cache
 from urllib.parse import unquote
 
 from lakescan.errors import LocationRefused
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 from lakescan.storage.locations import ALIASES, absolute, is_in, normal, split_location
 
 ALLOWED = "allowed-locations"
@@ -55,7 +55,7 @@ class AllowedLocations:
     is_named: bool = True
 
     @staticmethod
-    def of_catalog(properties: Mapping[str, str]) -> AllowedLocations:
+    def catalog_limits(properties: Mapping[str, str]) -> AllowedLocations:
         """Return the limits of a catalog's own properties, for files that the catalog's entries name."""
         limits = properties.get(ALLOWED)
         return AllowedLocations("/", None if limits is None else split_prefixes(limits), is_named=False)
@@ -72,8 +72,8 @@ class AllowedLocations:
         if self.prefixes is not None:
             if not any(_is_below(location, each) for each in self.prefixes):
                 raise LocationRefused(
-                    f"{shown(location)} is not below one of the allowed-locations of this table "
-                    f"({', '.join(map(shown, self.prefixes)) or 'none'}): nothing was read or written there. If the "
+                    f"{redact(location)} is not below one of the allowed-locations of this table "
+                    f"({', '.join(map(redact, self.prefixes)) or 'none'}): nothing was read or written there. If the "
                     "table is to be trusted, add its prefix; a table of a catalog needs that of its own folder, too."
                 )
             return
@@ -83,20 +83,21 @@ class AllowedLocations:
         if scheme == "file":
             if split_location(self.home)[0] != "file":
                 raise LocationRefused(
-                    f"the table at {shown(self.home)} names a local file, {shown(location)}: a table in a remote store "
+                    f"the table at {redact(self.home)} names a local file, {redact(location)}: a table in a remote "
+                    "store "
                     "must not lead to files of this machine. If its files were copied here, pass relocate={old_prefix: "
                     "new_prefix}."
                 )
         elif hands_out_credentials(authority):
             raise LocationRefused(
-                f"{shown(location)} is on a host that hands out credentials of this machine: no table may lead there"
+                f"{redact(location)} is on a host that hands out credentials of this machine: no table may lead there"
             )
 
     def check_moved(self, location: str, prefix: str) -> None:
         """Raise `LocationRefused` for a location that `relocate` has moved, and that climbs out of the new prefix."""
         if ".." in location and not is_in(normal(location), normal(prefix)) and normal(location) != normal(prefix):
             raise LocationRefused(
-                f"{shown(location)} is not below {shown(prefix)}, to which relocate has moved it: its path climbs out"
+                f"{redact(location)} is not below {redact(prefix)}, to which relocate has moved it: its path climbs out"
             )
 
 
@@ -161,7 +162,7 @@ def hands_out_credentials(authority: str) -> bool:
     address: ipaddress.IPv4Address | ipaddress.IPv6Address
     try:
         if ":" in host:
-            address = _without_ipv6(ipaddress.IPv6Address(host))
+            address = _unmap_ipv6(ipaddress.IPv6Address(host))
         else:
             address = ipaddress.IPv4Address(socket.inet_aton(host))
     except (ValueError, OSError):
@@ -169,7 +170,7 @@ def hands_out_credentials(authority: str) -> bool:
     return address.is_link_local or address in _METADATA_ADDRESSES
 
 
-def _without_ipv6(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+def _unmap_ipv6(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     """Return the IPv4 address that an IPv6 address stands for; another IPv6 address as it is."""
     if any(address in network for network in _OF_IPV4):
         return ipaddress.IPv4Address(address.packed[-4:])

@@ -35,9 +35,9 @@ def aws_credentials(settings: Mapping[str, str], environment: Mapping[str, str])
     if settings.get("aws_skip_signature") == "true":
         return None
     if "role_arn" in settings:
-        return _of_role(settings)
+        return _role_provider(settings)
     if (profile := settings.get("aws_profile")) is not None:
-        return _of_session(botocore_session(profile), profile)
+        return _session_provider(botocore_session(profile), profile)
     if "AWS_ACCESS_KEY_ID" in environment:
         return None
     try:
@@ -45,14 +45,14 @@ def aws_credentials(settings: Mapping[str, str], environment: Mapping[str, str])
     except ImportError:
         return None
     session = Session()
-    return None if session.get_credentials() is None else _of_session(session, "")
+    return None if session.get_credentials() is None else _session_provider(session, "")
 
 
-def _of_session(session: Any, profile: str) -> Provider:
+def _session_provider(session: Any, profile: str) -> Provider:
     if (credentials := session.get_credentials()) is None:
         raise InvalidOption(f"the AWS profile {profile!r} has no credentials: add some, or name another")
 
-    def frozen() -> dict[str, Any]:
+    def provide_keys() -> dict[str, Any]:
         found = credentials.get_frozen_credentials()
         return {
             "access_key_id": found.access_key,
@@ -61,10 +61,10 @@ def _of_session(session: Any, profile: str) -> Provider:
             "expires_at": datetime.now(UTC) + _FRESH,
         }
 
-    return frozen
+    return provide_keys
 
 
-def _of_role(settings: Mapping[str, str]) -> Provider:
+def _role_provider(settings: Mapping[str, str]) -> Provider:
     """The credentials of an assumed role, which the credentials of the environment may assume, as in Arrow."""
     try:
         from botocore.session import Session
@@ -74,7 +74,7 @@ def _of_role(settings: Mapping[str, str]) -> Provider:
     if (external := settings.get("external_id")) is not None:
         request["ExternalId"] = external
 
-    def assumed() -> dict[str, Any]:
+    def provide_keys() -> dict[str, Any]:
         found = Session().create_client("sts", region_name=settings.get("aws_region")).assume_role(**request)
         keys = found["Credentials"]
         return {
@@ -84,4 +84,4 @@ def _of_role(settings: Mapping[str, str]) -> Provider:
             "expires_at": keys["Expiration"].astimezone(UTC),  # obstore takes this zone alone
         }
 
-    return assumed
+    return provide_keys

@@ -23,7 +23,7 @@ class Profile:
     endpoint: str | None = None
 
 
-def profile_of(name: str | None, environment: Mapping[str, str]) -> Profile:
+def find_profile(name: str | None, environment: Mapping[str, str]) -> Profile:
     """A profile of the configuration file; None: that of the environment. One that is not there says nothing."""
     name = name or environment.get("AWS_DEFAULT_PROFILE") or environment.get("AWS_PROFILE") or "default"
     home = environment.get("HOME") or environment.get("USERPROFILE") or ""
@@ -58,19 +58,19 @@ def _read(path: str, modified: int, size: int) -> dict[str, Profile]:
         values = parser[section]
         ignored = values.get("ignore_configured_endpoint_urls", "").lower() == "true"
         named = services.get(values.get("services", ""))
-        of_s3 = None if named is None else _nested(named.get("s3", "")).get("endpoint_url")
+        of_s3 = None if named is None else _parse_subsettings(named.get("s3", "")).get("endpoint_url")
         endpoint = None if ignored else of_s3 or values.get("endpoint_url")
         profiles[name.strip() or section] = Profile(values.get("region") or None, endpoint or None)
     return profiles
 
 
-def _nested(text: str) -> dict[str, str]:
+def _parse_subsettings(text: str) -> dict[str, str]:
     """The settings in the lines below a setting."""
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def credentials_of(name: str) -> dict[str, Any]:
+def profile_credentials(name: str) -> dict[str, Any]:
     """The keys of a profile as arguments of pyarrow's client, and its region.
 
     Raises `MissingDependency`, and `InvalidOption` for a profile that cannot be used.

@@ -41,7 +41,7 @@ def account_at(location: str | None) -> str | None:
     return account_of(authority, None) if ALIASES.get(scheme, scheme) == "abfs" and "@" in authority else None
 
 
-def with_account(properties: Mapping[str, str], location: str | None) -> dict[str, str]:
+def assign_account(properties: Mapping[str, str], location: str | None) -> dict[str, str]:
     """Add the account to Azure's credentials of a catalog, so that they are sent to no other.
 
     Catalogs issue signatures by account, `adls.sas-token.ACCOUNT`, with its name or its host. That of the location's
@@ -63,7 +63,7 @@ def with_account(properties: Mapping[str, str], location: str | None) -> dict[st
     return rest if is_whole else {**rest, "adls.sas-token": of_accounts[account]}
 
 
-def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+def environment_credentials(environment: Mapping[str, str]) -> dict[str, str]:
     """The key or the signature in the environment, the first that object_store would take."""
     for argument, names in _VARIABLES.items():
         if found := next((environment[name] for name in names if environment.get(name)), None):
@@ -71,7 +71,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {}
 
 
-def split(endpoint: str, account: str, *, is_plain: bool) -> tuple[str, str, bool]:
+def split_endpoint(endpoint: str, account: str, *, is_plain: bool) -> tuple[str, str, bool]:
     """The scheme and the host with its port of an endpoint, and whether the account is in its path.
 
     Raises `InvalidOption` for one that has another path, or another account's host.
@@ -93,7 +93,7 @@ def split(endpoint: str, account: str, *, is_plain: bool) -> tuple[str, str, boo
 
 def authorities(endpoint: str, account: str, *, is_plain: bool) -> dict[str, str]:
     """Arrow's arguments for an endpoint."""
-    scheme, host, is_in_path = split(endpoint, account, is_plain=is_plain)
+    scheme, host, is_in_path = split_endpoint(endpoint, account, is_plain=is_plain)
     blob = host if is_in_path else host[len(account) :]
     return {
         "blob_storage_authority": blob.replace(".dfs.", ".blob.", 1),

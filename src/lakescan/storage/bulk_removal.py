@@ -11,7 +11,7 @@ from typing import Any
 
 from lakescan.storage import Storage
 from lakescan.storage.locations import ALIASES, split_location
-from lakescan.storage.object_clients import is_usable, may_mean_another_store, object_store, settings_for
+from lakescan.storage.object_clients import client_config, is_usable, may_mean_another_store, object_store
 from lakescan.storage.options import StorageOptions
 from lakescan.storage.single_requests import signed_client
 
@@ -24,7 +24,7 @@ _UNFIT = re.compile(r"[\x00-\x1f\x7f\ufffe\uffff]")  # what XML cannot have, or 
 _FAILED: set[tuple[str, str | None]] = set()  # buckets and endpoints that have refused bulk requests
 
 
-def left_by_bulk_requests(locations: Sequence[str], relocated: Sequence[str], settings: StorageOptions) -> list[str]:
+def remove_in_bulk(locations: Sequence[str], relocated: Sequence[str], settings: StorageOptions) -> list[str]:
     """Remove what bulk requests can; return the locations that are left, which may be removed or not.
 
     `relocated` are the same locations where they are now.
@@ -41,19 +41,19 @@ def left_by_bulk_requests(locations: Sequence[str], relocated: Sequence[str], se
         else:
             left.append(location)
     for bucket, pairs in by_bucket.items():
-        if not _removed(bucket, [key for _, key in pairs], settings):
+        if not _delete_keys(bucket, [key for _, key in pairs], settings):
             _FAILED.add((bucket, endpoint))
             left += [location for location, _ in pairs]
     return left
 
 
-def left_by_signed_requests(storage: Storage, locations: Sequence[str]) -> list[str]:
+def remove_by_signed_requests(storage: Storage, locations: Sequence[str]) -> list[str]:
     """The same by bulk requests that a catalog signs; those of locations that it does not sign are left, too."""
     if len(locations) < _FEW:
         return list(locations)
     left, by_bucket = list[str](), defaultdict[str, dict[str, str]](dict)  # locations by their keys
     for location in locations:
-        _, bucket, path = split_location(storage.relocated(location))
+        _, bucket, path = split_location(storage.current_location(location))
         if storage.is_signed_remotely(location) and not _UNFIT.search(path):
             by_bucket[bucket][path[1:]] = location
         else:
@@ -71,13 +71,13 @@ def left_by_signed_requests(storage: Storage, locations: Sequence[str]) -> list[
     return left
 
 
-def client_for(storage: Storage, folder: str) -> tuple[Any, str] | None:
+def folder_client(storage: Storage, folder: str) -> tuple[Any, str] | None:
     """Obstore's client of the bucket of a folder in S3, which repeats failed requests, and the folder's path in there.
 
     None where the folder is not in S3, obstore is not installed or not to be used after a fork, or the two
     clients may mean different stores.
     """
-    scheme, bucket, path = split_location(storage.relocated(folder))
+    scheme, bucket, path = split_location(storage.current_location(folder))
     settings = storage.settings_at(folder)
     is_other = may_mean_another_store(settings) or not is_usable()
     if ALIASES.get(scheme, scheme) != "s3" or is_other or not _PLAIN.fullmatch(path.strip("/")):
@@ -87,16 +87,16 @@ def client_for(storage: Storage, folder: str) -> tuple[Any, str] | None:
     if importlib.util.find_spec("obstore") is None:
         return None
     root = f"s3://{bucket}"
-    return object_store(root, settings_for(settings, root), retries=None), path.strip("/")
+    return object_store(root, client_config(settings, root), retries=None), path.strip("/")
 
 
-def _removed(bucket: str, keys: list[str], settings: StorageOptions) -> bool:
+def _delete_keys(bucket: str, keys: list[str], settings: StorageOptions) -> bool:
     """Whether all keys are removed."""
     try:
         import obstore
 
         root = f"s3://{bucket}"
-        obstore.delete(object_store(root, settings_for(settings, root)), keys)
+        obstore.delete(object_store(root, client_config(settings, root)), keys)
     except Exception as error:  # whatever a client raises: the files are then removed one by one
         _LOG.info("bulk removal from %s failed, files are removed one by one: %s", bucket, error)
         return False

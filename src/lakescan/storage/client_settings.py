@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.storage.azure_endpoints import SECRETS, account_of
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 from lakescan.storage.known_settings import SETTINGS
 from lakescan.storage.locations import ALIASES
 from lakescan.storage.options import StorageOptions
@@ -74,7 +74,7 @@ def _check_sendable(settings: Mapping[str, str], root: str) -> None:
     for name in _ADDRESSES:
         if (value := settings.get(name)) is not None and not _is_url(value):
             raise InvalidOption(
-                f"the endpoint {shown(value)} of {root} is no address of a server. Give it as https://host:port."
+                f"the endpoint {redact(value)} of {root} is no address of a server. Give it as https://host:port."
             )
 
 

@@ -61,11 +61,11 @@ def parts_of(name: str, value: Any) -> Parts | None:
     if lower in _COMPOUND:
         return _COMPOUND[lower](name, value)
     if match := _OF_ACCOUNT.fullmatch(lower):
-        return _of_account(name, match[1], match[2], value)
+        return _account_option(name, match[1], match[2], value)
     return None
 
 
-def _refused(name: str, advice: str) -> InvalidOption:
+def _refusal(name: str, advice: str) -> InvalidOption:
     return InvalidOption(f"storage option {name!r} cannot be obeyed. {advice}")
 
 
@@ -87,7 +87,7 @@ def _client_kwargs(name: str, value: Any) -> Parts:
         elif key in _BOTO:
             yield shown, _BOTO[key], each
         else:
-            raise _refused(shown, f"Known are {', '.join(_BOTO)} and verify.")
+            raise _refusal(shown, f"Known are {', '.join(_BOTO)} and verify.")
 
 
 def _verify(name: str, value: Any) -> Parts:
@@ -110,7 +110,7 @@ def _config_kwargs(name: str, value: Any) -> Parts:
             if getattr(each, "__name__", str(each)).upper() == "UNSIGNED" or "UNSIGNED" in repr(each):
                 yield shown, "s3.anonymous", True
             elif each not in _SIGNED:
-                raise _refused(shown, f"Requests are signed as {_SIGNED[0]}, or not (s3.anonymous=true).")
+                raise _refusal(shown, f"Requests are signed as {_SIGNED[0]}, or not (s3.anonymous=true).")
         elif key == "s3":
             yield from _s3_config(shown, each)
         elif key == "retries":
@@ -118,17 +118,17 @@ def _config_kwargs(name: str, value: Any) -> Parts:
         elif key == "proxies":
             proxies = set(_dictionary(shown, each).values())
             if len(proxies) != 1:
-                raise _refused(shown, "One proxy takes all requests: set proxy_options.")
+                raise _refusal(shown, "One proxy takes all requests: set proxy_options.")
             yield shown, "s3.proxy-uri", proxies.pop()
         else:
-            raise _refused(shown, "Known are region_name, signature_version, s3, retries, proxies and the timeouts.")
+            raise _refusal(shown, "Known are region_name, signature_version, s3, retries, proxies and the timeouts.")
 
 
 def _s3_config(name: str, value: Any) -> Parts:
     for key, each in _dictionary(name, value).items():
         styles = {"path": False, "virtual": True}
         if key != "addressing_style" or each not in (*styles, "auto"):
-            raise _refused(f"{name}.{key}", "Known is addressing_style: path, virtual or auto.")
+            raise _refusal(f"{name}.{key}", "Known is addressing_style: path, virtual or auto.")
         if each in styles:
             yield f"{name}.{key}", "s3.force-virtual-addressing", styles[each]
 
@@ -140,7 +140,7 @@ def _retries(name: str, value: Any) -> Parts:
         elif key == "total_max_attempts":
             yield f"{name}.{key}", _RETRIES, int(each) - 1
         elif key != "mode" or each not in ("legacy", "standard"):
-            raise _refused(f"{name}.{key}", "Known are max_attempts, total_max_attempts and mode: standard.")
+            raise _refusal(f"{name}.{key}", "Known are max_attempts, total_max_attempts and mode: standard.")
 
 
 def _connection_string(name: str, value: Any) -> Parts:
@@ -150,7 +150,7 @@ def _connection_string(name: str, value: Any) -> Parts:
         raise InvalidOption(f"storage option {name!r} takes pairs such as AccountName=...;AccountKey=...")
     found = {key.lower(): each for key, each in pairs.items()}
     if found.pop("usedevelopmentstorage", "").lower() == "true":
-        raise _refused(name, "Set account_name, account_key, and endpoint=http://127.0.0.1:10000/devstoreaccount1.")
+        raise _refusal(name, "Set account_name, account_key, and endpoint=http://127.0.0.1:10000/devstoreaccount1.")
     names = {"accountname": "account_name", "accountkey": "account_key", "sharedaccesssignature": "sas_token"}
     for key, setting in names.items():
         if key in found:
@@ -160,7 +160,7 @@ def _connection_string(name: str, value: Any) -> Parts:
     for other in ("queueendpoint", "tableendpoint", "fileendpoint"):
         found.pop(other, None)
     if found:
-        raise _refused(name, f"It has {min(found)!r}, which is not known.")
+        raise _refusal(name, f"It has {min(found)!r}, which is not known.")
     if endpoint or dfs:
         yield name, "azure_storage_endpoint", endpoint or str(dfs).replace(".dfs.", ".blob.", 1)
     elif suffix and suffix != "core.windows.net":
@@ -175,7 +175,7 @@ def _providers(name: str, value: Any) -> Parts:
     if kinds == {"anonymous"}:
         yield name, "s3.anonymous", True
     elif kinds != {_KEYS}:
-        raise _refused(name, "Set keys, or s3.anonymous=true; otherwise those of the environment are used.")
+        raise _refusal(name, "Set keys, or s3.anonymous=true; otherwise those of the environment are used.")
 
 
 def _google_auth(name: str, value: Any) -> Parts:
@@ -183,13 +183,13 @@ def _google_auth(name: str, value: Any) -> Parts:
     if kind == "UNAUTHENTICATED":
         yield name, "google_skip_signature", True
     elif kind not in ("APPLICATION_DEFAULT", "COMPUTE_ENGINE"):
-        raise _refused(name, f"Set gcs.oauth2.token, or none. {_CREDENTIALS_FILE}")
+        raise _refusal(name, f"Set gcs.oauth2.token, or none. {_CREDENTIALS_FILE}")
 
 
 def _google_access(name: str, value: Any) -> Parts:
     """gcsfs's: what its token is to allow; ours has the rights that it has."""
     if value != "full_control":
-        raise _refused(name, "Credentials have the rights that they have: leave it out.")
+        raise _refusal(name, "Credentials have the rights that they have: leave it out.")
     yield from ()
 
 
@@ -197,16 +197,16 @@ def _token(name: str, value: Any) -> Parts:
     """gcsfs's token may be a word, a file or a dictionary; that of others is one."""
     text = str(value)
     if isinstance(value, Mapping) or not isinstance(value, str) or text.endswith(".json") or text.startswith("{"):
-        raise _refused(name, f"It takes a token. {_CREDENTIALS_FILE}")
+        raise _refusal(name, f"It takes a token. {_CREDENTIALS_FILE}")
     if text == "anon":
         yield name, "google_skip_signature", True
     elif text in ("browser", "cache"):
-        raise _refused(name, f"It takes a token. {_CREDENTIALS_FILE}")
+        raise _refusal(name, f"It takes a token. {_CREDENTIALS_FILE}")
     elif text not in ("google_default", "cloud"):
         yield name, "any.token", value
 
 
-def _of_account(name: str, kind: str, account: str, value: Any) -> Parts:
+def _account_option(name: str, kind: str, account: str, value: Any) -> Parts:
     """Hadoop's settings of one account of Azure: `fs.azure.account.key.ACCOUNT.dfs.core.windows.net`."""
     text = str(value)
     yield name, "account_name", account
@@ -215,7 +215,7 @@ def _of_account(name: str, kind: str, account: str, value: Any) -> Parts:
     elif kind == "account.oauth2.client.endpoint" and (match := _TENANT.fullmatch(text)):
         yield name, "tenant_id", match[1]
     elif (kind, text.lower()) not in _SAID and not (kind == _OAUTH and text.endswith(".ClientCredsTokenProvider")):
-        raise _refused(name, "Set account_key, sas_token, or client_id with its secret and tenant.")
+        raise _refusal(name, "Set account_key, sas_token, or client_id with its secret and tenant.")
 
 
 _COMPOUND: dict[str, Callable[[str, Any], Parts]] = {

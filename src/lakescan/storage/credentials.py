@@ -14,11 +14,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from lakescan.common.secrets import keep
+from lakescan.common.secrets import register_secrets
 from lakescan.errors import StorageError, UnsupportedFeature
 from lakescan.storage.locations import ALIASES
 from lakescan.storage.remote_signing import RequestSigner
-from lakescan.storage.settings import settings_named
+from lakescan.storage.settings import find_settings
 
 _LOG = logging.getLogger("lakescan")
 _EARLY = 300  # seconds before it expires at which a credential is renewed, as Iceberg's clients do
@@ -29,7 +29,7 @@ _EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "ad
 
 
 def _is_secret(name: str) -> bool:
-    return name.startswith("adls.sas-token.") or any(each.is_secret for each in settings_named(name))
+    return name.startswith("adls.sas-token.") or any(each.is_secret for each in find_settings(name))
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Credential:
     properties: Mapping[str, str] = field(repr=False)
 
     def __post_init__(self) -> None:
-        keep(str(value) for name, value in self.properties.items() if _is_secret(name))
+        register_secrets(str(value) for name, value in self.properties.items() if _is_secret(name))
 
     @property
     def expires_at(self) -> float | None:
@@ -55,7 +55,7 @@ class Credential:
         return at is not None and at - seconds < time.time()
 
 
-class Vended(Protocol):
+class VendedCredentials(Protocol):
     """What a catalog issues for one table's files. It can be pickled, and its `repr` has no secret."""
 
     @property
@@ -76,7 +76,7 @@ class Vended(Protocol):
         None if there is none. Raises `StorageError` if the catalog does not issue one.
         """
 
-    def for_writing(self) -> Vended:
+    def request_write_access(self) -> VendedCredentials:
         """The same with permission to write."""
 
 
@@ -125,7 +125,7 @@ class Credentials:
         """True."""
         return True
 
-    def for_writing(self) -> Credentials:
+    def request_write_access(self) -> Credentials:
         """These: they are for whatever the catalog permits."""
         return self
 
@@ -152,7 +152,7 @@ class Credentials:
             _LOG.warning("the credentials for %s are not renewed yet: %s", found.prefix or "a table", error)
             self._not_before = time.monotonic() + _AGAIN
             return
-        self._known = _merged(self._known, fetched, instead_of=found)
+        self._known = _merge(self._known, fetched, instead_of=found)
         if self._longest(found.prefix) is found and found.expires_within(0):
             raise StorageError(f"the catalog has no new credentials for {found.prefix or 'the table'}: open it again")
 
@@ -163,22 +163,22 @@ class Credentials:
     def add(self, more: Sequence[Credential], source: CredentialSource | None) -> None:
         """Use more credentials, in the place of those for the same prefixes; `source` renews all from now on."""
         with self._lock:
-            self._known = _merged(self._known, more)
+            self._known = _merge(self._known, more)
             self._source = source or self._source
 
 
 def _is_under(location: str, prefix: str) -> bool:
-    location, prefix = _spelled(location), _spelled(prefix)
+    location, prefix = _unify_scheme(location), _unify_scheme(prefix)
     return location.startswith(prefix) or location + "/" == prefix
 
 
-def _spelled(location: str) -> str:
+def _unify_scheme(location: str) -> str:
     """A location with the scheme that stands for all of its kind: s3 for s3a."""
     scheme, separator, rest = location.partition("://")
     return ALIASES.get(scheme, scheme) + separator + rest
 
 
-def _merged(
+def _merge(
     known: Sequence[Credential], more: Sequence[Credential], instead_of: Credential | None = None
 ) -> tuple[Credential, ...]:
     """Both, the new ones in the place of old ones; one without a prefix goes once others have one."""

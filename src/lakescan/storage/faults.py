@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from lakescan.common.secrets import hidden, hide_in
+from lakescan.common.secrets import hide_error_secrets, hide_secrets
 from lakescan.errors import LakescanError, MissingFile, StorageError
 from lakescan.storage.advice import advice
 
@@ -60,8 +60,8 @@ def storage_boundary(
 
 def storage_error(done: str, location: str, error: BaseException) -> StorageError:
     """The error for a location that cannot be `done`, with the filesystem's message and what to do."""
-    hide_in(error)
-    return StorageError(f"{shown(location)} cannot be {done}: {told(error)}. {advice(error, location)}")
+    hide_error_secrets(error)
+    return StorageError(f"{redact(location)} cannot be {done}: {error_text(error)}. {advice(error, location)}")
 
 
 def is_storage_fault(error: BaseException) -> bool:
@@ -80,24 +80,24 @@ def check_regular(location: str, path: str) -> None:
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
         kind = _KINDS.get(stat.S_IFMT(mode), "not a file")
-        raise StorageError(f"{shown(location)} is {kind}, not a file. Restore the file, or correct its path.")
+        raise StorageError(f"{redact(location)} is {kind}, not a file. Restore the file, or correct its path.")
 
 
-def shown(location: str) -> str:
+def redact(location: str) -> str:
     """A location for a message: truncated if long, quoted if it has unprintable characters, without secrets."""
-    text = _masked(location if location and location.isprintable() else repr(location))
+    text = _mask_secrets(location if location and location.isprintable() else repr(location))
     return text if len(text) <= _MOST_LOCATION else f"{text[:_MOST_LOCATION]}... ({len(location):,} characters)"
 
 
-def _masked(text: str) -> str:
+def _mask_secrets(text: str) -> str:
     """The text without the passwords and signatures that somebody has written into its locations."""
     return _SIGNATURE.sub(r"\1***", _PASSWORD.sub(r"\1***@", text))
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An error's message on one line, truncated if long."""
     message = _COLOURS.sub("", str(error)).partition(" Detail: Python exception")[0]
-    text = hidden(_masked(" ".join(message.split()))) or type(error).__name__
+    text = hide_secrets(_mask_secrets(" ".join(message.split()))) or type(error).__name__
     return (text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}...").rstrip(".")
 
 
@@ -144,7 +144,7 @@ def read_whole(file: pa.NativeFile, location: str, length: int) -> bytes:
         more = file.read(length - len(data))
         if not more:
             raise StorageError(
-                f"{shown(location)}: storage returned {len(data):,} of {length:,} bytes that the file should have. "
+                f"{redact(location)}: storage returned {len(data):,} of {length:,} bytes that the file should have. "
                 "Try again, and check the storage if the error persists."
             )
         data += more

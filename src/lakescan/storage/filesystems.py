@@ -20,7 +20,7 @@ _IO_THREADS = threading.Lock()
 _AUTHORITIES = ("blob_storage_authority", "dfs_storage_authority")
 
 
-def connected(scheme: str, authority: str, options: StorageOptions) -> pafs.FileSystem:
+def open_filesystem(scheme: str, authority: str, options: StorageOptions) -> pafs.FileSystem:
     """The filesystem, without contacting it (except HDFS). Raises `InvalidOption` for an unknown scheme."""
     match scheme:
         case "file":
@@ -32,14 +32,14 @@ def connected(scheme: str, authority: str, options: StorageOptions) -> pafs.File
         case "abfs":
             return _azure(authority, options)
         case "hdfs":
-            return hdfs.connected(authority, options)
+            return hdfs.connect(authority, options)
     raise InvalidOption(
         f"no filesystem for {scheme}:// locations: supported are file, s3, gs, abfs, hdfs; "
         "for a table that was copied, pass relocate={old_prefix: new_prefix}"
     )
 
 
-def signed_bucket(bucket: str, options: StorageOptions, signer: RequestSigner) -> pafs.FileSystem:
+def signed_filesystem(bucket: str, options: StorageOptions, signer: RequestSigner) -> pafs.FileSystem:
     """A bucket of S3 whose requests a catalog signs."""
     from lakescan.storage.signed_files import SignedFiles
     from lakescan.storage.signed_requests import SignedBucket

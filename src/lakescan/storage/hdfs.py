@@ -33,7 +33,7 @@ _LOCK = threading.Lock()
 _MOST_SECONDS = 60  # for Hadoop's script to tell its class path
 
 
-def connected(authority: str, options: StorageOptions) -> pafs.FileSystem:
+def connect(authority: str, options: StorageOptions) -> pafs.FileSystem:
     """Arrow's filesystem of a namenode, or of a name service (`HADOOP_CONF_DIR` tells its namenodes).
 
     Raises `StorageError` without a client, and what Arrow raises if it cannot connect.
@@ -92,7 +92,7 @@ def _jars() -> str:
     return os.pathsep.join(jars) if has_client else ""
 
 
-def is_renamed(authority: str, options: StorageOptions, old: str, new: str) -> bool:
+def rename_file(authority: str, options: StorageOptions, old: str, new: str) -> bool:
     """Rename a file to a name that no file has; False if it could not be, as if one has it.
 
     Raises `UnsupportedFeature` if Hadoop's own client cannot be called, `StorageError` if it cannot connect.

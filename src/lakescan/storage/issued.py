@@ -10,7 +10,7 @@ from threading import Lock
 from lakescan.storage.allowed import hands_out_credentials
 from lakescan.storage.credentials import is_signed_remotely
 from lakescan.storage.setting import Role, Setting
-from lakescan.storage.settings import is_of_hadoop, settings_named
+from lakescan.storage.settings import find_settings, is_hadoop_setting
 
 _LOG = logging.getLogger("lakescan")
 PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.")
@@ -33,17 +33,17 @@ _TOLD: set[tuple[str, str]] = set()
 _LOCK = Lock()
 
 
-def is_of_storage(name: str) -> bool:
+def is_storage_property(name: str) -> bool:
     """Whether a property configures storage access."""
-    return name.startswith(PREFIXES) or is_of_hadoop(name)
+    return name.startswith(PREFIXES) or is_hadoop_setting(name)
 
 
-def of_storage(properties: Mapping[str, str]) -> dict[str, str]:
+def storage_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties that configure storage access."""
-    return {name: value for name, value in properties.items() if is_of_storage(name)}
+    return {name: value for name, value in properties.items() if is_storage_property(name)}
 
 
-def with_server(user: Mapping[str, str], said: Mapping[str, str], server: str) -> dict[str, str]:
+def merge_server_properties(user: Mapping[str, str], said: Mapping[str, str], server: str) -> dict[str, str]:
     """Merge the storage properties of the user with those of a server, which come first.
 
     The server's hosts count only with its own complete credentials for that store, or if it signs requests itself:
@@ -55,12 +55,12 @@ def with_server(user: Mapping[str, str], said: Mapping[str, str], server: str) -
         said: The server's, such as `of_server` returns.
         server: The server, for warnings.
     """
-    user, said = of_storage(user), of_storage(said)
+    user, said = storage_properties(user), storage_properties(said)
     machines = [name for name, value in said.items() if _is_host(name) and hands_out_credentials(_host_in(value))]
     warn_ignored(machines, server, _HANDS_OUT)
     said = {name: value for name, value in said.items() if name not in machines}
     for store, complete in _COMPLETE.items():
-        known = {name: setting for name in said if (setting := _setting_of(name, store)) is not None}
+        known = {name: setting for name in said if (setting := _find_setting(name, store)) is not None}
         given = {
             setting.key[1] for name, setting in known.items() if setting.role is Role.CREDENTIAL and said[name].strip()
         }
@@ -78,11 +78,11 @@ def with_server(user: Mapping[str, str], said: Mapping[str, str], server: str) -
             said = {name: value for name, value in said.items() if name not in hosts and name not in parts}
             if store == "s3" and is_signed_remotely(user):  # for that, its host counts
                 said = {name: value for name, value in said.items() if not name.startswith(_SIGNED)}
-    set_by_server = {setting.key for name in said for setting in settings_named(name)}
+    set_by_server = {setting.key for name in said for setting in find_settings(name)}
     kept = {
         name: value
         for name, value in user.items()
-        if not any(setting.key in set_by_server for setting in settings_named(name))
+        if not any(setting.key in set_by_server for setting in find_settings(name))
     }
     return {**kept, **said}
 
@@ -97,12 +97,12 @@ def warn_ignored(names: Iterable[str], source: str, why: str) -> None:
             _LOG.warning("%s sets %r, which is ignored: %s", source, name, why)
 
 
-def _setting_of(name: str, store: str) -> Setting | None:
-    return next((each for each in settings_named(name) if each.store == store), None)
+def _find_setting(name: str, store: str) -> Setting | None:
+    return next((each for each in find_settings(name) if each.store == store), None)
 
 
 def _is_host(name: str) -> bool:
-    return any(setting.role is Role.HOST for setting in settings_named(name))
+    return any(setting.role is Role.HOST for setting in find_settings(name))
 
 
 def _host_in(value: str) -> str:
@@ -114,5 +114,5 @@ def _host_in(value: str) -> str:
 
 def _gives_way(name: str, store: str) -> bool:
     """Whether a property of the user's is a credential or an identity in a store."""
-    found = _setting_of(name, store)
+    found = _find_setting(name, store)
     return found is not None and (found.role is Role.CREDENTIAL or found.key[1] in _IDENTITIES)

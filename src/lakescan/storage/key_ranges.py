@@ -26,7 +26,7 @@ def key_ranges(
     large, whole, left = deque([prefix]), list[str](), probes
     while large and len(large) + len(whole) < wanted and left > 0:
         first = large.popleft()
-        inner, used = _divided(page, first, size, left)
+        inner, used = _divide(page, first, size, left)
         large += inner
         left -= used
         if not inner:
@@ -35,7 +35,7 @@ def key_ranges(
     return [(one, bounds[at + 1] if at + 1 < len(bounds) else None) for at, one in enumerate(bounds)]
 
 
-def _divided(page: Callable[[str], Sequence[str]], prefix: str, size: int, most: int) -> tuple[list[str], int]:
+def _divide(page: Callable[[str], Sequence[str]], prefix: str, size: int, most: int) -> tuple[list[str], int]:
     """The prefixes, longer by a character or more, that have more than a page of keys; and the pages that it took."""
     found, after, used = list[str](), prefix, 0
     while used < most:
@@ -43,7 +43,7 @@ def _divided(page: Callable[[str], Sequence[str]], prefix: str, size: int, most:
         mine = [key for key in keys if key.startswith(prefix) and len(key) > len(prefix)]
         if not mine or len(mine) < len(keys) or len(keys) < size:
             return found, used  # the rest fits into a page
-        shared = _shared(mine[0], mine[-1])
+        shared = _common_prefix(mine[0], mine[-1])
         if len(shared) > len(prefix):  # a page of one character: are there any others, or is it a longer prefix?
             if not found and after == prefix:
                 beyond, used = page(_successor(shared)), used + 1
@@ -56,7 +56,7 @@ def _divided(page: Callable[[str], Sequence[str]], prefix: str, size: int, most:
     return found, used
 
 
-def _shared(one: str, other: str) -> str:
+def _common_prefix(one: str, other: str) -> str:
     length = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     return one[:length]
 

@@ -62,13 +62,13 @@ _ROLES = {
 }  # fmt: skip
 
 
-def _of(store: str, *rows: tuple[Any, ...]) -> tuple[Setting, ...]:
+def _define(store: str, *rows: tuple[Any, ...]) -> tuple[Setting, ...]:
     roles = {name: role for role, names in _ROLES.get(store, {}).items() for name in names}
     settings = (Setting(store, *row) for row in rows)
     return tuple(replace(each, role=roles.get(each.key[1], Role.OF_USER)) for each in settings)
 
 
-_S3 = _of(
+_S3 = _define(
     "s3",
     (
         "access_key",
@@ -236,7 +236,7 @@ _S3 = _of(
         "Of deltalake's: the table of `aws_s3_locking_provider`; without effect.",
     ),
 )
-_GCS = _of(
+_GCS = _define(
     "gcs",
     (
         "anonymous",
@@ -275,7 +275,7 @@ _GCS = _of(
     ("", "allow_invalid_certificates", (), boolean, "Whether any certificate is accepted.", _SYSTEMS),
     ("", "requester_pays", (), boolean, "Whether you pay.", _NO_PAYER),
 )
-_ABFS = _of(
+_ABFS = _define(
     "abfs",
     (
         "account_name",
@@ -359,7 +359,7 @@ _ABFS = _of(
     ("", "tls_ca_file_path", (), any_text, "A PEM file with authorities.", _SYSTEMS),
     ("", "allow_invalid_certificates", (), boolean, "Whether any certificate is accepted.", _SYSTEMS),
 )
-_HDFS = _of(
+_HDFS = _define(
     "hdfs",
     ("host", "", ("hdfs.host",), any_text, "The namenode, where the location does not name it."),
     ("port", "", ("hdfs.port",), whole, "Its port."),

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyarrow import fs as pafs
 
 from lakescan.storage import Storage, join
-from lakescan.storage.bulk_removal import client_for
+from lakescan.storage.bulk_removal import folder_client
 from lakescan.storage.faults import storage_boundary
 from lakescan.storage.key_ranges import Range, key_ranges
 
@@ -38,7 +38,7 @@ _ODD = re.compile(r"//|(?:^|/)\.{1,2}(?:/|$)")  # keys that obstore does not tak
 
 
 @dataclass
-class _Part:
+class _ListingBatch:
     locations: list[str] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     times: list[int | None] = field(default_factory=list)  # microseconds since 1970
@@ -61,7 +61,7 @@ def _is_text(name: str) -> bool:
     return True
 
 
-def listed(storage: Storage, folder: str, *, deep: bool = True, keys: Range | None = None) -> Iterator[pa.Table]:
+def list_files(storage: Storage, folder: str, *, deep: bool = True, keys: Range | None = None) -> Iterator[pa.Table]:
     """List the files under a folder, or with `deep=False` those directly in it, in parts of some 65,000 (`LISTED`).
 
     `keys` limits the listing of a folder in S3 to a range of keys, as `ranges_of` returns them. There are no files in a
@@ -72,9 +72,9 @@ def listed(storage: Storage, folder: str, *, deep: bool = True, keys: Range | No
     filesystem, path = storage.resolve(folder)
     if isinstance(filesystem, pafs.LocalFileSystem):
         with storage_boundary("listed", folder):
-            yield from _local(folder, path, deep=deep)
+            yield from _list_local(folder, path, deep=deep)
     elif keys is not None:
-        yield from _keys(storage, folder, keys)
+        yield from _list_keys(storage, folder, keys)
     else:
         entries = storage.walk(folder) if deep else iter(storage.entries(folder)[0])
         while some := list(islice(entries, _ROWS)):
@@ -84,7 +84,7 @@ def listed(storage: Storage, folder: str, *, deep: bool = True, keys: Range | No
 
 def ranges_of(storage: Storage, folder: str) -> list[Range] | None:
     """Ranges of keys that divide a folder in S3 into parts to list apart; None where it is listed by its folders."""
-    client = client_for(storage, folder)
+    client = folder_client(storage, folder)
     if client is None:
         return None
     store, path = client
@@ -95,8 +95,8 @@ def ranges_of(storage: Storage, folder: str) -> list[Range] | None:
         return None
 
 
-def _local(folder: str, path: str, *, deep: bool) -> Iterator[pa.Table]:
-    part, waiting, linked = _Part(), [(folder.rstrip("/"), path, False)], set[tuple[int, int]]()
+def _list_local(folder: str, path: str, *, deep: bool) -> Iterator[pa.Table]:
+    part, waiting, linked = _ListingBatch(), [(folder.rstrip("/"), path, False)], set[tuple[int, int]]()
     while waiting:
         location, place, is_behind = waiting.pop()
         try:
@@ -121,7 +121,7 @@ def _local(folder: str, path: str, *, deep: bool) -> Iterator[pa.Table]:
                 part.times.append(None if is_linked else stat.st_mtime_ns // 1000)
                 if len(part.locations) >= _ROWS:
                     yield part.table()
-                    part = _Part()
+                    part = _ListingBatch()
     if part.locations:
         yield part.table()
 
@@ -138,13 +138,13 @@ def _is_new(entry: os.DirEntry[str], linked: set[tuple[int, int]]) -> bool:
     return True
 
 
-def _keys(storage: Storage, folder: str, keys: Range) -> Iterator[pa.Table]:
+def _list_keys(storage: Storage, folder: str, keys: Range) -> Iterator[pa.Table]:
     """The files of a range of keys; by the filesystem, which lists the whole folder, if obstore does not take a key."""
     after, until = keys
-    client = client_for(storage, folder)
+    client = folder_client(storage, folder)
     assert client is not None  # ranges were made with it
     store, path = client
-    part = _Part()
+    part = _ListingBatch()
     try:
         for page in _pages(store, path, after):
             until_here = [each for each in page if until is None or each["path"] <= until]
@@ -154,12 +154,12 @@ def _keys(storage: Storage, folder: str, keys: Range) -> Iterator[pa.Table]:
             part.times += [_micros(each["last_modified"]) for each in inside]
             if len(part.locations) >= _ROWS:
                 yield part.table()
-                part = _Part()
+                part = _ListingBatch()
             if len(until_here) < len(page):
                 break
     except Exception as error:  # whatever a client raises; parts may be listed twice then
         _LOG.info("keys of %s after %r are listed by the filesystem: %s", folder, after, error)
-        for whole in listed(storage, folder):
+        for whole in list_files(storage, folder):
             places = pc.utf8_slice_codeunits(whole["location"], len(folder.rstrip("/")) + 1)
             place = pc.binary_join_element_wise(path, places, "/")
             mine = pc.greater(place, after)

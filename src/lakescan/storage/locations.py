@@ -82,10 +82,10 @@ def normalize(locations: pa.Array | pa.ChunkedArray) -> pa.Array:
         ['s3://b/x/y', '/tmp/b', 'hdfs://host/x']
     """
     values = as_array(locations)
-    return _where_not_normal(values, lambda some: _where_not_normal(_rerooted(some), _normalized))
+    return _where_not_normal(values, lambda some: _where_not_normal(_rewrite_roots(some), _normalize_parts))
 
 
-def with_normal_roots(locations: pa.Array) -> pa.Array:
+def normalize_roots(locations: pa.Array) -> pa.Array:
     """Convert the scheme and host of each location to their normal form, and keep its path; see `normalize`.
 
     For names of files that are compared as written: in an object store, `a//b` and `a/b` are different files.
@@ -94,10 +94,12 @@ def with_normal_roots(locations: pa.Array) -> pa.Array:
         >>> with_normal_roots(pa.array(["s3a://b//x", "file:///x", "HDFS://Host:8020/x"])).to_pylist()
         ['s3://b//x', '/x', 'hdfs://host/x']
     """
-    return _where(locations, _NORMAL_ROOT, lambda some: _where(_rerooted(some), _NORMAL_ROOT, _normally_rooted))
+    return _where(
+        locations, _NORMAL_ROOT, lambda some: _where(_rewrite_roots(some), _NORMAL_ROOT, _normalize_root_parts)
+    )
 
 
-def spelled_as(locations: pa.Array, home: str) -> pa.Array:
+def adopt_root(locations: pa.Array, home: str) -> pa.Array:
     """Spell the scheme and host of locations as the table's location `home` does, where they are the same.
 
     Hadoop takes a path without a scheme, and `hdfs:///x`, for one of the file system that the table is in. Here, all
@@ -111,7 +113,7 @@ def spelled_as(locations: pa.Array, home: str) -> pa.Array:
     if not root or not len(locations) or _all(pc.starts_with(locations, root + "/")):
         return locations
     own = normal(root)
-    parts = pc.extract_regex(with_normal_roots(locations), _PARTS)
+    parts = pc.extract_regex(normalize_roots(locations), _PARTS)
     scheme, authority, path = (parts.field(name) for name in ("scheme", "authority", "path"))
     roots = pc.binary_join_element_wise(scheme, authority, "://")
     has_none = pc.and_(pc.equal(scheme, ""), pc.starts_with(path, "/"))
@@ -134,13 +136,13 @@ def is_normal(locations: pa.Array) -> pa.Array:
     return pc.equal(normalize(locations), locations)
 
 
-def without_root(locations: pa.Array) -> pa.Array:
+def strip_roots(locations: pa.Array) -> pa.Array:
     """Locations without their schemes and authorities: the paths of URIs."""
     return pc.replace_substring_regex(locations, _ROOT, "")
 
 
 @dataclass(frozen=True)
-class Places:
+class LocationMatcher:
     """Compares locations by place: relocated, and in normal form.
 
     `relocate` maps old location prefixes to new ones. A prefix without a scheme also matches the path of locations that
@@ -151,13 +153,15 @@ class Places:
     relocate: Mapping[str, str] = field(default_factory=dict)
     home: str | None = None
 
-    def of(self, locations: pa.Array | pa.ChunkedArray) -> pa.Array:
+    def canonicalize(self, locations: pa.Array | pa.ChunkedArray) -> pa.Array:
         """The place of each location; two locations with the same place name the same file."""
-        return normalize(self._moved(locations)[0]) if self.relocate else self._at_home(normalize(locations))
+        return (
+            normalize(self._relocate_all(locations)[0]) if self.relocate else self._add_home_root(normalize(locations))
+        )
 
-    def moved(self, location: str) -> str:
+    def apply_relocation(self, location: str) -> str:
         """Relocate a location by its normal form; return it unchanged if no prefix matches."""
-        relocated, hits = self._moved(pa.array([location], pa.string()))
+        relocated, hits = self._relocate_all(pa.array([location], pa.string()))
         return str(relocated[0]) if hits[0].as_py() else location
 
     def family(self, locations: pa.Array | pa.ChunkedArray) -> tuple[str, str] | None:
@@ -171,24 +175,24 @@ class Places:
         if not len(values):
             return None
         root = _root_of(values[0].as_py())
-        tails = without_root(values)
+        tails = strip_roots(values)
         alike = pc.starts_with(values, root + "/") if root else pc.equal(values, tails)
         if not _all(alike) or not _all(pc.match_substring_regex(tails, _NORMAL)):
             return None
         if not self.relocate:
             return root, ""
-        normalized = self._at_home(normalize(values))
+        normalized = self._add_home_root(normalize(values))
         for old in sorted(self.relocate, key=len, reverse=True):
-            for candidates in (normalized, without_root(normalized)):
+            for candidates in (normalized, strip_roots(normalized)):
                 below = _is_below(candidates, normal(old))
                 if pc.any(below).as_py():
                     return (root, old) if _all(below) else None
         return root, ""
 
-    def _moved(self, locations: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
+    def _relocate_all(self, locations: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
         """Relocate locations by their normal forms; also return a mask of those that a prefix matched."""
-        places = self._at_home(normalize(locations))
-        paths, hits = without_root(places), pa.repeat(False, len(places))
+        places = self._add_home_root(normalize(locations))
+        paths, hits = strip_roots(places), pa.repeat(False, len(places))
         for old in sorted(self.relocate, key=len, reverse=True):
             new, prefix = self.relocate[old], normal(old)
             for candidates in (places, paths):
@@ -198,7 +202,7 @@ class Places:
                 hits = pc.or_(hits, hit)
         return places, hits
 
-    def _at_home(self, normalized: pa.Array) -> pa.Array:
+    def _add_home_root(self, normalized: pa.Array) -> pa.Array:
         """Add the table's scheme and authority to plain paths below the table's path, and its host to `hdfs:///x`."""
         if self.home is None or not (root := _root_of(normal(self.home))):
             return normalized
@@ -235,20 +239,20 @@ def _where(values: pa.Array, form: str, make: Callable[[pa.Array], pa.Array]) ->
     return pc.replace_with_mask(values, other, make(values.filter(other)))
 
 
-def _rerooted(values: pa.Array) -> pa.Array:
+def _rewrite_roots(values: pa.Array) -> pa.Array:
     for pattern, replacement in _COMMON:
         values = pc.replace_substring_regex(values, pattern, replacement)
     return values
 
 
-def _normalized(values: pa.Array) -> pa.Array:
+def _normalize_parts(values: pa.Array) -> pa.Array:
     root, path = _split_normally(values)
     path = _normal_path(path)
     path = pc.if_else(pc.and_(pc.equal(path, "/"), pc.not_equal(root, "")), "", path)
     return pc.binary_join_element_wise(root, path, "")
 
 
-def _normally_rooted(values: pa.Array) -> pa.Array:
+def _normalize_root_parts(values: pa.Array) -> pa.Array:
     root, path = _split_normally(values)
     is_local = pc.and_(pc.equal(root, ""), pc.match_substring_regex(values, "^[fF][iI][lL][eE]:"))
     path = pc.if_else(is_local, pc.replace_substring_regex(path, r"^/+", "/"), path)
@@ -342,7 +346,7 @@ def _may_be_one_store(one: str, other: str) -> bool:
     return "hdfs" in (kind, their_kind) and {kind, their_kind} <= {"hdfs", ""}
 
 
-def below(locations: pa.Array | pa.ChunkedArray, folders: Iterable[str]) -> pa.Array:
+def is_below_any(locations: pa.Array | pa.ChunkedArray, folders: Iterable[str]) -> pa.Array:
     """Whether each location is below one of the folders, in any spelling."""
     places = normalize(locations)
     found = pa.repeat(False, len(places))

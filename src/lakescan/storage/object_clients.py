@@ -34,7 +34,7 @@ _is_forked = False  # whether this process is a fork of one that had made one
 _may_wait = False  # whether this process is a fork of one that had imported obstore
 
 
-def _forked() -> None:
+def _mark_fork() -> None:
     """After a fork, the threads of an obstore that the parent used are gone: it would wait for them for ever."""
     global _is_forked, _may_wait
     _is_forked |= _is_made
@@ -42,7 +42,7 @@ def _forked() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=_mark_fork)
 
 
 def is_forked() -> bool:
@@ -60,7 +60,7 @@ def may_mean_another_store(settings: StorageOptions) -> bool:
     return settings.endpoint("s3") is None and any(map(os.environ.get, _ENDPOINTS))
 
 
-def settings_for(options: StorageOptions, root: str) -> tuple[tuple[str, str], ...]:
+def client_config(options: StorageOptions, root: str) -> tuple[tuple[str, str], ...]:
     """The settings of `object_store` for a bucket or container."""
     scheme, _, authority = root.partition("://")
     return tuple(sorted(client_settings(options, scheme, authority).items()))

@@ -16,12 +16,12 @@ from typing import Any
 
 from pyarrow import fs as pafs
 
-from lakescan.common.secrets import keep, keep_of_address
+from lakescan.common.secrets import register_address_secrets, register_secrets
 from lakescan.errors import InvalidOption
 from lakescan.storage import azure_endpoints
-from lakescan.storage.aws_profiles import credentials_of, profile_of
+from lakescan.storage.aws_profiles import find_profile, profile_credentials
 from lakescan.storage.known_settings import SETTINGS
-from lakescan.storage.settings import is_of_hadoop, settings_of
+from lakescan.storage.settings import is_hadoop_setting, parse_option
 
 # Environment variables that put another address in the place of the cloud's own, the first that is set.
 _ENDPOINTS: Mapping[str, tuple[str, ...]] = {
@@ -53,7 +53,7 @@ class StorageOptions:
         return f"StorageOptions({', '.join(sorted('.'.join(key) for key in self.values))})"
 
     @staticmethod
-    def of(options: Mapping[str, Any], *, ignore_unknown: bool = False) -> StorageOptions:
+    def parse(options: Mapping[str, Any], *, ignore_unknown: bool = False) -> StorageOptions:
         """Parse options into settings.
 
         `ignore_unknown` is for a catalog's properties, which include others. Raises `InvalidOption` for an unknown
@@ -70,13 +70,13 @@ class StorageOptions:
                 raise InvalidOption(f"{name!r} is not a valid name of a storage option: names are strings")
             if value is None:
                 continue
-            if is_of_hadoop(name := name.removeprefix("spark.hadoop.")):
+            if is_hadoop_setting(name := name.removeprefix("spark.hadoop.")):
                 values["hdfs", _CONF + name] = str(value)
                 continue
-            for setting, parsed in settings_of(name, value, ignore_unknown):
+            for setting, parsed in parse_option(name, value, ignore_unknown):
                 if setting.is_secret and isinstance(parsed, str):
-                    keep([parsed])
-                keep_of_address(value)
+                    register_secrets([parsed])
+                register_address_secrets(value)
                 first = given.setdefault(setting.key, name)
                 if values.setdefault(setting.key, parsed) != parsed:
                     raise InvalidOption(
@@ -84,7 +84,7 @@ class StorageOptions:
                     )
         return StorageOptions(values, given, ignore_unknown)
 
-    def _of(self, store: str) -> dict[str, Any]:
+    def _arguments(self, store: str) -> dict[str, Any]:
         """The arguments of pyarrow's filesystem that are set; raises `InvalidOption` for what it cannot obey."""
         self.check_obeyed(store)
         known = _ARGUMENTS[store]
@@ -101,10 +101,10 @@ class StorageOptions:
 
     def s3(self, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
         """The arguments of pyarrow's `S3FileSystem`."""
-        arguments = self._of("s3")
+        arguments = self._arguments("s3")
         own = self.values.get
         if (profile := own(("s3", "aws_profile"))) is not None:
-            arguments = {**credentials_of(str(profile)), **arguments}
+            arguments = {**profile_credentials(str(profile)), **arguments}
             if "access_key" not in arguments and not arguments.get("anonymous"):
                 raise InvalidOption(f"the AWS profile {profile!r} has no credentials: add some, or name another")
         keys = {"access_key", "secret_key", "session_token"} & arguments.keys()
@@ -145,7 +145,7 @@ class StorageOptions:
         return region or (None if self.is_of_catalog else self._profile(environment).region)
 
     def _profile(self, environment: Mapping[str, str]) -> Any:
-        return profile_of(self.values.get(("s3", "aws_profile")), environment)
+        return find_profile(self.values.get(("s3", "aws_profile")), environment)
 
     def _may_be_plain(self, store: str, environment: Mapping[str, str]) -> bool:
         """Whether an endpoint without a scheme is one without TLS."""
@@ -168,7 +168,7 @@ class StorageOptions:
 
     def gcs(self, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
         """The arguments of pyarrow's `GcsFileSystem`. Retries are limited to 60 s; pyarrow's default is 15 minutes."""
-        arguments = {"retry_time_limit": timedelta(seconds=60), **self._of("gcs")}
+        arguments = {"retry_time_limit": timedelta(seconds=60), **self._arguments("gcs")}
         if "access_token" not in arguments and not arguments.get("anonymous") and not self.is_of_catalog:
             if _is_true(environment, "GOOGLE_SKIP_SIGNATURE"):
                 arguments["anonymous"] = True
@@ -201,7 +201,7 @@ class StorageOptions:
 
         The credentials of the environment are used if the settings have none.
         """
-        arguments = {**self._of("abfs"), "account_name": account}
+        arguments = {**self._arguments("abfs"), "account_name": account}
         if self.is_anonymous_in_azure:
             if secret := next((each for each in _AZURE_SECRETS if each in arguments), None):
                 raise InvalidOption(f"storage options have {secret}, and say that there is none (anonymous): keep one")
@@ -228,11 +228,11 @@ class StorageOptions:
         if self.has_azure_secrets or ("abfs", "client_id") in self.values or self.is_of_catalog:
             return {}
         owner = environment.get(azure_endpoints.ACCOUNT, account)
-        return azure_endpoints.from_environment(environment) if owner.lower() == account.lower() else {}
+        return azure_endpoints.environment_credentials(environment) if owner.lower() == account.lower() else {}
 
     def hdfs(self) -> dict[str, Any]:
         """The arguments of pyarrow's `HadoopFileSystem`."""
-        arguments = self._of("hdfs")
+        arguments = self._arguments("hdfs")
         conf = {name.removeprefix(_CONF): value for (_, name), value in self.values.items() if name.startswith(_CONF)}
         conf = {**conf, **arguments.get("extra_conf", {})}
         return {**arguments, "extra_conf": conf} if conf else arguments
@@ -268,7 +268,7 @@ class StorageOptions:
         """The address of an account's blobs that is not the cloud's own, or None."""
         if (endpoint := self.azure_own_endpoint(environment)) is not None:
             is_plain = self._may_be_plain("abfs", environment)
-            scheme, host, is_in_path = azure_endpoints.split(endpoint, account, is_plain=is_plain)
+            scheme, host, is_in_path = azure_endpoints.split_endpoint(endpoint, account, is_plain=is_plain)
             return f"{scheme}://{host.replace('.dfs.', '.blob.', 1)}{f'/{account}' if is_in_path else ''}"
         authority = self.values.get(("abfs", "blob_storage_authority"))
         if authority is None:

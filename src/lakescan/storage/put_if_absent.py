@@ -22,7 +22,7 @@ from lakescan.storage import Storage, hdfs, join
 from lakescan.storage.azure_endpoints import account_of
 from lakescan.storage.faults import storage_boundary, storage_error
 from lakescan.storage.locations import ALIASES, split_location
-from lakescan.storage.object_clients import is_forked, may_mean_another_store, object_store, settings_for
+from lakescan.storage.object_clients import client_config, is_forked, may_mean_another_store, object_store
 from lakescan.storage.options import StorageOptions
 
 # Errors of `os.link` that say that the filesystem has no hard links. EPERM is Linux's for FAT, and for some mounts.
@@ -59,7 +59,7 @@ def put_if_absent(storage: Storage, location: str, data: bytes) -> bool:
         >>> put_if_absent(Storage(), "/lake/orders/_delta_log/00000000000000000007.json", b"{}")
         True
     """
-    scheme, authority, _ = split_location(storage.relocated(location))
+    scheme, authority, _ = split_location(storage.current_location(location))
     scheme = ALIASES.get(scheme, scheme)
     if scheme in _SCHEMES:
         return _put(storage, location, data, scheme, authority)
@@ -135,7 +135,7 @@ def _rename(
     try:
         with _before_sending(location), filesystem.open_output_stream(draft) as file:
             file.write(data)
-        if hdfs.is_renamed(authority, storage.settings, draft, path):
+        if hdfs.rename_file(authority, storage.settings, draft, path):
             return True
         if filesystem.get_file_info(path).type == pafs.FileType.NotFound:
             raise OSError(errno.EIO, f"HDFS has not renamed {draft}, which tells why on the standard error")
@@ -180,9 +180,9 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
             f"committing to {location} in a forked process whose parent has sent requests with obstore",
             "Its threads are gone after a fork. Start processes by spawn or forkserver, or fork before reading.",
         )
-    path = split_location(storage.relocated(location))[2].lstrip("/")
+    path = split_location(storage.current_location(location))[2].lstrip("/")
     with _before_sending(location):
-        store = object_store(root, settings_for(options, root))
+        store = object_store(root, client_config(options, root))
         if endpoint is not None:
             try:
                 _probe(store, root, endpoint, path.rpartition("/")[0])
@@ -191,20 +191,20 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
             except Exception as error:  # whatever a client raises
                 raise NotReady(str(storage_error("created", location, error))) from error
     with storage_boundary("created", location, passing=UnsupportedFeature):
-        return _created(obstore, store, root, path, data)
+        return _create_object(obstore, store, root, path, data)
 
 
 def _is_of_blobs(options: StorageOptions, authority: str) -> bool:
     return options.azure_endpoint(account_of(authority, options.azure_account)) is not None
 
 
-def _created(obstore: Any, store: Any, root: str, path: str, data: bytes) -> bool:
+def _create_object(obstore: Any, store: Any, root: str, path: str, data: bytes) -> bool:
     try:
         obstore.put(store, path, data, mode="create")
     except (obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError):
         return False
     except (obstore.exceptions.NotSupportedError, NotImplementedError) as error:
-        raise _refused(root) from error
+        raise _refusal(root) from error
     except Exception as error:
         kind = NotSent if _is_unsent(error, path) else NotCreated
         if kind is NotSent or isinstance(error, FileNotFoundError) or type(error).__name__ in _REFUSALS:
@@ -238,17 +238,17 @@ def _probe(store: Any, root: str, endpoint: str, folder: str) -> None:
         return
     path = join(folder, f".lakescan-probe-{uuid.uuid4().hex}")
     try:
-        first = _created(obstore, store, root, path, b"a")
-        again = _created(obstore, store, root, path, b"b")
+        first = _create_object(obstore, store, root, path, b"a")
+        again = _create_object(obstore, store, root, path, b"b")
     finally:
         with suppress(Exception):
             obstore.delete(store, path)
     if not first or again:
-        raise _refused(root)
+        raise _refusal(root)
     _PROBED.add((endpoint, root))
 
 
-def _refused(root: str) -> UnsupportedFeature:
+def _refusal(root: str) -> UnsupportedFeature:
     return UnsupportedFeature(
         f"committing to a table in {root}",
         "The store does not refuse to create a file that exists (no conditional puts, or they are disabled), so "

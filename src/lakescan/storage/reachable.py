@@ -17,7 +17,7 @@ from urllib.request import getproxies_environment, proxy_bypass
 from lakescan.errors import StorageError
 from lakescan.storage.advice import HOSTS, KEYS
 from lakescan.storage.azure_endpoints import account_of
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 from lakescan.storage.options import StorageOptions
 
 ASKED_FIRST = ("gcs", "abfs")  # the clients of other stores say it soon
@@ -43,14 +43,14 @@ def check_reachable(
     scheme, _, rest = address.partition("://")
     host, port = _split(rest.partition("/")[0], 80 if scheme == "http" else 443)
     if (why := _why_not(host, port, scheme)) is not None:
-        raise StorageError(f"{shown(location)} cannot be reached: {host}:{port} {why}. {HOSTS[store]}")
+        raise StorageError(f"{redact(location)} cannot be reached: {host}:{port} {why}. {HOSTS[store]}")
     if not _needs_metadata(store, authority, options, environment):
         return
     name = environment.get("GCE_METADATA_ROOT" if store == "gcs" else "AZURE_POD_IDENTITY_AUTHORITY_HOST", "")
     host, port = _split(name.rpartition("://")[2] or _METADATA[store], 80)
     if (why := _why_not(host, port, "http")) is not None:
         raise StorageError(
-            f"{shown(location)} cannot be reached: no credentials were found, and {host}, the metadata service of the "
+            f"{redact(location)} cannot be reached: no credentials were found, and {host}, the metadata service of the "
             f"cloud's own machines, {why}. {KEYS[store]}"
         )
 

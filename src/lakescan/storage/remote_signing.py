@@ -77,7 +77,7 @@ class Signatures:
         self._kept: OrderedDict[tuple[str, str], tuple[S3Request, Signature, float]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, request: S3Request, *, fresh: bool = False) -> SignedRequest:
+    def sign_request(self, request: S3Request, *, fresh: bool = False) -> SignedRequest:
         """The request with its signature, a new one if `fresh`.
 
         Raises `StorageError` if the signer refuses or does not answer, `LocationRefused` for an answer about another
@@ -85,9 +85,9 @@ class Signatures:
         """
         kept = None if fresh or request.body is not None else self._fitting(request)
         if kept is not None:
-            return _signed(request, *kept, is_kept=True)
+            return _apply_signature(request, *kept, is_kept=True)
         signature = self._signer.sign(self._region, request)
-        found = _signed(request, request, signature, is_kept=False)
+        found = _apply_signature(request, request, signature, is_kept=False)
         if signature.may_be_kept and request.body is None:
             with self._lock:
                 self._kept[request.method, request.uri] = request, signature, time.monotonic()
@@ -107,7 +107,7 @@ class Signatures:
         return asked, signature
 
 
-def _signed(request: S3Request, asked: S3Request, signature: Signature, *, is_kept: bool) -> SignedRequest:
+def _apply_signature(request: S3Request, asked: S3Request, signature: Signature, *, is_kept: bool) -> SignedRequest:
     """The request as it is sent, by the answer to `asked`."""
     given = {name.lower(): value for name, value in signature.headers.items()}
     own = {name: value for name, value in given.items() if _is_of_signatures(name)}

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lakescan.common.arrays import as_array
 from lakescan.errors import CommitConflict, LocationRefused, SchemaMismatch, UnsupportedFeature
 from lakescan.storage import Storage
-from lakescan.storage.locations import below, split_location, without_root
+from lakescan.storage.locations import is_below_any, split_location, strip_roots
 from lakescan.storage.put_if_absent import NotCreated
 
 _LOG = logging.getLogger("lakescan")
@@ -28,7 +28,7 @@ Named = Iterable[pa.Array]  # referenced locations, in chunks
 PROVABLE_FAILURES = (CommitConflict, UnsupportedFeature, SchemaMismatch, NotCreated)
 
 
-def remove_unnamed(
+def remove_unreferenced_files(
     storage: Storage, locations: Sequence[str], look: Callable[[], Named], first: Sequence[str] = ()
 ) -> list[str]:
     """Remove the files that a table does not reference; return those that were removed.
@@ -38,7 +38,7 @@ def remove_unnamed(
     leads to a missing file. If one cannot be removed, the files after it stay. Raises what `look` raises, and
     `UnsupportedFeature` if it is unclear whether two locations are the same file; then no file is removed.
     """
-    unreferenced = unnamed(storage, locations, look())
+    unreferenced = unreferenced_files(storage, locations, look())
     leading = [each for each in dict.fromkeys(first) if each in unreferenced]
     others = [each for each in unreferenced if each not in leading]
     left = set[str]()
@@ -58,7 +58,7 @@ def discard(storage: Storage, locations: Sequence[str], look: Callable[[], Named
     if not locations:
         return
     try:
-        remove_unnamed(storage, locations, look, first)
+        remove_unreferenced_files(storage, locations, look, first)
     except Exception as error:
         _LOG.warning(
             "%d files of a failed commit were not removed, %s among them: %s", len(locations), locations[0], error
@@ -67,13 +67,13 @@ def discard(storage: Storage, locations: Sequence[str], look: Callable[[], Named
 
 def _is_reached(storage: Storage, location: str) -> bool:
     try:
-        storage.relocated(location)
+        storage.current_location(location)
     except LocationRefused:
         return False
     return True
 
 
-def unnamed(storage: Storage, locations: Sequence[str], named: Named) -> list[str]:
+def unreferenced_files(storage: Storage, locations: Sequence[str], named: Named) -> list[str]:
     """The files among `locations` that `named` does not contain, in any spelling.
 
     Raises `UnsupportedFeature` for files that are referenced only under another scheme or host.
@@ -81,28 +81,28 @@ def unnamed(storage: Storage, locations: Sequence[str], named: Named) -> list[st
     if not locations:
         return []
     mine = pa.array(locations, pa.string())
-    others = [_Spelled(storage, each) for each in _together(named)]
-    left: list[str] = mine.filter(_unnamed(_Spelled(storage, mine), others)).to_pylist()
+    others = [_ComparableLocations(storage, each) for each in _merge_chunks(named)]
+    left: list[str] = mine.filter(_unreferenced_mask(_ComparableLocations(storage, mine), others)).to_pylist()
     return _other_files_than(storage, left, others) if left else []
 
 
-def in_folders(storage: Storage, locations: pa.Array | pa.ChunkedArray, folders: Sequence[str]) -> pa.Array:
+def folder_mask(storage: Storage, locations: pa.Array | pa.ChunkedArray, folders: Sequence[str]) -> pa.Array:
     """The mask of locations below one of the folders, without those to which a link in the folders leads elsewhere.
 
     One Python step for each local folder that has any of them.
     """
-    inside = below(locations, folders)
+    inside = is_below_any(locations, folders)
     if not pc.any(inside).as_py():
         return inside
     parents = pc.replace_substring_regex(as_array(locations), r"(?s)/[^/]*$", "").dictionary_encode()
-    roots = [each for each in (_real(storage, folder) for folder in folders) if each is not None]
-    own = [_is_really_in(_real(storage, each), roots) for each in parents.dictionary.to_pylist()]
+    roots = [each for each in (_real_path(storage, folder) for folder in folders) if each is not None]
+    own = [_is_really_in(_real_path(storage, each), roots) for each in parents.dictionary.to_pylist()]
     return pc.and_(inside, pa.array(own, pa.bool_()).take(parents.indices))
 
 
-def _real(storage: Storage, folder: str) -> str | None:
+def _real_path(storage: Storage, folder: str) -> str | None:
     """The path of a local folder once all links are followed; None for another one."""
-    scheme, _, path = split_location(storage.relocated(folder))
+    scheme, _, path = split_location(storage.current_location(folder))
     return os.path.realpath(path) if scheme == "file" else None
 
 
@@ -110,14 +110,16 @@ def _is_really_in(path: str | None, roots: Sequence[str]) -> bool:
     return path is None or any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
 
 
-def unnamed_by_name(storage: Storage, locations: pa.Array, named: Named) -> pa.Array:
+def unreferenced_by_name(storage: Storage, locations: pa.Array, named: Named) -> pa.Array:
     """The mask of locations that `named` does not contain in any spelling; links are not looked at, see `unnamed`."""
     if not len(locations):
         return pa.array([], pa.bool_())
-    return _unnamed(_Spelled(storage, locations), (_Spelled(storage, each) for each in _together(named)))
+    return _unreferenced_mask(
+        _ComparableLocations(storage, locations), (_ComparableLocations(storage, each) for each in _merge_chunks(named))
+    )
 
 
-def _unnamed(mine: _Spelled, others: Iterable[_Spelled]) -> pa.Array:
+def _unreferenced_mask(mine: _ComparableLocations, others: Iterable[_ComparableLocations]) -> pa.Array:
     is_named = same_path = pa.repeat(False, len(mine.locations))
     for each in others:
         is_named = pc.or_(is_named, mine.is_among(each))
@@ -135,7 +137,7 @@ def _unnamed(mine: _Spelled, others: Iterable[_Spelled]) -> pa.Array:
 
 def comparison_keys(storage: Storage, locations: pa.Array) -> pa.Array:
     """A key of each location, which is the same for all locations that `unnamed` may take for one file by name."""
-    return _Spelled(storage, locations).paths
+    return _ComparableLocations(storage, locations).paths
 
 
 def file_numbers(storage: Storage, locations: Sequence[str], *, follow: bool) -> list[tuple[int, int] | None]:
@@ -143,7 +145,7 @@ def file_numbers(storage: Storage, locations: Sequence[str], *, follow: bool) ->
     return [_inode(storage, each, follow=follow) for each in locations]
 
 
-def _together(named: Named) -> Iterator[pa.Array]:
+def _merge_chunks(named: Named) -> Iterator[pa.Array]:
     """Merge small chunks of locations (one per manifest) into large ones."""
     some, count = list[pa.Array](), 0
     for part in named:
@@ -156,21 +158,21 @@ def _together(named: Named) -> Iterator[pa.Array]:
         yield pa.concat_arrays(some)
 
 
-class _Spelled:
+class _ComparableLocations:
     """Locations with their places: all spellings of one file, percent-encoded ones included, have the same place."""
 
     def __init__(self, storage: Storage, locations: pa.Array) -> None:
         self.locations = locations
-        self.places = _decoded(storage.places().of(locations))
-        self.paths = without_root(self.places)
+        self.places = _percent_decode(storage.places().canonicalize(locations))
+        self.paths = strip_roots(self.places)
 
-    def is_among(self, named: _Spelled) -> pa.Array:
+    def is_among(self, named: _ComparableLocations) -> pa.Array:
         """The mask of locations in `named`; a name without scheme and host matches any scheme and host."""
         bare = named.paths.filter(pc.equal(named.paths, named.places))
         return pc.or_(pc.is_in(self.places, value_set=named.places), pc.is_in(self.paths, value_set=bare))
 
 
-def _decoded(locations: pa.Array) -> pa.Array:
+def _percent_decode(locations: pa.Array) -> pa.Array:
     """Percent-decode locations: some writers encode, others do not. One Python step per location with a %."""
     encoded = pc.match_substring(locations, "%")
     if not pc.any(encoded).as_py():
@@ -179,7 +181,7 @@ def _decoded(locations: pa.Array) -> pa.Array:
     return pc.replace_with_mask(locations, encoded, decoded)
 
 
-def _other_files_than(storage: Storage, locations: list[str], named: list[_Spelled]) -> list[str]:
+def _other_files_than(storage: Storage, locations: list[str], named: list[_ComparableLocations]) -> list[str]:
     """The local files that are not also reached through a named location: by a link, a mount, or case folding."""
     here = [_inode(storage, each, follow=False) for each in locations]
     if not any(here):
@@ -189,7 +191,7 @@ def _other_files_than(storage: Storage, locations: list[str], named: list[_Spell
 
 
 def _inode(storage: Storage, location: str, *, follow: bool) -> tuple[int, int] | None:
-    scheme, authority, path = split_location(storage.relocated(location))
+    scheme, authority, path = split_location(storage.current_location(location))
     if scheme != "file" or authority not in ("", "localhost"):
         return None
     try:

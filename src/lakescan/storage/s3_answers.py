@@ -12,7 +12,7 @@ MOST_TEXT = 64 * 2**20  # bytes of an answer in XML
 
 
 @dataclass(frozen=True)
-class Answer:
+class S3Response:
     """What S3 answers; names of headers are in lower case."""
 
     status: int
@@ -21,7 +21,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Listed:
+class S3Object:
     """A key with its size in bytes and the time of its last modification."""
 
     key: str
@@ -29,12 +29,12 @@ class Listed:
     modified: datetime
 
 
-def keys_in(page: ElementTree.Element) -> list[Listed]:
+def keys_in(page: ElementTree.Element) -> list[S3Object]:
     """The keys of a page of a list; raises `OSError` for one that cannot be read."""
     decoded = _decoding(page)
     try:
         return [
-            Listed(
+            S3Object(
                 decoded(text_in(each, "Key")),
                 int(text_in(each, "Size")),
                 datetime.fromisoformat(text_in(each, "LastModified")).replace(microsecond=0),
@@ -55,16 +55,16 @@ def _decoding(page: ElementTree.Element) -> Callable[[str], str]:
     return unquote_plus if text_in(page, "EncodingType") == "url" else str
 
 
-def said(answer: Answer) -> tuple[str, str]:
+def parse_error(answer: S3Response) -> tuple[str, str]:
     """The code and the message of an error, empty where there is none."""
     try:
-        root = parsed(answer.data, "Error")
+        root = parse_xml(answer.data, "Error")
     except OSError:
         return "", ""
     return text_in(root, "Code"), text_in(root, "Message")
 
 
-def parsed(data: bytes, name: str) -> ElementTree.Element:
+def parse_xml(data: bytes, name: str) -> ElementTree.Element:
     """The root of an answer, which has this name; raises `OSError` for what is no XML, or declares entities."""
     if len(data) > MOST_TEXT or b"<!" in data:
         raise OSError("the store's answer is no list in XML")

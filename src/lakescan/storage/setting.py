@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 from urllib.parse import quote
 
-from lakescan.common.option_values import Value, any_text, boolean, duration
+from lakescan.common.option_values import ValueParser, any_text, boolean, duration
 
 
 class Role(Enum):
@@ -48,7 +48,7 @@ class Setting:
     arrow: str
     delta: str
     names: tuple[str, ...]
-    parse: Value[Any] = any_text
+    parse: ValueParser[Any] = any_text
     doc: str = ""
     refused: str = ""
     role: Role = Role.OF_USER
@@ -70,25 +70,25 @@ class Setting:
         return tuple(dict.fromkeys(name.lower() for name in (*own, *self.names) if name))
 
 
-def _not_reversed(value: Any) -> bool:
+def _negate(value: Any) -> bool:
     return not boolean(value)
 
 
-def _of_milliseconds(value: Any) -> float:
+def _parse_milliseconds(value: Any) -> float:
     """Hadoop's durations, in milliseconds if they have no unit; returns seconds."""
     text = str(value).strip()
     return duration(f"{text}ms" if text.isdecimal() else text)
 
 
-def _of_timestamp(value: Any) -> datetime:
+def _parse_timestamp(value: Any) -> datetime:
     return value if isinstance(value, datetime) else datetime.fromtimestamp(int(value) / 1000, UTC)
 
 
-def _of_timespan(value: Any) -> timedelta:
+def _parse_timespan(value: Any) -> timedelta:
     return value if isinstance(value, timedelta) else timedelta(seconds=duration(value))
 
 
-def _of_proxy(value: Any) -> str:
+def _parse_proxy(value: Any) -> str:
     """A proxy's URI, which both clients take; pyarrow's own form is a dictionary."""
     if isinstance(value, str):
         return value
@@ -101,20 +101,20 @@ def _of_proxy(value: Any) -> str:
     return f"{scheme}://{user}{host}:{port}"
 
 
-def _of_sas(value: Any) -> str:
+def _parse_sas(value: Any) -> str:
     """A shared access signature with its question mark: without it, Arrow takes it for a part of the path."""
     text = str(value)
     return text if text.startswith("?") else f"?{text}"
 
 
-def _kind(parse: Callable[[Any], Any], expects: str) -> Value[Any]:
-    return Value(parse, expects, "Any")
+def _kind(parse: Callable[[Any], Any], expects: str) -> ValueParser[Any]:
+    return ValueParser(parse, expects, "Any")
 
 
-reversed_: Value[Any] = _kind(_not_reversed, "true or false")
-milliseconds: Value[Any] = _kind(_of_milliseconds, "milliseconds, or a duration such as 500ms, 10s or 5m")
-timestamp: Value[Any] = _kind(_of_timestamp, "milliseconds since 1970")
-timespan: Value[Any] = _kind(_of_timespan, "seconds, or a duration such as 500ms, 10s or 5m")
-proxy: Value[Any] = _kind(_of_proxy, "a URI, or a dictionary of scheme, host, port, username and password")
-sas: Value[Any] = _kind(_of_sas, "text")
-object_: Value[Any] = _kind(lambda value: value, "an object of pyarrow's")
+reversed_: ValueParser[Any] = _kind(_negate, "true or false")
+milliseconds: ValueParser[Any] = _kind(_parse_milliseconds, "milliseconds, or a duration such as 500ms, 10s or 5m")
+timestamp: ValueParser[Any] = _kind(_parse_timestamp, "milliseconds since 1970")
+timespan: ValueParser[Any] = _kind(_parse_timespan, "seconds, or a duration such as 500ms, 10s or 5m")
+proxy: ValueParser[Any] = _kind(_parse_proxy, "a URI, or a dictionary of scheme, host, port, username and password")
+sas: ValueParser[Any] = _kind(_parse_sas, "text")
+object_: ValueParser[Any] = _kind(lambda value: value, "an object of pyarrow's")

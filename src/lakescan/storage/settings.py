@@ -61,7 +61,7 @@ _OF_HADOOP = ("dfs.", "hadoop.", "ipc.")
 _ANY = "any."  # before a name of a compound's part that is a compound's own name, too
 
 
-def is_of_hadoop(name: str) -> bool:
+def is_hadoop_setting(name: str) -> bool:
     """Whether a setting is one that Hadoop's own client takes as it is: name services, namenodes, security."""
     return name.startswith(_OF_HADOOP)
 
@@ -77,12 +77,12 @@ def _spellings() -> dict[str, list[Setting]]:
 _BY_NAME = _spellings()
 
 
-def settings_named(name: str) -> tuple[Setting, ...]:
+def find_settings(name: str) -> tuple[Setting, ...]:
     """The settings with a name, one of each store that has it; none for compounds and for what nobody knows."""
     return tuple(_BY_NAME.get(name.lower(), ()))
 
 
-def settings_of(name: str, value: Any, ignore_unknown: bool) -> Iterator[tuple[Setting, Any]]:
+def parse_option(name: str, value: Any, ignore_unknown: bool) -> Iterator[tuple[Setting, Any]]:
     """The settings that an option sets, with their parsed values.
 
     Raises `InvalidOption` for an unknown name, unless `ignore_unknown`, and for an invalid value.
@@ -90,13 +90,13 @@ def settings_of(name: str, value: Any, ignore_unknown: bool) -> Iterator[tuple[S
     if TUNING.fullmatch(name.lower()):
         return
     if ignore_unknown or (parts := parts_of(name, value)) is None:  # catalogs' clients have no such
-        yield from _single(name, name, value, ignore_unknown)
+        yield from _parse_single(name, name, value, ignore_unknown)
         return
     for shown, part, its_value in parts:
-        yield from _single(shown, part.removeprefix(_ANY), its_value, ignore_unknown)
+        yield from _parse_single(shown, part.removeprefix(_ANY), its_value, ignore_unknown)
 
 
-def _single(shown: str, name: str, value: Any, ignore_unknown: bool) -> Iterator[tuple[Setting, Any]]:
+def _parse_single(shown: str, name: str, value: Any, ignore_unknown: bool) -> Iterator[tuple[Setting, Any]]:
     lower = name.lower()
     if lower not in _BY_NAME:
         if ignore_unknown:

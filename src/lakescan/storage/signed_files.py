@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from lakescan.errors import UnsupportedFeature
-from lakescan.storage.s3_answers import Listed
+from lakescan.storage.s3_answers import S3Object
 from lakescan.storage.signed_requests import SignedBucket
 
 _TAIL = 64 * 1024  # bytes that Arrow reads at the end of a Parquet file first
@@ -242,7 +242,7 @@ def _file(path: str, size: int, modified: datetime | None) -> pafs.FileInfo:
     return pafs.FileInfo(path, pafs.FileType.File, size=size, mtime=modified)
 
 
-def _is_file(each: Listed) -> bool:
+def _is_file(each: S3Object) -> bool:
     """Whether a key is no marker of a folder."""
     return not each.key.endswith("/")
 

@@ -18,7 +18,17 @@ from lakescan.errors import LimitExceeded, LocationRefused
 from lakescan.storage.allowed import hands_out_credentials
 from lakescan.storage.options import StorageOptions
 from lakescan.storage.remote_signing import RequestSigner, S3Request, Signatures
-from lakescan.storage.s3_answers import MOST_TEXT, Answer, Listed, all_in, keys_in, parsed, prefixes_in, said, text_in
+from lakescan.storage.s3_answers import (
+    MOST_TEXT,
+    S3Object,
+    S3Response,
+    all_in,
+    keys_in,
+    parse_error,
+    parse_xml,
+    prefixes_in,
+    text_in,
+)
 
 _POLICY = RetryPolicy(attempts=5, first=0.2, ceiling=5)
 _NOT_OBEYED = (408, 429, 500, 502, 503, 504)
@@ -29,7 +39,7 @@ _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 _SAFE = "-_.~"  # what no client encodes, besides letters and digits
 
 
-class Unobeyed(OSError):
+class UnknownOutcome(OSError):
     """No answer to a request, or one that does not say whether it was obeyed."""
 
 
@@ -43,16 +53,16 @@ class SignedBucket:
         self._signatures = Signatures(signer, str(self._arguments.get("region") or "us-east-1"))
         self._pool: tuple[int, Any] | None = None
 
-    def head(self, key: str) -> Answer:
+    def head(self, key: str) -> S3Response:
         """The headers of an object; raises `FileNotFoundError`."""
-        return self._checked("HEAD", key, self._sent("HEAD", key), (200,))
+        return self._check_status("HEAD", key, self._send("HEAD", key), (200,))
 
     def tail(self, key: str, count: int) -> tuple[int, bytes]:
         """The size of an object, and its last bytes, at most `count`; raises `FileNotFoundError`."""
-        answer = self._sent("GET", key, headers={"range": f"bytes=-{count}"}, most=count)
+        answer = self._send("GET", key, headers={"range": f"bytes=-{count}"}, most=count)
         if answer.status == 416 or (answer.status == 200 and not answer.data):
             return int(self.head(key).headers["content-length"]), b""
-        self._checked("GET", key, answer, (200, 206))
+        self._check_status("GET", key, answer, (200, 206))
         if answer.status == 200:
             return len(answer.data), answer.data
         start, size = self._range_of(key, answer)
@@ -65,7 +75,7 @@ class SignedBucket:
         if length <= 0:
             return b""
         headers = {"range": f"bytes={offset}-{offset + length - 1}"}
-        answer = self._checked("GET", key, self._sent("GET", key, headers=headers, most=length), (206,))
+        answer = self._check_status("GET", key, self._send("GET", key, headers=headers, most=length), (206,))
         start, now = self._range_of(key, answer)
         if start != offset or len(answer.data) != length or now != size:
             raise OSError(
@@ -76,20 +86,20 @@ class SignedBucket:
 
     def whole(self, key: str, most: int) -> bytes | None:
         """A whole object; None if it has more bytes than `most`. Raises `FileNotFoundError`, `OSError`."""
-        answer = self._sent("GET", key, most=most)
+        answer = self._send("GET", key, most=most)
         if answer.status == 200 and int(answer.headers.get("content-length", "0")) > most:
             return None
-        return self._checked("GET", key, answer, (200,)).data
+        return self._check_status("GET", key, answer, (200,)).data
 
     def put(self, key: str, data: bytes) -> None:
         """Write an object; raises `OSError`, after which it may be there or not."""
-        self._checked("PUT", key, self._sent("PUT", key, data=data), (200,))
+        self._check_status("PUT", key, self._send("PUT", key, data=data), (200,))
 
     def delete(self, key: str) -> None:
         """Delete an object, if it is there."""
-        answer = self._sent("DELETE", key)
-        if answer.status != 404 or said(answer)[0] == "NoSuchBucket":
-            self._checked("DELETE", key, answer, (200, 204))
+        answer = self._send("DELETE", key)
+        if answer.status != 404 or parse_error(answer)[0] == "NoSuchBucket":
+            self._check_status("DELETE", key, answer, (200, 204))
 
     def delete_all(self, keys: Sequence[str]) -> list[str]:
         """Delete objects, at most 1,000, by one request; returns the keys that could not be deleted."""
@@ -103,17 +113,19 @@ class SignedBucket:
             "content-md5": b64encode(md5(data, usedforsecurity=False).digest()).decode(),
             "content-type": "application/xml",
         }
-        answer = self._sent("POST", "", {"delete": ""}, headers, data, body=body)
-        root = parsed(self._checked("POST", "", answer, (200,)).data, "DeleteResult")
+        answer = self._send("POST", "", {"delete": ""}, headers, data, body=body)
+        root = parse_xml(self._check_status("POST", "", answer, (200,)).data, "DeleteResult")
         failed = {text_in(each, "Key") for each in all_in(root, "Error")}
         return [each for each in keys if each in failed]
 
-    def pages(self, prefix: str, delimiter: str = "", after: str = "") -> Iterator[tuple[list[Listed], list[str]]]:
+    def pages(self, prefix: str, delimiter: str = "", after: str = "") -> Iterator[tuple[list[S3Object], list[str]]]:
         """The keys with a prefix that come after a key, and the prefixes up to the delimiter, page by page."""
         query = {"list-type": "2", "encoding-type": "url", "max-keys": str(_PAGE), "prefix": prefix}
         query |= {name: value for name, value in (("delimiter", delimiter), ("start-after", after)) if value}
         while True:
-            root = parsed(self._checked("GET", prefix, self._sent("GET", "", query), (200,)).data, "ListBucketResult")
+            root = parse_xml(
+                self._check_status("GET", prefix, self._send("GET", "", query), (200,)).data, "ListBucketResult"
+            )
             yield keys_in(root), prefixes_in(root)
             token = text_in(root, "NextContinuationToken")
             if text_in(root, "IsTruncated") != "true":
@@ -126,13 +138,13 @@ class SignedBucket:
 
     def begin(self, key: str) -> str:
         """Begin a multipart upload, and return its id."""
-        answer = self._checked("POST", key, self._sent("POST", key, {"uploads": ""}), (200,))
-        return text_in(parsed(answer.data, "InitiateMultipartUploadResult"), "UploadId")
+        answer = self._check_status("POST", key, self._send("POST", key, {"uploads": ""}), (200,))
+        return text_in(parse_xml(answer.data, "InitiateMultipartUploadResult"), "UploadId")
 
     def put_part(self, key: str, upload: str, number: int, data: bytes) -> str:
         """Send a part, and return its tag."""
         query = {"partNumber": str(number), "uploadId": upload}
-        answer = self._checked("PUT", key, self._sent("PUT", key, query, data=data), (200,))
+        answer = self._check_status("PUT", key, self._send("PUT", key, query, data=data), (200,))
         return answer.headers.get("etag", "")
 
     def complete(self, key: str, upload: str, tags: Sequence[str], size: int) -> None:
@@ -143,15 +155,15 @@ class SignedBucket:
         )
         data = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
         try:
-            answer = self._checked("POST", key, self._sent("POST", key, {"uploadId": upload}, data=data), (200,))
-            parsed(answer.data, "CompleteMultipartUploadResult")  # errors come with this status, too
+            answer = self._check_status("POST", key, self._send("POST", key, {"uploadId": upload}, data=data), (200,))
+            parse_xml(answer.data, "CompleteMultipartUploadResult")  # errors come with this status, too
         except OSError:
             if not self._is_there(key, size, len(tags)):
                 raise
 
     def abort(self, key: str, upload: str) -> None:
         """Forget the parts of an upload."""
-        self._sent("DELETE", key, {"uploadId": upload})
+        self._send("DELETE", key, {"uploadId": upload})
 
     def _is_there(self, key: str, size: int, parts: int) -> bool:
         """Whether an object is one of so many parts and bytes: that of an upload whose answer was lost."""
@@ -162,7 +174,7 @@ class SignedBucket:
         is_of_parts = headers.get("etag", "").strip('"').endswith(f"-{parts}")
         return is_of_parts and headers.get("content-length") == str(size)
 
-    def _range_of(self, key: str, answer: Answer) -> tuple[int, int]:
+    def _range_of(self, key: str, answer: S3Response) -> tuple[int, int]:
         """The first byte that an answer has, and the size of the object."""
         match = _CONTENT_RANGE.fullmatch(answer.headers.get("content-range", ""))
         if match is None:
@@ -172,7 +184,7 @@ class SignedBucket:
     def _uri(self, key: str) -> str:
         return f"{self._root}{self._base}/{quote(key, safe=_SAFE + '/')}"
 
-    def _sent(
+    def _send(
         self,
         method: str,
         key: str,
@@ -182,29 +194,32 @@ class SignedBucket:
         *,
         body: str | None = None,
         most: int = MOST_TEXT,
-    ) -> Answer:
+    ) -> S3Response:
         """The answer to a request, of at most `most` bytes, whatever its status is.
 
         Raises `Unobeyed` without one, and what `Signatures.of` raises.
         """
-        pairs = [f"{_quoted(name)}={_quoted(value)}" if value else name for name, value in (query or {}).items()]
+        pairs = [
+            f"{_percent_encode(name)}={_percent_encode(value)}" if value else name
+            for name, value in (query or {}).items()
+        ]
         request = S3Request(method, self._uri(key) + (f"?{'&'.join(pairs)}" if pairs else ""), headers or {}, body)
         attempts, fresh = Attempts(_POLICY), False
         while True:
-            signed = self._signatures.of(request, fresh=fresh)
+            signed = self._signatures.sign_request(request, fresh=fresh)
             try:
                 answer = self._answer(method, signed.target, signed.headers, data, most)
             except _failures() as error:
                 if not attempts.wait():
                     what = f"{method} {request.place}: no answer: {type(error).__name__}: {error}"
-                    raise Unobeyed(what) from error
+                    raise UnknownOutcome(what) from error
                 continue
             if answer.status == 403 and signed.is_kept:
                 fresh = True  # the signature is too old, or is about more than it says
             elif answer.status not in _NOT_OBEYED or not attempts.wait():
                 return answer
 
-    def _answer(self, method: str, target: str, headers: Mapping[str, str], data: bytes, most: int) -> Answer:
+    def _answer(self, method: str, target: str, headers: Mapping[str, str], data: bytes, most: int) -> S3Response:
         arguments: dict[str, Any] = {
             "body": data if data or method in ("PUT", "POST") else None,
             "headers": dict(headers),
@@ -218,18 +233,18 @@ class SignedBucket:
         try:
             found = {name.lower(): value for name, value in response.headers.items()}
             if method == "HEAD":
-                return Answer(response.status, found, b"")
+                return S3Response(response.status, found, b"")
             length, is_good = found.get("content-length", ""), response.status < 300
             if is_good and length.isdecimal() and int(length) > most:
                 response.close()  # rather than to read what is not wanted
-                return Answer(response.status, found, b"")
+                return S3Response(response.status, found, b"")
             limit = most if is_good else _MOST_OF_ERROR
             read = response.read(limit + 1)
             if len(read) > limit:
                 response.close()
                 if is_good:
                     raise LimitExceeded(f"{method} {self._root}{target.partition('?')[0]}: more than {most:,} bytes")
-            return Answer(response.status, found, read[:limit])
+            return S3Response(response.status, found, read[:limit])
         finally:
             response.release_conn()
 
@@ -239,14 +254,14 @@ class SignedBucket:
             self._pool = os.getpid(), _pool(self._root, self._arguments)
         return self._pool[1]
 
-    def _checked(self, method: str, key: str, answer: Answer, statuses: Sequence[int]) -> Answer:
+    def _check_status(self, method: str, key: str, answer: S3Response, statuses: Sequence[int]) -> S3Response:
         """The answer if it has one of these statuses; raises the error that it stands for."""
         if answer.status not in statuses:
             raise self._refusal(method, key, answer)
         return answer
 
-    def _refusal(self, method: str, key: str, answer: Answer) -> OSError:
-        code, message = said(answer)
+    def _refusal(self, method: str, key: str, answer: S3Response) -> OSError:
+        code, message = parse_error(answer)
         what = f"{method} {self._uri(key)}: {f'{code}: {message}. ' if code else ''}HTTP status code {answer.status}"
         if answer.status == 404 and code != "NoSuchBucket":
             return FileNotFoundError(what)
@@ -302,5 +317,5 @@ def _address(bucket: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
     return (f"{scheme}://{bucket}.{host}", base) if virtual else (f"{scheme}://{host}", f"{base}/{bucket}")
 
 
-def _quoted(text: str) -> str:
+def _percent_encode(text: str) -> str:
     return quote(text, safe=_SAFE)

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.storage.locations import ALIASES, split_location
 from lakescan.storage.object_clients import (
+    client_config,
     environment_of_clients,
     is_usable,
     may_mean_another_store,
     object_store,
-    settings_for,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class ListedName:
     modified: datetime
 
 
-class Failed(Exception):
+class ReadFailure(Exception):
     """The client cannot read this: pyarrow is to read it, or to say what is wrong."""
 
 
@@ -74,11 +74,11 @@ class SingleRequests:
         except FileNotFoundError as error:
             if "NoSuchKey" in str(error):
                 raise
-            raise self._failed(key, error) from error
+            raise self._failure(key, error) from error
         except Exception as error:  # whatever a client raises
-            raise self._failed(key, error) from error
+            raise self._failure(key, error) from error
         if len(data) != size:
-            raise self._failed(key, f"{len(data):,} of {size:,} bytes")
+            raise self._failure(key, f"{len(data):,} of {size:,} bytes")
         return data
 
     def names_after(self, folder: str, after: str) -> Iterator[list[ListedName]]:
@@ -97,12 +97,12 @@ class SingleRequests:
                     for each in page
                 ]
         except Exception as error:
-            raise self._failed(folder, error) from error
+            raise self._failure(folder, error) from error
 
-    def _failed(self, key: str, error: object) -> Failed:
+    def _failure(self, key: str, error: object) -> ReadFailure:
         self.is_usable = False
         _LOG.info("pyarrow reads from the bucket of %s from now on: %s", key, error)
-        return Failed(str(error))
+        return ReadFailure(str(error))
 
 
 @dataclass
@@ -130,7 +130,7 @@ def signed_client(storage: Storage, location: str) -> SignedBucket:
 
 def single_requests(storage: Storage, location: str) -> tuple[SingleRequests | SignedRequests, str] | None:
     """The bucket of a location and the key in it; None where pyarrow has to read."""
-    scheme, bucket, path = split_location(storage.relocated(location))
+    scheme, bucket, path = split_location(storage.current_location(location))
     key = path.removeprefix("/")
     if storage.is_signed_remotely(location):
         return SignedRequests(signed_client(storage, location)), key
@@ -143,7 +143,7 @@ def single_requests(storage: Storage, location: str) -> tuple[SingleRequests | S
     if not settings.keys() <= _COMMON or not has_keys or may_mean_another_store(given) or not is_usable():
         return None
     root = f"s3://{bucket}"
-    found = _bucket(root, settings_for(given, root), environment_of_clients())
+    found = _bucket(root, client_config(given, root), environment_of_clients())
     return (found, key) if found is not None and found.is_usable else None
 
 

@@ -15,7 +15,7 @@ _WITH_RENAMES = ("local", "hdfs")  # file systems where files are seen while the
 
 
 @contextmanager
-def published(storage: Storage, location: str) -> Iterator[pa.NativeFile]:
+def replace_file(storage: Storage, location: str) -> Iterator[pa.NativeFile]:
     """A stream whose content becomes the file at `location` at the end, replacing one that is there.
 
     It is written under a hidden name beside it first, because closing an interrupted upload would publish its
@@ -36,7 +36,7 @@ def published(storage: Storage, location: str) -> Iterator[pa.NativeFile]:
 def publish(storage: Storage, location: str, content: bytes) -> None:
     """Write a small file, replacing one that is there; raises `StorageError`."""
     if storage.resolve(location)[0].type_name in _WITH_RENAMES:
-        with published(storage, location) as stream:
+        with replace_file(storage, location) as stream:
             stream.write(content)
         return
     with storage_boundary("written", location), storage.create(location) as stream:

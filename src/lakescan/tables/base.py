@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import RetryPolicy
 from lakescan.common.types import Field
-from lakescan.definition.column_rules import Declared
+from lakescan.definition.column_rules import TableDeclarations
 from lakescan.definition.table_changes import TableChange
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.expressions.predicate import Predicate
@@ -24,10 +24,10 @@ from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.storage import FileEntry, Storage
 from lakescan.storage.allowed import AllowedLocations
-from lakescan.storage.credentials import Vended
+from lakescan.storage.credentials import VendedCredentials
 from lakescan.storage.encryption import named_key_manager
 from lakescan.tables.metadata_files import MetadataFiles
-from lakescan.tables.removed import Removed
+from lakescan.tables.removed import RemovedFile
 from lakescan.tables.results import (
     CheckpointResult,
     ExpireResult,
@@ -36,7 +36,7 @@ from lakescan.tables.results import (
     PositionDeletesResult,
     RestoreResult,
 )
-from lakescan.tables.row_changes import DeleteWriter, Mode, RowChanges, Statement
+from lakescan.tables.row_changes import DeleteWriter, RowChanges, RowLevelCommand, RowLevelOperationMode
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.tables.snapshot_refs import SnapshotManager
 from lakescan.writing.foreign_files import FolderFiles
@@ -45,7 +45,7 @@ from lakescan.writing.table_writes import TableWrites, WrittenFile
 
 
 @dataclass(frozen=True)
-class Overwritten:
+class OverwriteScope:
     """What an overwrite replaces: the rows that match `where`, or the partitions of its files (`dynamic`), or all."""
 
     where: Predicate | None = None
@@ -53,7 +53,7 @@ class Overwritten:
 
 
 @dataclass(frozen=True)
-class Rewriting:
+class RewriteSettings:
     """How files are rewritten with the same rows.
 
     - `deletes`: delete files, and the offsets of vectors in them, that apply to no other data files than the rewritten.
@@ -67,7 +67,7 @@ class Rewriting:
     zorder_by: Sequence[str] = ()
 
 
-AS_NEEDED = Rewriting()
+AS_NEEDED = RewriteSettings()
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class FileRules:
     named_by_others: Callable[[str], Iterator[pa.Array]] = lambda folder: iter(())
 
 
-class NamedPart(Protocol):
+class ReferencedFiles(Protocol):
     """Some of the files that a table needs. Pickled for workers."""
 
     def locations(self) -> Iterator[pa.Array]:
@@ -109,7 +109,7 @@ class NamedPart(Protocol):
 
 
 @runtime_checkable
-class ClaimingPart(NamedPart, Protocol):
+class ReferenceClaims(ReferencedFiles, Protocol):
     """A `NamedPart` of a log, whose later parts may withdraw what earlier ones say: workers compare them by entry.
 
     Its `locations` are those that hold unless another part withdraws them.
@@ -123,7 +123,7 @@ class ClaimingPart(NamedPart, Protocol):
         """
 
 
-class FilesPart(Protocol):
+class SnapshotFiles(Protocol):
     """Some of the files of snapshots. Pickled for workers."""
 
     def files(self) -> Iterator[pa.Table]:
@@ -131,7 +131,7 @@ class FilesPart(Protocol):
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownLocations:
     """A `NamedPart` whose locations are known."""
 
     chunk: pa.Array
@@ -219,14 +219,14 @@ class Target(Protocol):
         Raises `CommitConflict` if the commit definitely failed, `CommitStateUnknown` if its outcome is unknown.
         """
 
-    def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
+    def replace_all(self, removed: Sequence[RemovedFile], files: Sequence[WrittenFile]) -> None:
         """Commit files that replace the whole table; raises `CommitConflict` if the base changed; see `append`."""
 
     def replace(
         self,
-        removed: Sequence[Removed],
+        removed: Sequence[RemovedFile],
         files: Sequence[WrittenFile],
-        what: Overwritten,
+        what: OverwriteScope,
         changes: Sequence[WrittenFile] | None = None,
     ) -> None:
         """Commit files that replace others, which are all that have rows of `what`; see `append`.
@@ -238,10 +238,12 @@ class Target(Protocol):
     def check_rewritable(self) -> None:
         """Raise `UnsupportedFeature` if rows may not be moved to other files without being changed."""
 
-    def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile], how: Rewriting = AS_NEEDED) -> None:
+    def rewrite(
+        self, removed: Sequence[RemovedFile], files: Sequence[WrittenFile], how: RewriteSettings = AS_NEEDED
+    ) -> None:
         """Commit files that hold the same rows as those they replace; see `replace`."""
 
-    def mode_of(self, statement: Statement) -> Mode:
+    def mode_of(self, statement: RowLevelCommand) -> RowLevelOperationMode:
         """How a statement's changes are recorded: by the write options, the table's properties and what it supports."""
 
     def delete_writer(self, write_id: str) -> DeleteWriter:
@@ -291,7 +293,7 @@ class Target(Protocol):
     def added(self) -> Any:
         """The columns of `with_columns` that a commit is to add, for `adding`; None for none. It is pickled."""
 
-    def adding(self, added: Any) -> Target:
+    def add_same_columns(self, added: Any) -> Target:
         """The target that adds the columns that another of the same table adds, with the same ids and names."""
 
     def commit_columns(self) -> None:
@@ -303,7 +305,7 @@ class Target(Protocol):
         Raises `UnsupportedFeature`.
         """
 
-    def reopened(self) -> Target:
+    def reopen(self) -> Target:
         """Reopen the table at its current state; raises `CommitConflict` if another table has replaced it."""
 
     @property
@@ -313,7 +315,7 @@ class Target(Protocol):
     def check_rules(self, before: Any) -> None:
         """Raise `CommitConflict` if files written under the rules `before` no longer fit the table."""
 
-    def following(self, before: TableFormat) -> Target:
+    def require_same_table(self, before: TableFormat) -> Target:
         """Return this target if it is the table `before`; raise `CommitConflict` if another has replaced that."""
 
     def alter(self, changes: Sequence[TableChange]) -> None:
@@ -365,7 +367,7 @@ class Target(Protocol):
         `check_duplicates` is false; `SchemaMismatch`, `UnsupportedFeature`, `CommitConflict`.
         """
 
-    def parts_of(self, snapshots: Sequence[int]) -> Sequence[FilesPart]:
+    def files_of_snapshots(self, snapshots: Sequence[int]) -> Sequence[SnapshotFiles]:
         """The files of these snapshots of the base that no others of it have in their lists, in parts.
 
         Data files may be in the manifests of other snapshots as well. Workers read the parts.
@@ -399,7 +401,7 @@ class Target(Protocol):
         Raises `UnsupportedFeature` if the format does not keep them.
         """
 
-    def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[NamedPart]:
+    def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[ReferencedFiles]:
         """Return the locations of all files that this state of the table needs, or needed after `since`, in parts.
 
         Workers read them. The first part has the files that the table's metadata file names itself; it is empty without
@@ -423,10 +425,10 @@ class NewTable(Protocol):
     def is_new(self) -> bool:
         """Whether there is no table yet that it replaces."""
 
-    def of_transaction(self, application: str, number: int) -> NewTable:
+    def set_transaction(self, application: str, number: int) -> NewTable:
         """Return the table with rows of a transaction, which its commit records; it is of a table that is new."""
 
-    def in_session(self, session: SessionSettings) -> NewTable:
+    def apply_session(self, session: SessionSettings) -> NewTable:
         """Return the table with rows that are staged as a session says; raises `InvalidOption`."""
 
     def commit(self, files: Sequence[WrittenFile]) -> None:
@@ -436,10 +438,10 @@ class NewTable(Protocol):
         `CreatedConcurrently` and `CommitConflict`.
         """
 
-    def named(self) -> Iterator[pa.Array]:
+    def referenced_locations(self) -> Iterator[pa.Array]:
         """The files of the table that is in its place now, if there is any."""
 
-    def adopted(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
+    def adopt_files(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
         """The table as it has files of others in that folder, none of which it owns; and these, to commit.
 
         Columns of files without field ids are found by their names. Raises `SchemaMismatch` for files whose columns do
@@ -448,7 +450,7 @@ class NewTable(Protocol):
 
 
 @dataclass(frozen=True)
-class FoundTable:
+class CatalogTable:
     """A table in a catalog: its format and location (for Iceberg, its current metadata file).
 
     `io_properties` configure access to its files; they hold secrets, as what the catalog issues does (`vended`).
@@ -462,10 +464,10 @@ class FoundTable:
     io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     key_manager: str | None = None
     planning: Any = None
-    vended: Vended | None = None
+    vended: VendedCredentials | None = None
     allowed_locations: tuple[str, ...] | None = None
 
-    def allowed(self, more: Sequence[str] | None = None) -> AllowedLocations:
+    def location_allowlist(self, more: Sequence[str] | None = None) -> AllowedLocations:
         """What the table may lead to: the catalog's property `allowed-locations`, and what `more` names."""
         given = [each for each in (self.allowed_locations, more) if each is not None]
         prefixes = [prefix for each in given for prefix in each] if given else None
@@ -477,7 +479,7 @@ class FoundTable:
             io_properties=self.io_properties,
             key_manager=None if self.key_manager is None else named_key_manager(self.key_manager),
             vended=self.vended,
-            allowed=self.allowed(),
+            allowed=self.location_allowlist(),
         )
 
 
@@ -511,7 +513,7 @@ class Format(Protocol):
     def open(self, path: TablePath, storage: Storage, options: ReadOptions) -> ScanSpec:
         """Open a table; raises `NotATable`."""
 
-    def open_named(self, name: Identifier, found: FoundTable, storage: Storage, options: ReadOptions) -> ScanSpec:
+    def open_named(self, name: Identifier, found: CatalogTable, storage: Storage, options: ReadOptions) -> ScanSpec:
         """Open a table that a catalog has."""
 
     def open_target(
@@ -537,7 +539,7 @@ class Format(Protocol):
     def create_at(self, location: str, definition: TableDefinition, storage_options: Mapping[str, Any]) -> None:
         """Create a table in a folder; raises `CreatedConcurrently`, and `UnsupportedFeature` if it needs a name."""
 
-    def replace(self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition) -> None:
+    def replace(self, catalog: Any, name: Identifier, found: CatalogTable, definition: TableDefinition) -> None:
         """Replace a table of this format by an empty one of the same name."""
 
     def new_table(self, catalog: Any, name: Identifier, definition: TableDefinition, options: WriteOptions) -> NewTable:
@@ -549,11 +551,11 @@ class Format(Protocol):
         """Return a table to be created in a folder with its rows; see `create_at`."""
 
     def replacement(
-        self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition, options: WriteOptions
+        self, catalog: Any, name: Identifier, found: CatalogTable, definition: TableDefinition, options: WriteOptions
     ) -> NewTable:
         """Return what replaces a table of this format by another with its rows; see `replace`."""
 
-    def declared(self, scan: ScanSpec) -> Declared:
+    def declarations(self, scan: ScanSpec) -> TableDeclarations:
         """Return what the table of a scan declares beside columns and properties."""
 
     def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:

@@ -22,7 +22,7 @@ _NOT_POLARS = {
 }
 
 
-def of_pandas(frame: Any) -> pa.Table:
+def convert_pandas(frame: Any) -> pa.Table:
     """Convert a pandas frame; named levels of its index become the first columns.
 
     An unnamed index of integers only numbers the rows (as after a filter or a sort), and is dropped. Raises
@@ -90,7 +90,7 @@ def _duckdb_types(path: str, kind: Any) -> Iterator[tuple[str, Any]]:
                 yield from _duckdb_types(f"{path}.{name}", child)
 
 
-def reader_of(data: Any) -> pa.RecordBatchReader:
+def open_arrow_stream(data: Any) -> pa.RecordBatchReader:
     """Open an object that has Arrow's C stream interface; raises `InvalidOption` for a single column."""
     try:
         if hasattr(data, "to_reader"):  # within Python, an error of reading stays what it is
@@ -104,7 +104,7 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
         ) from error
 
 
-def read(reader: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def stream_batches(reader: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The batches of a reader; raises `SchemaMismatch` if reading fails."""
     try:
         yield from reader

@@ -9,7 +9,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.tables.base import Target
 from lakescan.tables.results import WriteResult
 from lakescan.tables.rows import Rows
-from lakescan.tables.save import append, overwrite, prepared, saved, upsert
+from lakescan.tables.save import append, overwrite, prepare_target, upsert, write_result
 from lakescan.tables.scan_spec import as_predicate
 from lakescan.writing.partitioned_writer import new_write_id
 
@@ -24,10 +24,10 @@ def append_rows(target: Target, rows: Rows, options: WriteOptions) -> WriteResul
         return WriteResult(0, 0, 0)
     options.check_appends()
     keys = target.append_keys()
-    target = prepared(target, rows.schema, options)
+    target = prepare_target(target, rows.schema, options)
     if keys is not None:
         written = rows.write_newest(target.writes, target.key_writes(keys), new_write_id())
-        return saved(written.files if upsert(target, written) else (), note=target.writes.note)
+        return write_result(written.files if upsert(target, written) else (), note=target.writes.note)
     return append(target, rows.write(target.writes, new_write_id(), None))
 
 
@@ -48,7 +48,7 @@ def overwrite_rows(
     condition: Any = options.replace_where if where is None else where
     predicate = None if condition is None else as_predicate(condition)
     options.check_overwrites(condition)
-    target = prepared(target, rows.schema, options)
+    target = prepare_target(target, rows.schema, options)
     files = rows.write(target.writes, new_write_id(), predicate)
     return overwrite(
         target,

@@ -14,7 +14,7 @@ _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 
 
-class Named(Protocol):
+class LocatedTable(Protocol):
     """A table with a location, and a name for messages, which is the location if there is no other."""
 
     @property
@@ -26,11 +26,11 @@ class Named(Protocol):
         """The location."""
 
 
-_Table = TypeVar("_Table", bound=Named)
+_Table = TypeVar("_Table", bound=LocatedTable)
 
 
 @contextmanager
-def told_by_name(name: str, location: str) -> Iterator[None]:
+def name_table_in_errors(name: str, location: str) -> Iterator[None]:
     """Put a table's name in the place of its location in messages of errors; locations of its files stay."""
     try:
         yield
@@ -44,14 +44,14 @@ def told_by_name(name: str, location: str) -> Iterator[None]:
         raise
 
 
-def named_in_errors(
+def errors_name_table(
     method: Callable[Concatenate[_Table, _Given], _Result],
 ) -> Callable[Concatenate[_Table, _Given], _Result]:
     """A method of a table whose errors have the table's name."""
 
     @wraps(method)
-    def told(table: _Table, /, *given: _Given.args, **named: _Given.kwargs) -> _Result:
-        with told_by_name(table.name, table.location):
+    def call_method(table: _Table, /, *given: _Given.args, **named: _Given.kwargs) -> _Result:
+        with name_table_in_errors(table.name, table.location):
             return method(table, *given, **named)
 
-    return told
+    return call_method

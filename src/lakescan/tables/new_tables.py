@@ -8,26 +8,26 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from lakescan.definition.table_definition import TableDefinition, numbered
+from lakescan.definition.table_definition import TableDefinition, assign_ids
 from lakescan.errors import CommitStateUnknown
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.write import WriteOptions
 from lakescan.storage.removal import discard
 from lakescan.tables.base import Format, NewTable
 from lakescan.tables.results import WriteResult
-from lakescan.tables.rows import Rows, rows_of
-from lakescan.tables.save import check_fit, saved
+from lakescan.tables.rows import Rows, as_rows
+from lakescan.tables.save import check_fit, write_result
 from lakescan.writing.partitioned_writer import new_write_id
 from lakescan.writing.table_writes import WrittenFile
 
 _LOG = logging.getLogger("lakescan")
 
 
-def with_columns_of(definition: TableDefinition, rows: Rows, format: Format) -> TableDefinition:
+def fill_columns(definition: TableDefinition, rows: Rows, format: Format) -> TableDefinition:
     """The definition with the columns of rows, if it has none."""
     if definition.columns:
         return definition
-    return replace(definition, columns=numbered(format.columns(rows.schema, definition.properties)))
+    return replace(definition, columns=assign_ids(format.columns(rows.schema, definition.properties)))
 
 
 def create_in_folder(
@@ -44,12 +44,12 @@ def create_in_folder(
     """
     options.check_appends()
     options.check_new_table()
-    rows = rows_of(data)
-    whole = with_columns_of(definition, rows, format)
-    return create_with(format.new_table_at(location, whole, options, storage_options), rows)
+    rows = as_rows(data)
+    whole = fill_columns(definition, rows, format)
+    return create_with_rows(format.new_table_at(location, whole, options, storage_options), rows)
 
 
-def create_with(new: NewTable, rows: Rows, where: Predicate | None = None) -> WriteResult:
+def create_with_rows(new: NewTable, rows: Rows, where: Predicate | None = None) -> WriteResult:
     """Write the rows, and make the table with them in one commit.
 
     If anything fails, there is no table, and its files are removed; unless the outcome of the commit is unknown.
@@ -61,24 +61,24 @@ def create_with(new: NewTable, rows: Rows, where: Predicate | None = None) -> Wr
         files = rows.write(new.writes, write_id, where)
     except BaseException:
         if new.is_new:
-            remove_written(new, write_id)
+            remove_task_files(new, write_id)
         raise
-    return commit_new(new, files)
+    return commit_new_table(new, files)
 
 
-def commit_new(new: NewTable, files: Sequence[WrittenFile]) -> WriteResult:
+def commit_new_table(new: NewTable, files: Sequence[WrittenFile]) -> WriteResult:
     """Make the table with files; they are removed if it provably was not made."""
     try:
         new.commit(files)
     except CommitStateUnknown:
         raise
     except Exception:
-        discard(new.writes.storage, [each.location for each in files], new.named)
+        discard(new.writes.storage, [each.location for each in files], new.referenced_locations)
         raise
-    return saved(files)
+    return write_result(files)
 
 
-def remove_written(new: NewTable, write_id: str) -> None:
+def remove_task_files(new: NewTable, write_id: str) -> None:
     """Remove what tasks have written that ended before another one failed."""
     writes = new.writes
     try:
@@ -86,4 +86,4 @@ def remove_written(new: NewTable, write_id: str) -> None:
     except Exception as error:
         _LOG.warning("files named *%s* in %s may be left over: %s", write_id, writes.data_folder, error)
         return
-    discard(writes.storage, locations, new.named)
+    discard(writes.storage, locations, new.referenced_locations)

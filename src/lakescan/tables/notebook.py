@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from lakescan.common.html import facts_table, grid, listed, preformatted, section
+from lakescan.common.html import facts_table, grid, name_list, pre_block, section
 from lakescan.errors import LakescanError
 from lakescan.tables.scan_spec import ScanSpec
 
@@ -30,13 +30,13 @@ def changes_as_html(spec: ScanSpec, identity: Sequence[str]) -> str:
     """What changes are read of a table, what pairs them into updates, and their columns."""
     facts = {"format": spec.table.name, "table": spec.location}
     if identity:
-        facts["identity"] = listed(identity)
+        facts["identity"] = name_list(identity)
     return _page("Changes", facts, spec)
 
 
 def stream_as_html(spec: ScanSpec, state: str, offset: Mapping[str, object]) -> str:
     """What a stream reads of a table, how far it is, and its columns. The table is not read for it."""
-    at = listed([f"{name}: {value}" for name, value in offset.items() if name != "table"])
+    at = name_list([f"{name}: {value}" for name, value in offset.items() if name != "table"])
     facts = {"format": spec.table.name, "table": spec.location, "where": str(spec.predicate), "state": state}
     return section("Stream", facts_table(facts | {"offset": at}), _columns(spec))
 
@@ -45,9 +45,9 @@ def catalog_as_html(name: str, namespaces: Callable[[], list[str]], tables: Call
     """A catalog's namespaces, each with its tables; of a large catalog, the first ones: each is a request."""
     try:
         found = namespaces()
-        rows = [(each, listed(tables(each), _MOST_TABLES)) for each in found[:_MOST_NAMESPACES]]
+        rows = [(each, name_list(tables(each), _MOST_TABLES)) for each in found[:_MOST_NAMESPACES]]
     except LakescanError as error:
-        return section(f"Catalog {name}", preformatted(str(error)))
+        return section(f"Catalog {name}", pre_block(str(error)))
     if len(found) > _MOST_NAMESPACES:
         rows.append((f"and {len(found) - _MOST_NAMESPACES:,} more", ""))
     return section(f"Catalog {name}", grid(("namespace", "tables"), rows))
@@ -65,13 +65,13 @@ def view_version_as_html(number: int, facts: Mapping[str, str], queries: Mapping
 
 def transaction_as_html(catalog: str, facts: Mapping[str, str], changed: Mapping[str, Sequence[str]]) -> str:
     """A transaction's state, and what it does to each table that it changes."""
-    rows = [(name, listed(operations)) for name, operations in changed.items()]
+    rows = [(name, name_list(operations)) for name, operations in changed.items()]
     changes = grid(("table", "changes"), rows) if rows else ""
     return section(f"Transaction of catalog {catalog}", facts_table(facts), changes)
 
 
 def _definition(title: str, facts: Mapping[str, str], queries: Mapping[str, str], schema: pa.Schema) -> str:
-    texts = [section(dialect, preformatted(query)) for dialect, query in queries.items()]
+    texts = [section(dialect, pre_block(query)) for dialect, query in queries.items()]
     columns = grid(("column", "type"), [(field.name, str(field.type)) for field in schema])
     return section(title, facts_table(facts), *texts, columns)
 
@@ -86,7 +86,7 @@ def _page(title: str, facts: dict[str, str], spec: ScanSpec) -> str:
     try:
         facts, columns = facts | _state(spec), _columns(spec)
     except LakescanError as error:  # a cell that shows a table should not end in a traceback
-        return section(title, preformatted(str(error)))
+        return section(title, pre_block(str(error)))
     return section(title, facts_table(facts), columns)
 
 

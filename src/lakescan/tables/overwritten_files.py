@@ -9,22 +9,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.arrays import member_named
+from lakescan.common.arrays import struct_member
 from lakescan.common.executors import PlanningExecutor
 from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
 from lakescan.tables.base import ChangeFiles, Target
-from lakescan.tables.removed import Removed
+from lakescan.tables.removed import RemovedFile
 from lakescan.tables.rewrite import rewrite_rows
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.writing.partition_key import identity, physical
+from lakescan.writing.partition_key import exact_key, physical_values
 from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 
 
 @dataclass(frozen=True)
-class Replaced:
+class ReplacedFiles:
     """Files that an overwrite replaces.
 
     `cut` plans the files that match `where` only partly, read with `scan`: their other rows are kept.
@@ -36,11 +36,11 @@ class Replaced:
     scan: ScanSpec | None = None
 
     @property
-    def removed(self) -> list[Removed]:
+    def files_to_remove(self) -> list[RemovedFile]:
         """The files to remove."""
-        return as_removed(self.table)
+        return as_removed_files(self.table)
 
-    def has_same_files(self, other: Replaced) -> bool:
+    def has_same_files(self, other: ReplacedFiles) -> bool:
         """Whether both replace the same files, with the same deletes."""
         return self.table.state() == other.table.state()
 
@@ -50,7 +50,7 @@ class Replaced:
             return []
         context = self.scan.read_context(self.cut)
         without = bind(self.where, self.scan.snapshot.schema)
-        return rewrite_rows(target.writes.of_moved_rows, self.cut, context, executor, without=without)
+        return rewrite_rows(target.writes.lineage_writes, self.cut, context, executor, without=without)
 
     def write_changes(
         self, target: Target, changes: ChangeFiles, new: Sequence[WrittenFile], executor: PlanningExecutor | None
@@ -64,23 +64,25 @@ class Replaced:
             yield rewrite_rows(changes.writes, plan, scan.read_context(plan), executor, change=kind)
 
 
-def replaced_by(target: Target, files: Sequence[WrittenFile], where: Predicate | None, *, dynamic: bool) -> Replaced:
+def files_to_replace(
+    target: Target, files: Sequence[WrittenFile], where: Predicate | None, *, dynamic: bool
+) -> ReplacedFiles:
     """The files of the target that `files` replace.
 
     With `where`, those that may have matching rows; with `dynamic`, those in the partitions of `files`; else all.
     """
     if target.scan.snapshot.id is None:
-        return Replaced(FileTable.empty())
+        return ReplacedFiles(FileTable.empty())
     if where is not None:
-        return _matching(target, where)
+        return _find_matching_files(target, where)
     table = target.scan.plan().table
     if dynamic:
-        table = table.filter(_in_partitions(table, target.writes, {identity(file.key) for file in files}))
+        table = table.filter(_partition_mask(table, target.writes, {exact_key(file.key) for file in files}))
         target.check_removable()
-    return Replaced(table)
+    return ReplacedFiles(table)
 
 
-def _matching(target: Target, where: Predicate) -> Replaced:
+def _find_matching_files(target: Target, where: Predicate) -> ReplacedFiles:
     """The files that may have rows that match a filter; those with a residual may have other rows, too, and are cut."""
     scan = target.scan.where(where)
     plan = scan.plan()
@@ -88,30 +90,32 @@ def _matching(target: Target, where: Predicate) -> Replaced:
     cut = pc.is_in(pa.array(np.arange(len(plan.table))), value_set=plan.splits["file"].filter(is_cut).combine_chunks())
     target.check_removable()
     if not pc.any(cut).as_py():
-        return Replaced(plan.table)
-    whole = replace(scan.select_columns(target.writes.of_moved_rows.schema), ignores_residuals=True)
-    return Replaced(plan.table, where, whole.plan_of(plan, cut), whole)
+        return ReplacedFiles(plan.table)
+    whole = replace(scan.select_columns(target.writes.lineage_writes.schema), ignores_residuals=True)
+    return ReplacedFiles(plan.table, where, whole.plan_of(plan, cut), whole)
 
 
-def as_removed(table: FileTable) -> list[Removed]:
+def as_removed_files(table: FileTable) -> list[RemovedFile]:
     """The files of a file table, as files to remove."""
     names = table.files["partition"].type.names
-    rows = zip(table.files["path"].to_pylist(), _keys(table, names), table.files["size"].to_pylist(), strict=True)
-    return [Removed(path, dict(zip(names, key, strict=True)), size) for path, key, size in rows]
+    rows = zip(
+        table.files["path"].to_pylist(), _partition_keys(table, names), table.files["size"].to_pylist(), strict=True
+    )
+    return [RemovedFile(path, dict(zip(names, key, strict=True)), size) for path, key, size in rows]
 
 
-def _keys(table: FileTable, names: Sequence[str]) -> list[Key]:
+def _partition_keys(table: FileTable, names: Sequence[str]) -> list[Key]:
     """The values of some partition fields for each file, in the form of `WrittenFile.key`."""
     if not names or not len(table):  # an empty file table has no partition fields
         return [()] * len(table)
     partition = table.files["partition"].combine_chunks()
-    return list(zip(*(physical(member_named(partition, name)).to_pylist() for name in names), strict=True))
+    return list(zip(*(physical_values(struct_member(partition, name)).to_pylist() for name in names), strict=True))
 
 
-def _in_partitions(table: FileTable, writes: TableWrites, wanted: set[Key]) -> pa.Array:
+def _partition_mask(table: FileTable, writes: TableWrites, wanted: set[Key]) -> pa.Array:
     """A mask of the files that are in the `wanted` partitions (`identity` keys) of the spec that new files have.
 
     The loop takes one step per file of the table.
     """
-    rows = zip(table.files["spec_id"].to_pylist(), _keys(table, writes.partition_names), strict=True)
-    return pa.array([spec == writes.spec_id and identity(key) in wanted for spec, key in rows], pa.bool_())
+    rows = zip(table.files["spec_id"].to_pylist(), _partition_keys(table, writes.partition_names), strict=True)
+    return pa.array([spec == writes.spec_id and exact_key(key) in wanted for spec, key in rows], pa.bool_())

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Removed:
+class RemovedFile:
     """A data file to remove: its location, its partition values, its size in bytes."""
 
     location: str

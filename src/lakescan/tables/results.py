@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from typing import overload
 
-from lakescan.common.html import facts_table, listed, section
+from lakescan.common.html import facts_table, name_list, section
 from lakescan.planning.explain.summary import human_bytes
 
 
@@ -27,14 +27,14 @@ def _facts(result: _Result) -> dict[str, str]:
     """The members of a result that say something, as text."""
     members = {each.name: getattr(result, each.name) for each in fields(result)}  # type: ignore[arg-type]
     told = {name: value for name, value in members.items() if value not in (None, "", ()) and value is not False}
-    return {name.replace("_", " "): _shown(name, value) for name, value in told.items()}
+    return {name.replace("_", " "): _value_text(name, value) for name, value in told.items()}
 
 
-def _shown(name: str, value: object) -> str:
+def _value_text(name: str, value: object) -> str:
     if isinstance(value, Mapping):
         value = tuple(f"{key}: {count}" for key, count in value.items())
     if isinstance(value, tuple):
-        return listed([str(each) for each in value])
+        return name_list([str(each) for each in value])
     return human_bytes(value) if name.endswith("bytes") and isinstance(value, int) else str(value)
 
 
@@ -63,9 +63,9 @@ class WriteResult(_Result):
     def __str__(self) -> str:
         if not self.files and not self.removed_files:
             return "nothing written"
-        removed = f"; {_counted(self.removed_files, 'file')} removed" if self.removed_files else ""
-        content = f"{_counted(self.rows, 'row')}, {human_bytes(self.bytes)}"
-        return f"{_counted(self.files, 'file')} written ({content}){removed}{_also(self.note)}"
+        removed = f"; {_count_text(self.removed_files, 'file')} removed" if self.removed_files else ""
+        content = f"{_count_text(self.rows, 'row')}, {human_bytes(self.bytes)}"
+        return f"{_count_text(self.files, 'file')} written ({content}){removed}{_note_text(self.note)}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +83,7 @@ class TransactionResult(_Result):
     tables: tuple[str, ...]
 
     def __str__(self) -> str:
-        changed = f"{_counted(len(self.tables), 'table')} changed: {', '.join(self.tables)}"
+        changed = f"{_count_text(len(self.tables), 'table')} changed: {', '.join(self.tables)}"
         return changed if self.tables else "nothing changed"
 
 
@@ -102,7 +102,7 @@ class AlterResult(_Result):
     changes: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{_counted(len(self.changes), 'change')}: {'; '.join(self.changes)}"
+        return f"{_count_text(len(self.changes), 'change')}: {'; '.join(self.changes)}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,7 +166,7 @@ class ChangeResult(_Result):
 
     def __str__(self) -> str:
         rows = [
-            f"{_counted(count, 'row')} {what}"
+            f"{_count_text(count, 'row')} {what}"
             for what, count in (("inserted", self.inserted), ("updated", self.updated), ("deleted", self.deleted))
             if count
         ]
@@ -175,16 +175,16 @@ class ChangeResult(_Result):
         files = [
             text
             for text, count in (
-                (f"{_counted(self.files, 'file')} written, {human_bytes(self.bytes)}", self.files),
-                (f"{_counted(self.removed_files, 'file')} removed", self.removed_files),
-                (f"deletes of {_counted(self.delete_files, 'file')}", self.delete_files),
+                (f"{_count_text(self.files, 'file')} written, {human_bytes(self.bytes)}", self.files),
+                (f"{_count_text(self.removed_files, 'file')} removed", self.removed_files),
+                (f"deletes of {_count_text(self.delete_files, 'file')}", self.delete_files),
             )
             if count
         ]
-        return f"{', '.join(rows)} ({'; '.join(files)}){_also(self.note)}"
+        return f"{', '.join(rows)} ({'; '.join(files)}){_note_text(self.note)}"
 
 
-def _also(note: str) -> str:
+def _note_text(note: str) -> str:
     return f"; {note}" if note else ""
 
 
@@ -213,10 +213,9 @@ class CompactResult(WriteResult):
         if not self.removed_files:
             return "nothing to compact"
         sizes = f"{human_bytes(self.removed_bytes)} into {human_bytes(self.bytes)}"
-        failed = f"; {_counted(self.failed_files, 'file')} stayed after conflicts" if self.failed_files else ""
-        return (
-            f"compacted {_counted(self.removed_files, 'file')} into {self.files:,} ({sizes}){failed}{_also(self.note)}"
-        )
+        failed = f"; {_count_text(self.failed_files, 'file')} stayed after conflicts" if self.failed_files else ""
+        removed, note = _count_text(self.removed_files, "file"), _note_text(self.note)
+        return f"compacted {removed} into {self.files:,} ({sizes}){failed}{note}"
 
     def __eq__(self, other: object) -> bool:
         """Equal numbers; those of a `WriteResult`, which compactions returned before, have no `removed_bytes`."""
@@ -254,8 +253,10 @@ class ExpireResult(_Result):
     def __str__(self) -> str:
         names = ", ".join(map(repr, self.references))
         also = f", and the branches and tags {names}" if names else ""
-        gone = f"; {_counted(self.removed_files, 'file')} removed" if self.removed_files else ""
-        return f"{_counted(len(self.snapshots), 'snapshot')}{also} {'would be ' if self.dry_run else ''}expired{gone}"
+        gone = f"; {_count_text(self.removed_files, 'file')} removed" if self.removed_files else ""
+        return (
+            f"{_count_text(len(self.snapshots), 'snapshot')}{also} {'would be ' if self.dry_run else ''}expired{gone}"
+        )
 
     def __int__(self) -> int:
         return len(self.snapshots)
@@ -316,7 +317,7 @@ class OrphanResult(_Result, Sequence[str]):
 
     def __str__(self) -> str:
         size = f"{human_bytes(self.bytes)} in " if self.files else ""
-        return f"{size}{_counted(len(self), 'file')} {'would be ' if self.dry_run else ''}removed"
+        return f"{size}{_count_text(len(self), 'file')} {'would be ' if self.dry_run else ''}removed"
 
     def __len__(self) -> int:
         return len(self.files)
@@ -392,7 +393,7 @@ class RestoreResult(_Result):
     def __str__(self) -> str:
         if self.num_restored_files is None or self.num_removed_files is None:
             return f"restored snapshot {self.version}"
-        back, gone = _counted(self.num_restored_files, "file"), _counted(self.num_removed_files, "file")
+        back, gone = _count_text(self.num_restored_files, "file"), _count_text(self.num_removed_files, "file")
         return f"restored version {self.version}: {back} came back, {gone} removed"
 
 
@@ -423,7 +424,7 @@ class CloneResult(_Result):
     copied_files_size: int = 0
 
     def __str__(self) -> str:
-        files = _counted(self.source_num_of_files, "file")
+        files = _count_text(self.source_num_of_files, "file")
         return f"cloned version {self.version}: {files} ({human_bytes(self.source_table_size)}), none copied"
 
 
@@ -444,7 +445,7 @@ class GenerateResult(_Result):
     files: int
 
     def __str__(self) -> str:
-        return f"{_counted(self.manifests, 'manifest')} of {_counted(self.files, 'file')}"
+        return f"{_count_text(self.manifests, 'manifest')} of {_count_text(self.files, 'file')}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -468,7 +469,7 @@ class ConvertResult(_Result):
     def __str__(self) -> str:
         if not self.removed:
             return "no equality deletes"
-        deleted = f"{_counted(self.rows, 'row')} of {_counted(self.files, 'file')}"
+        deleted = f"{_count_text(self.rows, 'row')} of {_count_text(self.files, 'file')}"
         kinds = "file" if self.removed == 1 else "files"
         return f"{self.removed:,} {kinds} of equality deletes replaced: {deleted} are deleted by position"
 
@@ -490,7 +491,7 @@ class ManifestsResult(_Result):
     written: int
 
     def __str__(self) -> str:
-        return f"{_counted(self.rewritten, 'manifest')} rewritten as {self.written:,}"
+        return f"{_count_text(self.rewritten, 'manifest')} rewritten as {self.written:,}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -569,7 +570,7 @@ class PathsResult(_Result):
     delete_files: int
 
     def __str__(self) -> str:
-        counts = f"{_counted(self.manifests, 'manifest')} and {_counted(self.delete_files, 'delete file')}"
+        counts = f"{_count_text(self.manifests, 'manifest')} and {_count_text(self.delete_files, 'delete file')}"
         listed = "" if self.file_list is None else f"; the files to copy are listed in {self.file_list}"
         return f"{counts} rewritten{listed}"
 
@@ -578,5 +579,5 @@ def _warn(method: str, what: str, instead: str, *, stacklevel: int = 3) -> None:
     warnings.warn(f"{method} now returns {what}: compare {instead}", DeprecationWarning, stacklevel=stacklevel)
 
 
-def _counted(number: int, noun: str) -> str:
+def _count_text(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakescan.common.executors import LOCAL, PlanningExecutor
 from lakescan.common.metadata_columns import CHANGE_TYPE
-from lakescan.expressions.evaluate import columns_of, keep
+from lakescan.expressions.evaluate import column_getter, matching_rows
 from lakescan.expressions.predicate import Predicate
 from lakescan.planning.partition_groups import groups_by_partition
 from lakescan.planning.plan import ScanPlan
@@ -45,7 +45,7 @@ class _Rewrite:
         schema = self.context.table_schema
         for batch in read_group(group, self.context, self.equality):
             if self.without is not None:
-                hit = keep(self.without, columns_of(batch, schema), batch.num_rows)
+                hit = matching_rows(self.without, column_getter(batch, schema), batch.num_rows)
                 batch = batch.filter(pc.invert(hit))
             if self.change is not None:
                 batch = batch.append_column(CHANGE_TYPE.name, pa.repeat(self.change, batch.num_rows))

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lakescan.expressions.predicate import Predicate
-from lakescan.tables.removed import Removed
+from lakescan.tables.removed import RemovedFile
 from lakescan.writing.row_deletes import DeleteWriter as DeleteWriter
 from lakescan.writing.row_deletes import WrittenDeletes
 from lakescan.writing.table_writes import WrittenFile
 
 
-class Statement(StrEnum):
+class RowLevelCommand(StrEnum):
     """The kinds of statements that change rows; the isolation level and the mode depend on it."""
 
     DELETE = "delete"
@@ -26,7 +26,7 @@ class Statement(StrEnum):
     MERGE = "merge"
 
 
-class Mode(StrEnum):
+class RowLevelOperationMode(StrEnum):
     """How changed rows are recorded, by the names of the table properties."""
 
     MERGE_ON_READ = "merge-on-read"
@@ -51,7 +51,7 @@ class RowCounts:
 
 
 @dataclass(frozen=True)
-class Times:
+class OperationTimes:
     """How long a statement took, in seconds: until it commits, to find rows, to write files again; None if unknown."""
 
     execution: float
@@ -76,15 +76,15 @@ class RowChanges:
     - `times`: how long it took, for the table's history.
     """
 
-    statement: Statement
+    statement: RowLevelCommand
     read: Predicate | None
-    removed: Sequence[Removed] = ()
+    removed: Sequence[RemovedFile] = ()
     deletes: Sequence[WrittenDeletes] = ()
     files: Sequence[WrittenFile] = ()
     change_files: Sequence[WrittenFile] | None = None
     counts: RowCounts = field(default_factory=RowCounts)
     parameters: Mapping[str, str] = field(default_factory=dict)
-    times: Times | None = None
+    times: OperationTimes | None = None
 
     def __bool__(self) -> bool:
         return bool(self.removed or self.deletes or self.files)

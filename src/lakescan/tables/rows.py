@@ -12,10 +12,10 @@ from lakescan.common.executors import PlanningExecutor
 from lakescan.errors import InvalidOption
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
-from lakescan.tables.frames import check_duckdb, check_polars, of_pandas, read, reader_of
-from lakescan.tables.save import write_checked
+from lakescan.tables.frames import check_duckdb, check_polars, convert_pandas, open_arrow_stream, stream_batches
+from lakescan.tables.save import check_and_write
 from lakescan.writing.table_writes import TableWrites, WrittenFile
-from lakescan.writing.upserts import Upserted, write_newest
+from lakescan.writing.upserts import UpsertFiles, write_newest
 
 # How Python's own collections become rows.
 _AS_ARROW: dict[type, str] = {
@@ -46,7 +46,7 @@ class Rows(Protocol):
     def write(self, writes: TableWrites, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
         """Write all rows; raise `SchemaMismatch` if a row does not match `where`."""
 
-    def write_newest(self, writes: TableWrites, keys: TableWrites, write_id: str) -> Upserted:
+    def write_newest(self, writes: TableWrites, keys: TableWrites, write_id: str) -> UpsertFiles:
         """Write the last row of each key, and the keys of what they replace."""
 
 
@@ -63,14 +63,14 @@ class ArrowRows:
 
     def write(self, writes: TableWrites, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
         """Write all rows in this process, as one task."""
-        return write_checked(writes, self._batches, write_id, where)
+        return check_and_write(writes, self._batches, write_id, where)
 
-    def write_newest(self, writes: TableWrites, keys: TableWrites, write_id: str) -> Upserted:
+    def write_newest(self, writes: TableWrites, keys: TableWrites, write_id: str) -> UpsertFiles:
         """Write the last row of each key in this process, as one task."""
         return write_newest(writes, keys, self._batches, write_id)
 
 
-def rows_of(data: Any) -> Rows:
+def as_rows(data: Any) -> Rows:
     """The rows of Arrow, pandas, Polars (a lazy frame is collected), DuckDB or Spark data.
 
     Raises `InvalidOption` for data without rows, `SchemaMismatch` and `UnsupportedFeature` for values that Arrow cannot
@@ -85,7 +85,7 @@ def rows_of(data: Any) -> Rows:
             rows: Rows = engines.load("spark").SparkRows(data)
             return rows
         case "pandas" if hasattr(data, "columns"):
-            table = of_pandas(data)
+            table = convert_pandas(data)
             return ArrowRows(table.schema, table.to_batches())
         case "polars":
             data = data.collect() if hasattr(data, "collect") else data
@@ -94,15 +94,15 @@ def rows_of(data: Any) -> Rows:
         case "duckdb" if hasattr(data, "types"):
             check_duckdb(data)
     if hasattr(data, "__arrow_c_stream__"):
-        reader = reader_of(data)
-        return ArrowRows(reader.schema, read(reader))
+        reader = open_arrow_stream(data)
+        return ArrowRows(reader.schema, stream_batches(reader))
     raise InvalidOption(
         f"{type(data).__name__} holds no rows to save: pass Arrow, pandas, Polars, DuckDB or a Spark data frame"
         f"{_AS_ARROW.get(type(data), '')}"
     )
 
 
-def session_of(data: Any) -> SessionSettings:
+def session_settings_of(data: Any) -> SessionSettings:
     """How the session of a Spark data frame stages rows; of other data, that it does not."""
     if _library(data) == "pyspark" and hasattr(data, "sparkSession"):
         found: SessionSettings = engines.load("spark").settings_of_session(data.sparkSession)

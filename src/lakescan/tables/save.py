@@ -14,23 +14,23 @@ from lakescan.common.references import split_list
 from lakescan.common.retries import Attempts
 from lakescan.definition.from_arrow import optional_columns_of
 from lakescan.definition.table_changes import AddColumn, ChangeColumn
-from lakescan.definition.table_definition import TableDefinition, Term, numbered
+from lakescan.definition.table_definition import TableDefinition, Term, assign_ids
 from lakescan.errors import CommitConflict, InvalidOption
 from lakescan.expressions.predicate import Predicate
-from lakescan.expressions.scalar.condition import Condition
+from lakescan.expressions.scalar.condition import RowCondition
 from lakescan.options.write import WriteOptions
 from lakescan.storage.removal import PROVABLE_FAILURES, discard
-from lakescan.tables.base import Overwritten, Target
-from lakescan.tables.overwritten_files import Replaced, replaced_by
+from lakescan.tables.base import OverwriteScope, Target
+from lakescan.tables.overwritten_files import ReplacedFiles, files_to_replace
 from lakescan.tables.results import WriteResult
-from lakescan.writing.column_rules import MARKS, NewRows
+from lakescan.writing.column_rules import MARKS, RowCompleter
 from lakescan.writing.conform import Fit, places_of
 from lakescan.writing.partitioned_writer import write_rows
 from lakescan.writing.table_writes import TableWrites, WrittenFile
-from lakescan.writing.upserts import Upserted
+from lakescan.writing.upserts import UpsertFiles
 
 
-def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
+def prepare_target(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
     """The target with columns that fit the rows, added or replaced as the options say.
 
     Raises `SchemaMismatch` if the rows do not fit, and `InvalidOption` for other partitions than those of the table;
@@ -40,12 +40,12 @@ def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
     terms = tuple(map(Term.parse, options.partition_by))
     if options.overwrite_schema:
         if target.added is None:  # else the tasks of this write have already written files with the new columns
-            new = TableDefinition(numbered(target.writes.columns_for(rows)), partition_by=terms)
+            new = TableDefinition(assign_ids(target.writes.columns_for(rows)), partition_by=terms)
             target = target.with_schema(new, repartitions=given)
     elif terms:
         _check_partitions(target, terms)
     if options.merge_schema and not options.overwrite_schema:
-        target = with_new_columns(target, rows)
+        target = add_new_columns(target, rows)
     if not options.data_change and target.added is not None:
         raise InvalidOption("dataChange=false is for writes that only move rows: this one changes the table's columns")
     check_fit(target.writes, rows)
@@ -65,23 +65,23 @@ def _check_partitions(target: Target, terms: Sequence[Term]) -> None:
         )
 
 
-def with_new_columns(target: Target, rows: pa.Schema) -> Target:
+def add_new_columns(target: Target, rows: pa.Schema) -> Target:
     """The target with the columns and members of structs that it lacks, and with the wider types that rows have.
 
     The commit of the rows changes the columns. A type is widened only where the format's own writers do that for rows:
     elsewhere a value of a wider type is stored if it fits.
     """
-    changes = list(_changed_columns(target.writes, target.writes.schema.fields, optional_columns_of(rows), rows))
+    changes = list(_column_changes(target.writes, target.writes.schema.fields, optional_columns_of(rows), rows))
     return target.with_columns(changes) if changes else target
 
 
-def _changed_columns(
+def _column_changes(
     writes: TableWrites, ours: Sequence[t.Field], theirs: Sequence[t.Field], rows: pa.Schema, path: tuple[str, ...] = ()
 ) -> Iterator[AddColumn | ChangeColumn]:
     places = places_of(tuple(ours), tuple(theirs))
     for column, place in zip(ours, places, strict=True):
         if place is not None:
-            yield from _changed_types(writes, column.type, theirs[place].type, (*path, column.name))
+            yield from _type_changes(writes, column.type, theirs[place].type, (*path, column.name))
     for place, column in enumerate(theirs):
         if place not in places:
             given = pa.schema([pa.field(column.name, column.type.arrow()) if path else rows.field(place)])
@@ -89,23 +89,23 @@ def _changed_columns(
             yield AddColumn(path, new, if_not_exists=True)
 
 
-def _changed_types(
+def _type_changes(
     writes: TableWrites, ours: t.Type, theirs: t.Type, path: tuple[str, ...]
 ) -> Iterator[AddColumn | ChangeColumn]:
     match ours, theirs:
         case t.Struct(), t.Struct():
-            yield from _changed_columns(writes, ours.fields, theirs.fields, pa.schema([]), path)
+            yield from _column_changes(writes, ours.fields, theirs.fields, pa.schema([]), path)
         case t.ListOf(), t.ListOf():
-            yield from _changed_types(writes, ours.element.type, theirs.element.type, (*path, "element"))
+            yield from _type_changes(writes, ours.element.type, theirs.element.type, (*path, "element"))
         case t.MapOf(), t.MapOf():
-            yield from _changed_types(writes, ours.value.type, theirs.value.type, (*path, "value"))
+            yield from _type_changes(writes, ours.value.type, theirs.value.type, (*path, "value"))
         case _ if ours != theirs and writes.widens(ours, theirs):
             yield ChangeColumn(path, theirs)
 
 
 def check_fit(writes: TableWrites, rows: pa.Schema) -> None:
     """Raise `SchemaMismatch` if rows with this schema do not fit the table's columns."""
-    Fit.of(writes.rules.given(writes.schema, rows), rows)
+    Fit.match_columns(writes.rules.input_columns(writes.schema, rows), rows)
 
 
 def append(target: Target, files: Sequence[WrittenFile]) -> WriteResult:
@@ -116,18 +116,18 @@ def append(target: Target, files: Sequence[WrittenFile]) -> WriteResult:
     if not files:
         target.commit_columns()
         return WriteResult(0, 0, 0)
-    with removed_on_failure(target, files) as remove:
+    with remove_on_failure(target, files) as remove:
         try:
             target.append(files)
         except CommitConflict:
-            if not target.reopened().has_committed():
+            if not target.reopen().has_committed():
                 raise
             remove()
             return WriteResult(0, 0, 0)
-    return saved(files, note=target.writes.note)
+    return write_result(files, note=target.writes.note)
 
 
-def upsert(target: Target, written: Upserted) -> bool:
+def upsert(target: Target, written: UpsertFiles) -> bool:
     """Commit rows that replace those with their keys, and return whether anything was committed.
 
     If a concurrent writer committed the same transaction, the files are removed and nothing is committed.
@@ -135,11 +135,11 @@ def upsert(target: Target, written: Upserted) -> bool:
     if not written.all:
         target.commit_columns()
         return False
-    with removed_on_failure(target, written.all) as remove:
+    with remove_on_failure(target, written.all) as remove:
         try:
             target.upsert(written.files, written.deletes)
         except CommitConflict:
-            if not target.reopened().has_committed():
+            if not target.reopen().has_committed():
                 raise
             remove()
             return False
@@ -164,7 +164,7 @@ def overwrite(
     """
     written, kept, changes, replaced, conflict, first = list(files), [], None, None, None, target
     attempts, dynamic = Attempts(target.retries), dynamic and target.has_dynamic_overwrites
-    with removed_on_failure(target, written) as remove:
+    with remove_on_failure(target, written) as remove:
         while True:
             if conflict is not None and target.has_committed():
                 remove()
@@ -172,31 +172,31 @@ def overwrite(
             if conflict is not None and not (retries and target.retries_overwrites):
                 raise conflict
             target.check_rules(first.rules)
-            now = replaced_by(target, files, where, dynamic=dynamic)
+            now = files_to_replace(target, files, where, dynamic=dynamic)
             if replaced is None or not now.has_same_files(replaced):
                 remove(written[len(files) :])
                 del written[len(files) :]
                 kept = now.rewrite_kept_rows(target, executor)
                 written += kept
-                changes = _changes(target, now, files, executor, written)
+                changes = _write_change_files(target, now, files, executor, written)
                 replaced = now
             try:
-                removed = now.removed
+                removed = now.files_to_remove
                 if where is None and not dynamic:
                     target.replace_all(removed, files)
                 else:
-                    target.replace(removed, [*files, *kept], Overwritten(where, dynamic), changes)
-                return saved(files, len(removed), target.writes.note if files else "")
+                    target.replace(removed, [*files, *kept], OverwriteScope(where, dynamic), changes)
+                return write_result(files, len(removed), target.writes.note if files else "")
             except CommitConflict as error:
                 conflict = error
                 if retries and target.retries_overwrites:
-                    attempts.again(target.name, error)
-                target = target.reopened()
+                    attempts.wait_or_raise(target.name, error)
+                target = target.reopen()
 
 
-def _changes(
+def _write_change_files(
     target: Target,
-    replaced: Replaced,
+    replaced: ReplacedFiles,
     files: Sequence[WrittenFile],
     executor: PlanningExecutor | None,
     written: list[WrittenFile],
@@ -212,7 +212,7 @@ def _changes(
     return changes
 
 
-def write_checked(
+def check_and_write(
     writes: TableWrites,
     batches: Iterable[pa.RecordBatch],
     write_id: str,
@@ -226,22 +226,22 @@ def write_checked(
     more = {}
     if where is not None:
         said = "do not match replaceWhere, and would be added beside the rows it replaces"
-        more[said] = Condition.of_predicate(where, writes.schema)
+        more[said] = RowCondition.bind_predicate(where, writes.schema)
     if not writes.rules and not more:
         return write_rows(writes, batches, write_id)
-    rows = NewRows(writes.rules, writes.schema, more, task)
-    files = write_rows(writes, rows.completed(batches), write_id)
+    rows = RowCompleter(writes.rules, writes.schema, more, task)
+    files = write_rows(writes, rows.complete(batches), write_id)
     return [replace(file, details={**file.details, MARKS: rows.marks}) for file in files] if rows.marks else files
 
 
-def saved(files: Sequence[WrittenFile], removed: int = 0, note: str = "") -> WriteResult:
+def write_result(files: Sequence[WrittenFile], removed: int = 0, note: str = "") -> WriteResult:
     """The result of a commit of these files."""
     rows, size = sum(file.rows for file in files), sum(file.size for file in files)
     return WriteResult(len(files), rows, size, removed, note=note)
 
 
 @contextmanager
-def removed_on_failure(target: Target, files: Sequence[WrittenFile]) -> Iterator[Callable[..., None]]:
+def remove_on_failure(target: Target, files: Sequence[WrittenFile]) -> Iterator[Callable[..., None]]:
     """Remove the written files if the commit definitely failed; keep them if its outcome is unknown.
 
     The commit is the body of the `with` block; the files were written after `target` was opened. The block receives a

@@ -19,22 +19,22 @@ from lakescan.common.executors import PlanningExecutor, ReadAhead
 from lakescan.common.metadata_columns import DELETED, PARTITION_ID
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
-from lakescan.common.selection import Selection, selected
+from lakescan.common.selection import Selection, resolve_selection
 from lakescan.common.timestamps import as_moment
 from lakescan.common.types import Field, Struct
 from lakescan.common.version import own_version
 from lakescan.errors import InvalidFilter, InvalidOption
 from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json
-from lakescan.expressions.predicate import TRUE, Predicate, conjunction, conjuncts, fields_read
+from lakescan.expressions.predicate import TRUE, Predicate, conjunction, conjuncts, predicate_fields
 from lakescan.expressions.sql import parse_filter
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.formats.table_format import FileRequest, Snapshot, SnapshotSelector, TableFormat
 from lakescan.options.declaration import Group
 from lakescan.options.read import ReadOptions
-from lakescan.planning.candidates import Candidates, concatenated
+from lakescan.planning.candidates import Candidates, concat_candidates
 from lakescan.planning.delete_file import DeleteKind
-from lakescan.planning.file_facts import FileFilter, with_facts
+from lakescan.planning.file_facts import FileFilter, prune_by_facts
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.metrics_reporters import MetricsReporter, has_reporters, report_safely, report_to_process
 from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
@@ -42,7 +42,7 @@ from lakescan.planning.read_properties import ReadProperties
 from lakescan.planning.report import ScanMetrics, ScanReport, total_report
 from lakescan.reading.context import BATCH_SIZE, ReadContext
 from lakescan.storage import Storage
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 from lakescan.tables.time_travel import as_text, as_version, check_one_state, selector_from
 
 _LOG = logging.getLogger("lakescan")
@@ -50,7 +50,7 @@ _PART_FILES = 10_000  # minimum files of a part of `plan_parts`, except the last
 _MOST_ROWS = 2**62  # fits a signed 64-bit integer
 
 
-class PlansMade:
+class PlanCache:
     """The plans that one statement has made of a table: what is planned again is planned once.
 
     Workers get none of them. They are of one state, since a spec is equal only to specs of the same open table.
@@ -59,13 +59,13 @@ class PlansMade:
     def __init__(self) -> None:
         self._made: list[tuple[ScanSpec, ScanPlan]] = []
 
-    def __reduce__(self) -> tuple[type[PlansMade], tuple[()]]:
-        return PlansMade, ()
+    def __reduce__(self) -> tuple[type[PlanCache], tuple[()]]:
+        return PlanCache, ()
 
-    def of(self, spec: ScanSpec, make: Callable[[ScanSpec], ScanPlan]) -> ScanPlan:
+    def find_or_make(self, spec: ScanSpec, make: Callable[[ScanSpec], ScanPlan]) -> ScanPlan:
         """Return the plan of a spec, with at least the statistics and deletes that it asks for; packed in any way."""
         if spec.prunes_deletes:
-            whole = self.of(replace(spec, prunes_deletes=False), make)
+            whole = self.find_or_make(replace(spec, prunes_deletes=False), make)
             if not pc.any(pc.equal(whole.table.deletes["kind"], DeleteKind.EQUALITY.value)).as_py():
                 return whole
         plain = replace(spec, stats_of=(), is_silent=True)
@@ -119,7 +119,7 @@ class ScanSpec:
     weighs_opening: bool = False
     state: Snapshot | None = None
     zone: tzinfo = UTC
-    plans: PlansMade | None = field(default=None, compare=False)
+    plans: PlanCache | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         parts = [f"{self.table.name} {self.location!r}"]
@@ -149,7 +149,7 @@ class ScanSpec:
 
     def with_condition(self, condition: Predicate) -> ScanSpec:
         """Return the spec with this filter, whatever its present one is."""
-        return replace(self, predicate=condition, options=self.options.without(("where", "filter")))
+        return replace(self, predicate=condition, options=self.options.exclude(("where", "filter")))
 
     def select(self, *columns: str) -> ScanSpec:
         """Return the spec with these output columns (see `common.selection`), in this order."""
@@ -159,9 +159,9 @@ class ScanSpec:
         """Return the spec with the columns of a schema, whatever characters are in their names."""
         return self.select(*(dotted_path([name]) for name in schema.names))
 
-    def narrowed(self, names: Iterable[str]) -> ScanSpec:
+    def narrow_columns(self, names: Iterable[str]) -> ScanSpec:
         """Return the spec with only these of its output columns; other names are taken for columns of the table."""
-        return replace(self.select(*self.selection.texts(names)), keeps_deleted=self.reads_deleted)
+        return replace(self.select(*self.selection.texts(names)), keeps_deleted=self.reads_deleted_rows)
 
     def as_of(
         self,
@@ -191,28 +191,28 @@ class ScanSpec:
 
     def with_limit(self, rows: int | None) -> ScanSpec:
         """Return the spec limited to `rows` rows, or not at all, whatever its present limit is."""
-        return replace(self, row_limit=rows, options=self.options.without(("limit",)))
+        return replace(self, row_limit=rows, options=self.options.exclude(("limit",)))
 
-    def without_limit(self, *columns: str) -> ScanSpec:
+    def drop_limit(self, *columns: str) -> ScanSpec:
         """Return the spec with these output columns (none by default) and no limit, for the same rows."""
-        options = self.options.without(("limit", "columns"))
-        return replace(self, columns=columns, row_limit=None, options=options, keeps_deleted=self.reads_deleted)
+        options = self.options.exclude(("limit", "columns"))
+        return replace(self, columns=columns, row_limit=None, options=options, keeps_deleted=self.reads_deleted_rows)
 
     def with_options(self, options: Mapping[str, object]) -> ScanSpec:
         """Return the spec with more options, which are checked; raises `InvalidOption`."""
-        given = ReadOptions.of(options)
+        given = ReadOptions.parse(options)
         given.check_opened()
-        merged = self.options.merged(options)
+        merged = self.options.merge(options)
         merged.check_format(self.table.name)
         if self.selector is not None:
             check_one_state(f"a scan as of {self.selector.describe()}", given)
         return replace(self, options=merged)
 
-    def silent(self) -> ScanSpec:
+    def silence_reports(self) -> ScanSpec:
         """Return the spec for plans that are reported to nobody, since they serve another one."""
         return replace(self, is_silent=True)
 
-    def of_increment(self, table: TableFormat, state: Snapshot) -> ScanSpec:
+    def select_increment(self, table: TableFormat, state: Snapshot) -> ScanSpec:
         """Return the spec for the files of an increment (some commits), which may be many and small."""
         return replace(self, table=table, state=state)
 
@@ -243,12 +243,12 @@ class ScanSpec:
         texts = self.columns if self.columns is not None else self.options.columns
         if texts is None:
             return Selection.whole(self.snapshot.schema)
-        return selected(self.selectable, texts, case_sensitive=self._case_sensitive)
+        return resolve_selection(self.selectable, texts, case_sensitive=self._case_sensitive)
 
     @cached_property
     def selectable(self) -> Schema:
         """The table's columns followed by its metadata columns."""
-        return self.snapshot.schema.extended(self.snapshot.metadata_columns)
+        return self.snapshot.schema.append_fields(self.snapshot.metadata_columns)
 
     @property
     def _case_sensitive(self) -> bool:
@@ -257,20 +257,20 @@ class ScanSpec:
     @cached_property
     def filter(self) -> Predicate:
         """The filter, bound to the table's schema."""
-        return self._bound(self.condition)
+        return self._bind(self.condition)
 
-    def _bound(self, predicate: Predicate) -> Predicate:
+    def _bind(self, predicate: Predicate) -> Predicate:
         return bind(predicate, self.selectable, case_sensitive=self._case_sensitive, zone=self.zone)
 
     @cached_property
-    def _pruned_by(self) -> Predicate:
+    def _pruning_filter(self) -> Predicate:
         """The filter, and what files are pruned by besides, bound."""
-        return conjunction([self.filter, self._bound(self.pruning)])
+        return conjunction([self.filter, self._bind(self.pruning)])
 
     @property
-    def reads_deleted(self) -> bool:
+    def reads_deleted_rows(self) -> bool:
         """Whether deleted rows are among the rows: a scan that selects `_deleted`, or filters by it, returns them."""
-        ids = {each.path[0].id for each in self.selection.columns} | fields_read(self.filter)
+        ids = {each.path[0].id for each in self.selection.columns} | predicate_fields(self.filter)
         return self.keeps_deleted or DELETED.id in ids
 
     @property
@@ -311,10 +311,10 @@ class ScanSpec:
     def plan(self, parallelism: int | None = None) -> ScanPlan:
         """Plan the scan; see `Scan.plan`."""
         if self.plans is not None:
-            return self.plans.of(self, lambda spec: replace(spec, plans=None).plan(parallelism))
+            return self.plans.find_or_make(self, lambda spec: replace(spec, plans=None).plan(parallelism))
         started = perf_counter()
         metrics = ScanMetrics()
-        plan = self._plan(concatenated(list(self._candidates(metrics))), metrics, parallelism)
+        plan = self._plan(concat_candidates(list(self._candidates(metrics))), metrics, parallelism)
         metrics.total_planning_duration = perf_counter() - started
         self.report(plan.report)
         return plan
@@ -328,7 +328,7 @@ class ScanSpec:
         metrics = ScanMetrics()
         reports = []
         try:
-            for some in _in_parts(self._candidates(metrics)):
+            for some in _merge_into_parts(self._candidates(metrics)):
                 plan = self._plan(some, metrics, parallelism)
                 metrics = ScanMetrics()  # counters of the first part must not count again in the next ones
                 reports.append(plan.report)
@@ -345,27 +345,29 @@ class ScanSpec:
 
     def plan_table(self, table: FileTable, *, parallelism: int | None = None) -> ScanPlan:
         """Plan these files instead of the snapshot's; they have its columns, and may not be committed yet."""
-        return self._plan(self._pruned(Candidates.pruned(table, self._pruned_by, {})), ScanMetrics(), parallelism)
+        return self._plan(
+            self._prune(Candidates.prune_table(table, self._pruning_filter, {})), ScanMetrics(), parallelism
+        )
 
-    def for_reading(self) -> ScanSpec:
+    def prune_deletes(self) -> ScanSpec:
         """The spec for a plan that serves nothing but reading the rows that match the filter.
 
         Deletes of other rows are left out of it. Who changes rows, or reads files whole, needs them.
         """
-        return replace(self, prunes_deletes=not (self.ignores_residuals or self.reads_deleted))
+        return replace(self, prunes_deletes=not (self.ignores_residuals or self.reads_deleted_rows))
 
-    def in_few_groups(self) -> ScanSpec:
+    def pack_few_groups(self) -> ScanSpec:
         """The spec for a plan whose task groups are Python tasks on Spark: one costs ten times what a JVM task does."""
         return replace(self, weighs_opening=True)
 
     def file_table(self) -> FileTable:
         """Return the files that may match with all deletes that the format has found, whether they apply or not."""
-        return concatenated(list(self._candidates(ScanMetrics()))).table
+        return concat_candidates(list(self._candidates(ScanMetrics()))).table
 
     def _candidates(self, metrics: ScanMetrics) -> Iterator[Candidates]:
         """Ask the format for the files that may match."""
         request = FileRequest(
-            predicate=self._pruned_by,
+            predicate=self._pruning_filter,
             metrics=metrics,
             limit=None if self.file_filters else self.max_rows,
             stats=self._stats_fields,
@@ -373,14 +375,16 @@ class ScanSpec:
             data_mode=self.planning_mode("data"),
             delete_mode=self.planning_mode("delete"),
             tested=self.filter if self.prunes_deletes else TRUE,
-            reads=frozenset({each.path[0].id for each in self.selection.columns} | fields_read(self._pruned_by)),
+            reads=frozenset(
+                {each.path[0].id for each in self.selection.columns} | predicate_fields(self._pruning_filter)
+            ),
             planned_by=self.options.scan_planning_mode,
         )
-        return map(self._pruned, self.table.plan_files(self.snapshot, request))
+        return map(self._prune, self.table.plan_files(self.snapshot, request))
 
-    def _pruned(self, candidates: Candidates) -> Candidates:
+    def _prune(self, candidates: Candidates) -> Candidates:
         """Prune candidates by facts of files: those in the filter, and the conditions on files."""
-        found = with_facts(candidates, self._pruned_by, self.snapshot.metadata_columns)
+        found = prune_by_facts(candidates, self._pruning_filter, self.snapshot.metadata_columns)
         for each in self.file_filters:
             found = each.select(found, self._partition_fields, case_sensitive=self._case_sensitive)
         return found
@@ -426,7 +430,7 @@ class ScanSpec:
             candidates,
             schema=self.output,
             table_schema=snapshot.schema,
-            predicate=self._pruned_by,
+            predicate=self._pruning_filter,
             packing=self._packing(parallelism or self.options.parallelism or os.cpu_count() or 1),
             limit=self.max_rows,
             ignore_residuals=self.ignores_residuals,
@@ -439,7 +443,7 @@ class ScanSpec:
                 "snapshot_timestamp": snapshot.timestamp,
                 "schema_id": snapshot.schema.id,
                 "words": self.table.words,
-                "named": self._selector.named if self.state is None else "",
+                "named": self._selector.ref_description if self.state is None else "",
                 "name": self.name,
                 "metadata": self._report_metadata if self.has_reporters else {},
             },
@@ -469,7 +473,7 @@ class ScanSpec:
         """The engine, and the options that were given, without conditions, places and secrets."""
         engine = self.engine or ("lakescan", own_version())
         named = {"engine-name": engine[0], "engine-version": engine[1], "lakescan-version": own_version()}
-        hidden = {*self.options.given_in(Group.OPENING), "where", "filter"}
+        hidden = {*self.options.names_of_groups(Group.OPENING), "where", "filter"}
         return {name: str(value) for name, value in self.options.values().items() if name not in hidden} | named
 
     def report(self, report: ScanReport) -> None:
@@ -477,7 +481,7 @@ class ScanSpec:
         found = report.metrics
         _LOG.debug(
             "%s: planned %d files (%d skipped) of snapshot %s in %.3f s",
-            shown(self.table.location),
+            redact(self.table.location),
             found.result_data_files,
             found.skipped_data_files,
             report.snapshot_id,
@@ -500,13 +504,13 @@ class ScanSpec:
         return ReadContext(
             storage=self.storage,
             selection=self.selection,
-            table_schema=_by_id(self.snapshot.all_columns, self.selectable),
+            table_schema=_merge_columns(self.snapshot.all_columns, self.selectable),
             matching=self.table.matching(self.snapshot),
             residuals=() if plan is None else plan.residuals,
             batch_size=self.options.batch_size or min(batch_size, self._properties.batch_size or batch_size),
             verify=self.options.verify,
             places=self.storage.places(self.table.location),
-            keeps_deleted=self.reads_deleted,
+            keeps_deleted=self.reads_deleted_rows,
             keeps_dictionaries=keeps_dictionaries,
         )
 
@@ -538,7 +542,7 @@ class ScanSpec:
         if self.file_filters:
             raise InvalidOption("filter_files and filter_partitions have no option: use scan.to_spark(spark)")
         self.check_for_workers()
-        location, selector = self.table.pinned(self.snapshot, self._selector)
+        location, selector = self.table.pin_snapshot(self.snapshot, self._selector)
         texts = as_text(self.options, selector)
         condition = self.condition
         more = {
@@ -570,20 +574,20 @@ def as_predicate(condition: str | Predicate) -> Predicate:
     return from_json(condition) if condition.lstrip().startswith("{") else parse_filter(condition)
 
 
-def _by_id(columns: Schema, more: Schema) -> Schema:
+def _merge_columns(columns: Schema, more: Schema) -> Schema:
     """Add the columns of `more` whose ids are new. Names may repeat in the result, so look up by id only."""
     known = {f.id for f in columns.fields}
     return Schema(columns.fields + tuple(f for f in more.fields if f.id not in known))
 
 
-def _in_parts(candidates: Iterator[Candidates]) -> Iterator[Candidates]:
+def _merge_into_parts(candidates: Iterator[Candidates]) -> Iterator[Candidates]:
     """Merge candidates into parts of at least `_PART_FILES` files; yields at least one part, which may be empty."""
     part: list[Candidates] = []
     has_yielded = False
     for each in candidates:
         part.append(each)
         if sum(len(some.table) for some in part) >= _PART_FILES:
-            yield concatenated(part)
+            yield concat_candidates(part)
             part, has_yielded = [], True
     if part or not has_yielded:
-        yield concatenated(part)
+        yield concat_candidates(part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakescan.formats.snapshot_refs import RefKind
 from lakescan.formats.table_format import Snapshot, SnapshotSelector
-from lakescan.options.session import given_by_session
+from lakescan.options.session import session_options
 from lakescan.options.session_settings import SessionSettings
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.tables.time_travel import selector_from
@@ -21,7 +21,7 @@ def is_audited(scan: ScanSpec, *, is_stream: bool = False) -> bool:
         return False
     if is_stream:  # whose options select no state
         return not scan.options.states and _has_property(scan.table.snapshot(SnapshotSelector()))
-    if scan.options.of_streams or selector_from(scan.options) is not None:
+    if scan.options.stream_options or selector_from(scan.options) is not None:
         return False
     return _has_property(scan.snapshot)
 
@@ -30,16 +30,16 @@ def _has_property(snapshot: Snapshot) -> bool:
     return snapshot.properties.get(_PROPERTY, "").lower() == "true"
 
 
-def as_session_reads(scan: ScanSpec, session: SessionSettings, *, is_stream: bool = False) -> ScanSpec:
+def apply_session_reads(scan: ScanSpec, session: SessionSettings, *, is_stream: bool = False) -> ScanSpec:
     """The scan as a session reads it: with its options of Iceberg tables, and of the branch `spark.wap.branch`.
 
     The branch is read if an audited table has it.
 
     Raises `InvalidOption` if the session says both how rows are staged.
     """
-    if options := given_by_session(scan.options, session.options, scan.table.name):
+    if options := session_options(scan.options, session.options, scan.table.name):
         scan = scan.with_options(options)
-    if session.without_staging == session or not is_audited(scan, is_stream=is_stream):
+    if session.options_only == session or not is_audited(scan, is_stream=is_stream):
         return scan
     session.check()
     if session.wap_branch is None or session.wap_branch not in scan.table.refs(RefKind.BRANCH):

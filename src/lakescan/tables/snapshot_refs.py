@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Protocol
 
-from lakescan.formats.snapshot_refs import IfThere, RefKind, RefRetention
+from lakescan.formats.snapshot_refs import IfRefExists, RefKind, RefRetention
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.tables.results import RefResult
 
@@ -18,7 +18,7 @@ class SnapshotManager(Protocol):
     """
 
     def create(
-        self, kind: RefKind, name: str, at: SnapshotSelector, retention: RefRetention, if_there: IfThere
+        self, kind: RefKind, name: str, at: SnapshotSelector, retention: RefRetention, if_there: IfRefExists
     ) -> RefResult:
         """Make a branch or tag of a state.
 

@@ -38,24 +38,24 @@ def as_end_of_changes(state: Any) -> int | str | datetime | None:
 
 def check_one_state(source: str, options: ReadOptions) -> None:
     """Raise `InvalidOption` if options also select a snapshot or changes; `source` describes the earlier selection."""
-    if both := (*options.states, *options.given_in(Group.RANGE), *options.changes):
+    if both := (*options.states, *options.names_of_groups(Group.RANGE), *options.changes):
         raise InvalidOption(f"{source} and option {both[0]!r} both select what to read: give only one")
 
 
 def check_no_range(source: str, given: Mapping[str, object]) -> None:
     """Raise `InvalidOption` if options select a state or a range; `source` says what selects it instead."""
-    options = ReadOptions.of(given)
-    for name in (*options.states, *options.given_in(Group.RANGE), *options.changes):
+    options = ReadOptions.parse(given)
+    for name in (*options.states, *options.names_of_groups(Group.RANGE), *options.changes):
         if name not in ("readChangeFeed", "readChangeData"):
             raise InvalidOption(f"{source}: option {name!r} would select something else. Leave it out")
 
 
 def selector_from(options: ReadOptions) -> SnapshotSelector | None:
     """Return the selector given by options, None if there is none; raises `InvalidOption` if options contradict."""
-    if alone := options.of_streams:
+    if alone := options.stream_options:
         raise InvalidOption(f"option {alone[0]!r} is for streams: spark.readStream, or Table.stream")
     given = options.states
-    if options.given_in(Group.RANGE):
+    if options.names_of_groups(Group.RANGE):
         if others := [name for name in given if name != "branch"]:
             raise InvalidOption(f"a range of snapshots cannot be combined with option {others[0]!r}: remove it")
         return SnapshotSelector(appends=_append_range(options))
@@ -67,10 +67,10 @@ def selector_from(options: ReadOptions) -> SnapshotSelector | None:
         raise InvalidOption(f"option {alone[0]!r} is for change feeds: set readChangeFeed to true as well")
     if len(given) > 1:
         raise InvalidOption(f"options {' and '.join(map(repr, given))} all select what to read: give only one")
-    return _state(options) if given else None
+    return _state_selector(options) if given else None
 
 
-def _state(options: ReadOptions) -> SnapshotSelector:
+def _state_selector(options: ReadOptions) -> SnapshotSelector:
     """The selector of the only option that selects one state."""
     timestamp = None
     if options.timestamp_as_of is not None:
@@ -92,13 +92,13 @@ def _append_range(options: ReadOptions) -> AppendRange:
         "end-timestamp": _moment(options.end_timestamp),
         "end-tag": options.end_tag,
     }
-    after, upto = _only(starts), _only(ends)
+    after, upto = _single_end(starts), _single_end(ends)
     if after is None:
         raise InvalidOption("a range of snapshots needs a start: start-snapshot-id, start-tag or start-timestamp")
     return AppendRange(after, upto, options.branch)
 
 
-def _only(ends: Mapping[str, _End | None]) -> _End | None:
+def _single_end(ends: Mapping[str, _End | None]) -> _End | None:
     """The one end of a range that was given, by option name; None without any."""
     given = [name for name, end in ends.items() if end is not None]
     if len(given) > 1:
@@ -129,8 +129,8 @@ def as_text(options: ReadOptions, selector: SnapshotSelector) -> dict[str, str]:
 
     Options that a scan writes out separately (path, filter, ...) are left out.
     """
-    selecting = options.given_in(Group.STATE, Group.RANGE, Group.FEED)
-    texts = {name: _text(value) for name, value in options.without((*selecting, "where", "filter")).values().items()}
+    selecting = options.names_of_groups(Group.STATE, Group.RANGE, Group.FEED)
+    texts = {name: _text(value) for name, value in options.exclude((*selecting, "where", "filter")).values().items()}
     chosen: dict[str, object] = {
         "versionAsOf": selector.version,
         "timestampAsOf": selector.timestamp,
@@ -146,7 +146,9 @@ def as_text(options: ReadOptions, selector: SnapshotSelector) -> dict[str, str]:
         }
     if selector.appends is not None:
         values = options.values()
-        texts |= {name: str(values[name]) for name in (*options.given_in(Group.RANGE), "branch") if name in values}
+        texts |= {
+            name: str(values[name]) for name in (*options.names_of_groups(Group.RANGE), "branch") if name in values
+        }
     return texts | {name: str(value) for name, value in chosen.items() if value is not None}
 
 

@@ -21,27 +21,27 @@ _LARGE = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
-def plain(array: pa.Array) -> pa.Array:
+def canonical_layout(array: pa.Array) -> pa.Array:
     """Convert an array to the canonical layout; raises `ArrowCapacityError` if it overflows 32-bit offsets."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
-        return _of_extension(array)
+        return _plain_storage(array)
     if (narrow := _LARGE.get(kind)) is not None:
-        return _narrowed(array, narrow)
+        return _narrow_offsets(array, narrow)
     if (narrow := _VIEWS.get(kind)) is not None:
-        return _unviewed(array, narrow)
+        return _convert_views(array, narrow)
     if kinds.is_float16(kind):
         return array.cast(pa.float32())
     if kinds.is_decimal(kind):
         return _decimals(array)
     if kinds.is_dictionary(kind):
-        return plain(array.dictionary).take(array.indices)
+        return canonical_layout(array.dictionary).take(array.indices)
     if kinds.is_run_end_encoded(kind):
         ends = array.run_ends.to_numpy(zero_copy_only=False)
         at = np.arange(array.offset, array.offset + len(array))
-        return plain(array.values).take(pa.array(np.searchsorted(ends, at, side="right")))
+        return canonical_layout(array.values).take(pa.array(np.searchsorted(ends, at, side="right")))
     if kinds.is_struct(kind):
-        members = [plain(member) for member in array.flatten()]  # null where the struct is
+        members = [canonical_layout(member) for member in array.flatten()]  # null where the struct is
         fields = [f.with_type(m.type).with_nullable(True) for f, m in zip(kind, members, strict=True)]
         return pa.StructArray.from_arrays(members, fields=fields, mask=array.is_null() if array.null_count else None)
     if kinds.is_map(kind):
@@ -56,7 +56,7 @@ def with_children(array: pa.Array, kind: pa.DataType, children: list[pa.Array]) 
     )
 
 
-def without_nulls(array: pa.Array) -> pa.Array:
+def drop_validity(array: pa.Array) -> pa.Array:
     """Drop the array's validity bitmap: each null becomes an arbitrary value, empty for types of variable length.
 
     For required members beneath null structs: Arrow's Parquet writer rejects nulls there, too.
@@ -65,7 +65,7 @@ def without_nulls(array: pa.Array) -> pa.Array:
     if not array.null_count:
         return array
     if isinstance(kind, pa.BaseExtensionType):
-        return pa.ExtensionArray.from_storage(kind, without_nulls(array.storage))
+        return pa.ExtensionArray.from_storage(kind, drop_validity(array.storage))
     if kinds.is_struct(kind):
         return pa.StructArray.from_arrays([array.field(n) for n in range(kind.num_fields)], fields=list(kind))
     children = [array.keys, array.items] if kinds.is_map(kind) else [array.values] if kinds.is_list(kind) else []
@@ -81,12 +81,12 @@ def _elements(kind: pa.DataType, children: list[pa.Array]) -> list[pa.Array]:
     return [pa.StructArray.from_arrays(children, fields=[kind.key_field, kind.item_field])]
 
 
-def _of_extension(array: pa.ExtensionArray) -> pa.Array:
-    storage = plain(array.storage)
+def _plain_storage(array: pa.ExtensionArray) -> pa.Array:
+    storage = canonical_layout(array.storage)
     return storage.cast(pa.bool_()) if isinstance(array.type, pa.Bool8Type) else storage
 
 
-def _narrowed(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def _narrow_offsets(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Large strings or binaries with 32-bit offsets. Arrow's cast would also count the bytes before a slice."""
     _, offsets, data = array.buffers()
     if not len(array) or data is None:
@@ -99,7 +99,7 @@ def _narrowed(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(array), [_valid(array), narrow, data.slice(first, size)])
 
 
-def _unviewed(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def _convert_views(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """String or binary views with 32-bit offsets. Arrow's cast does not check that their bytes fit."""
     if len(array):
         views = np.frombuffer(array.buffers()[1], np.int32, count=4 * len(array), offset=16 * array.offset)
@@ -137,19 +137,19 @@ def _list(array: Any) -> pa.Array:
         starts, lengths = array.offsets.to_numpy(), array.sizes.to_numpy()
     else:
         starts, lengths = array.offsets.to_numpy()[:-1], np.diff(array.offsets.to_numpy())
-    offsets, (values,) = _gathered(array, starts, lengths, [array.values])
-    return _of_offsets(array, pa.list_(pa.field("element", values.type)), offsets, values)
+    offsets, (values,) = _gather_elements(array, starts, lengths, [array.values])
+    return _build_list(array, pa.list_(pa.field("element", values.type)), offsets, values)
 
 
 def _map(array: Any) -> pa.Array:
     old_offsets = array.offsets.to_numpy()
-    offsets, (keys, items) = _gathered(array, old_offsets[:-1], np.diff(old_offsets), [array.keys, array.items])
+    offsets, (keys, items) = _gather_elements(array, old_offsets[:-1], np.diff(old_offsets), [array.keys, array.items])
     kind = pa.map_(pa.field("key", keys.type, nullable=False), pa.field("value", items.type))
     entries = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
-    return _of_offsets(array, kind, offsets, entries)
+    return _build_list(array, kind, offsets, entries)
 
 
-def _gathered(
+def _gather_elements(
     array: pa.Array, starts: np.ndarray, lengths: np.ndarray, children: list[pa.Array]
 ) -> tuple[np.ndarray, list[pa.Array]]:
     """New offsets, and the elements of the non-null lists without gaps between them."""
@@ -162,15 +162,15 @@ def _gathered(
         raise pa.ArrowCapacityError(f"{offsets[-1]:,} elements in lists of one batch")
     some = lengths > 0
     if not some.any():
-        return offsets, [plain(child.slice(0, 0)) for child in children]
+        return offsets, [canonical_layout(child.slice(0, 0)) for child in children]
     first, last = int(starts[some].min()), int((starts + lengths)[some].max())
-    elements = [plain(child.slice(first, last - first)) for child in children]
+    elements = [canonical_layout(child.slice(first, last - first)) for child in children]
     if last - first == offsets[-1] and np.array_equal(starts[some] - first, offsets[:-1][some]):
         return offsets, elements
     at = pa.array(np.arange(offsets[-1]) + np.repeat(starts - first - offsets[:-1], lengths))
     return offsets, [child.take(at) for child in elements]
 
 
-def _of_offsets(array: pa.Array, kind: pa.DataType, offsets: np.ndarray, values: pa.Array) -> pa.Array:
+def _build_list(array: pa.Array, kind: pa.DataType, offsets: np.ndarray, values: pa.Array) -> pa.Array:
     narrow = pa.array(offsets.astype(np.int32)).buffers()[1]
     return pa.Array.from_buffers(kind, len(array), [_valid(array), narrow], array.null_count, 0, [values])

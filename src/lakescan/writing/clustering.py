@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.writing.arrow_layout import plain
-from lakescan.writing.conform import fitted
-from lakescan.writing.partition_key import physical
+from lakescan.writing.arrow_layout import canonical_layout
+from lakescan.writing.conform import fit_array
+from lakescan.writing.partition_key import physical_values
 from lakescan.writing.table_writes import TableWrites
 
 
@@ -24,7 +24,7 @@ def partition_codes(writes: TableWrites, columns: Mapping[str, pa.Array]) -> pa.
     """
     rows = len(next(iter(columns.values())))
     arrays = [
-        fitted(plain(columns[field.name]), replace(field, required=False))
+        fit_array(canonical_layout(columns[field.name]), replace(field, required=False))
         if field.name in columns
         else pa.nulls(rows, field.type.arrow())
         for field in writes.schema.fields
@@ -32,7 +32,7 @@ def partition_codes(writes: TableWrites, columns: Mapping[str, pa.Array]) -> pa.
     batch = pa.RecordBatch.from_arrays(arrays, names=writes.schema.names)
     codes = np.zeros(rows, dtype=np.int64)
     for key in writes.partition_keys(batch):
-        encoded = pc.dictionary_encode(physical(key), null_encoding="encode")
+        encoded = pc.dictionary_encode(physical_values(key), null_encoding="encode")
         hashes = [crc32(repr(value).encode()) for value in encoded.dictionary.to_pylist()]  # distinct values only
         codes = codes * 31 + np.array(hashes, dtype=np.int64)[encoded.indices.to_numpy()]
     return pa.array(codes)

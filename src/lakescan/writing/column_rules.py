@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import SchemaMismatch
-from lakescan.expressions.evaluate import columns_of
+from lakescan.expressions.evaluate import column_getter
 from lakescan.expressions.instants import plain_value
-from lakescan.expressions.scalar.condition import Condition
+from lakescan.expressions.scalar.condition import RowCondition
 from lakescan.expressions.scalar.expression import ScalarExpression
-from lakescan.writing.conform import Fit, fitted, places_of
+from lakescan.writing.conform import Fit, fit_array, places_of
 from lakescan.writing.identity_values import Identity, IdentityValues
 from lakescan.writing.text_lengths import Lengths
 
@@ -38,7 +38,7 @@ class ColumnRules:
     - `lengths`: by column, the lengths of its texts.
     """
 
-    constraints: Mapping[str, Condition] = field(default_factory=dict)
+    constraints: Mapping[str, RowCondition] = field(default_factory=dict)
     generated: Mapping[str, ScalarExpression] = field(default_factory=dict)
     defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)
     identities: Mapping[str, Identity] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class ColumnRules:
     def __bool__(self) -> bool:
         return any((self.constraints, self.generated, self.defaults, self.identities, self.lengths))
 
-    def given(self, schema: Schema, rows: pa.Schema) -> Schema:
+    def input_columns(self, schema: Schema, rows: pa.Schema) -> Schema:
         """The columns that rows must have: without those that they lack, and that are filled.
 
         Raises `SchemaMismatch` for rows with ids of a column whose ids are always assigned.
@@ -65,19 +65,19 @@ class ColumnRules:
             fields.append(each)
         return Schema(tuple(fields), schema.id)
 
-    def assigned(self, schema: Schema, rows: pa.Schema) -> list[str]:
+    def missing_identities(self, schema: Schema, rows: pa.Schema) -> list[str]:
         """The identity columns that rows lack."""
-        given = self.given(schema, rows).names
+        given = self.input_columns(schema, rows).names
         return [name for name in self.identities if name not in given]
 
 
-class NewRows:
+class RowCompleter:
     """Completes and checks the rows of one task; `task` tells it from the write's other tasks, None if it is alone.
 
     `more` are conditions beside the constraints, by what is said of rows that violate them.
     """
 
-    def __init__(self, rules: ColumnRules, schema: Schema, more: Mapping[str, Condition], task: int | None) -> None:
+    def __init__(self, rules: ColumnRules, schema: Schema, more: Mapping[str, RowCondition], task: int | None) -> None:
         named = {f"violate the constraint {name!r} of the table": each for name, each in rules.constraints.items()}
         self._rules, self._schema, self._conditions = rules, schema, {**named, **more}
         self._ids = {name: IdentityValues(each, task) for name, each in rules.identities.items()}
@@ -87,7 +87,7 @@ class NewRows:
         """By column, the last id that was assigned in the direction of its step."""
         return {name: each.mark for name, each in self._ids.items() if each.mark is not None}
 
-    def completed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def complete(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches with all columns of the table, checked.
 
         Raises `SchemaMismatch` for rows that do not fit the table or violate a rule, with an example.
@@ -95,15 +95,15 @@ class NewRows:
         given: Schema | None = None
         for batch in batches:
             if given is None:
-                given = self._rules.given(self._schema, batch.schema)
-                fit = Fit.of(given, batch.schema)
+                given = self._rules.input_columns(self._schema, batch.schema)
+                fit = Fit.match_columns(given, batch.schema)
             for rows in fit.pieces(batch):
-                whole = self._completed(rows, given)
-                padded = self._fitted_texts(whole)
+                whole = self._complete_columns(rows, given)
+                padded = self._fit_texts(whole)
                 self._check(whole, padded)
                 yield padded
 
-    def _completed(self, rows: pa.RecordBatch, given: Schema) -> pa.RecordBatch:
+    def _complete_columns(self, rows: pa.RecordBatch, given: Schema) -> pa.RecordBatch:
         columns = dict(zip(given.names, rows.columns, strict=True))
         for name, lengths in self._rules.lengths.items():
             if name in columns:
@@ -113,7 +113,7 @@ class NewRows:
                 continue
             if each.name in self._rules.defaults:
                 value = pa.repeat(self._rules.defaults[each.name], rows.num_rows)
-                columns[each.name] = fitted(value, each)
+                columns[each.name] = fit_array(value, each)
             elif each.name in self._ids:
                 columns[each.name] = self._ids[each.name].take(rows.num_rows)
         self._generate(columns, rows.num_rows)
@@ -122,7 +122,7 @@ class NewRows:
             schema=pa.schema([pa.field(f.name, f.type.arrow(), not f.required) for f in self._schema.fields]),
         )
 
-    def _fitted_texts(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _fit_texts(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with the texts of all columns fitted to their lengths, computed ones too."""
         for name, lengths in self._rules.lengths.items():
             place = rows.schema.get_field_index(name)
@@ -136,7 +136,7 @@ class NewRows:
         arrays = [columns.get(name, pa.nulls(count, each.type.arrow())) for name, each in fields.items()]
         base = pa.RecordBatch.from_arrays(arrays, names=list(fields))
         for name, expression in self._rules.generated.items():
-            values = fitted(expression.evaluate(base), fields[name])
+            values = fit_array(expression.evaluate(base), fields[name])
             if name in columns:
                 self._check_generated(columns[name], values, name, expression, base)
             else:
@@ -176,5 +176,5 @@ def _null_safe_equal(left: pa.Array, right: pa.Array) -> pa.Array:
 def example_of(rows: pa.RecordBatch, mask: pa.Array, schema: Schema, fields: tuple[int, ...]) -> str:
     """The values of fields in the first row of a mask."""
     first = rows.filter(mask).slice(0, 1)
-    column = columns_of(first, schema)
+    column = column_getter(first, schema)
     return ", ".join(f"{schema.path_of[each]} = {plain_value(column(each)[0])!r}" for each in dict.fromkeys(fields))

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.common.uuids import packed_uuids, uuid_texts
+from lakescan.common.uuids import parse_uuids, uuid_texts
 from lakescan.definition.from_arrow import columns_of
 from lakescan.errors import SchemaMismatch, UnsupportedFeature
 from lakescan.limits import PARQUET_LEVELS
-from lakescan.writing.arrow_layout import plain, with_children, without_nulls
+from lakescan.writing.arrow_layout import canonical_layout, drop_validity, with_children
 
 _INSTEAD_OF_NANOS = (
     " Round it to microseconds first, or write it to an Iceberg table of format version 3, which stores nanoseconds "
@@ -32,7 +32,7 @@ class Fit:
     places: tuple[int | None, ...]  # per table column, its index in the rows; None if absent
 
     @staticmethod
-    def of(schema: Schema, rows: pa.Schema) -> Fit:
+    def match_columns(schema: Schema, rows: pa.Schema) -> Fit:
         """Match the rows' columns to the table's.
 
         Names match case-insensitively, unless the table has names that differ only in case. Raises `SchemaMismatch`
@@ -48,15 +48,17 @@ class Fit:
         problems = list(misfits(t.Struct(columns), schema.struct(), of_pandas=b"pandas" in (rows.metadata or {})))
         if problems:
             raise SchemaMismatch(
-                f"the rows do not fit the table: {'; '.join(problems)}.\n  table: {_shown(schema.fields)}\n"
-                f"  rows:  {_shown(columns)}\nColumns are matched by name. {_advice(problems)}"
+                f"the rows do not fit the table: {'; '.join(problems)}.\n  table: {_describe(schema.fields)}\n"
+                f"  rows:  {_describe(columns)}\nColumns are matched by name. {_advice(problems)}"
             )
         return Fit(schema, places)
 
     def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Convert rows to the table's columns and types; raises `SchemaMismatch` for a value that does not fit."""
         columns = [
-            _absent(field, rows.num_rows) if place is None else fitted(_plain(rows.column(place), field), field)
+            _missing_values(field, rows.num_rows)
+            if place is None
+            else fit_array(_plain(rows.column(place), field), field)
             for field, place in zip(self.schema.fields, self.places, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self._arrow) if columns else rows.select([])
@@ -110,12 +112,12 @@ def _advice(problems: Sequence[str]) -> str:
 
 def _plain(array: pa.Array, field: t.Field) -> pa.Array:
     try:
-        return plain(array)
+        return canonical_layout(array)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaMismatch(f"column {field.name!r}: its values cannot be written: {error}") from error
 
 
-def fitted(array: pa.Array, field: t.Field, where: str = "", hidden: int = 0) -> pa.Array:
+def fit_array(array: pa.Array, field: t.Field, where: str = "", hidden: int = 0) -> pa.Array:
     """Cast values, in the canonical layout of `plain`, to a field's type.
 
     `hidden` is the number of nulls inherited from enclosing structs. Raises `SchemaMismatch` for any other null in a
@@ -130,11 +132,11 @@ def fitted(array: pa.Array, field: t.Field, where: str = "", hidden: int = 0) ->
         return _nulls(kind, len(array))
     match kind:
         case t.Struct():
-            return _fitted_struct(array, kind, path)
+            return _fit_struct(array, kind, path)
         case t.ListOf():
-            return with_children(array, kind.arrow(), [fitted(array.values, kind.element, f"{path}.")])
+            return with_children(array, kind.arrow(), [fit_array(array.values, kind.element, f"{path}.")])
         case t.MapOf():
-            key, value = fitted(array.keys, kind.key, f"{path}."), fitted(array.items, kind.value, f"{path}.")
+            key, value = fit_array(array.keys, kind.key, f"{path}."), fit_array(array.items, kind.value, f"{path}.")
             return with_children(array, kind.arrow(), [key, value])
     return _cast(array, kind, path)
 
@@ -148,7 +150,7 @@ def _cast(array: pa.Array, kind: t.Type, path: str) -> pa.Array:
         if kind == t.STRING and pa.types.is_fixed_size_binary(array.type):
             return uuid_texts(array)
         if kind == t.UUID:
-            packed = packed_uuids(array) if pa.types.is_string(array.type) else array.cast(pa.binary(16))
+            packed = parse_uuids(array) if pa.types.is_string(array.type) else array.cast(pa.binary(16))
             return pa.ExtensionArray.from_storage(pa.uuid(), packed)
         if isinstance(kind, t.Fixed) and pa.types.is_fixed_size_binary(array.type):  # the lengths differ
             return array.cast(pa.binary()).cast(kind.arrow())
@@ -174,7 +176,7 @@ def _check_exact(array: pa.Array, path: str) -> None:
         )
 
 
-def _absent(field: t.Field, rows: int) -> pa.Array:
+def _missing_values(field: t.Field, rows: int) -> pa.Array:
     """The values of a column that the rows lack: its write default, or null."""
     if field.write_default is None:
         return _nulls(field.type, rows)
@@ -186,26 +188,26 @@ def _nulls(kind: t.Type, rows: int) -> pa.Array:
     if not isinstance(kind, t.Struct):
         return pa.nulls(rows, kind.arrow())
     members = [_nulls(inner.type, rows) for inner in kind.fields]
-    kept = [without_nulls(each) if of.required else each for each, of in zip(members, kind.fields, strict=True)]
+    kept = [drop_validity(each) if of.required else each for each, of in zip(members, kind.fields, strict=True)]
     return pa.StructArray.from_arrays(
         kept, fields=[_field(each) for each in kind.fields], mask=pa.repeat(pa.scalar(True), rows)
     )
 
 
-def _fitted_struct(array: pa.StructArray, kind: t.Struct, path: str) -> pa.Array:
+def _fit_struct(array: pa.StructArray, kind: t.Struct, path: str) -> pa.Array:
     present = tuple(t.Field(0, name, t.UNKNOWN) for name in array.type.names)
     members = []
     for inner, place in zip(kind.fields, places_of(kind.fields, present), strict=True):
         if place is None:
-            members.append(_absent(inner, len(array)))
+            members.append(_missing_values(inner, len(array)))
         else:
-            member = fitted(array.field(place), inner, f"{path}.", array.null_count)
-            members.append(without_nulls(member) if inner.required else member)
+            member = fit_array(array.field(place), inner, f"{path}.", array.null_count)
+            members.append(drop_validity(member) if inner.required else member)
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(members, fields=[_field(f) for f in kind.fields], mask=mask)
 
 
-def renamed(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def retype(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Retype an array to names and ids of members that differ. Members match by position; Arrow's casts match by name.
 
     The array is a result of `fitted`, or part of one.
@@ -213,13 +215,13 @@ def renamed(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if array.type == kind and not pa.types.is_nested(kind):
         return array
     if pa.types.is_struct(kind):
-        members = [renamed(array.field(place), member.type) for place, member in enumerate(kind)]
+        members = [retype(array.field(place), member.type) for place, member in enumerate(kind)]
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
     if pa.types.is_list(kind):
-        return with_children(array, kind, [renamed(array.values, kind.value_type)])
+        return with_children(array, kind, [retype(array.values, kind.value_type)])
     if pa.types.is_map(kind):
-        return with_children(array, kind, [renamed(array.keys, kind.key_type), renamed(array.items, kind.item_type)])
+        return with_children(array, kind, [retype(array.keys, kind.key_type), retype(array.items, kind.item_type)])
     return array.storage if isinstance(array.type, pa.UuidType) else array.cast(kind)
 
 
@@ -300,5 +302,5 @@ def _widens(source: t.Type, target: t.Type) -> bool:
     return (source, target) == (t.FLOAT, t.DOUBLE) or (source == t.BINARY and isinstance(target, t.Fixed))
 
 
-def _shown(columns: tuple[t.Field, ...]) -> str:
+def _describe(columns: tuple[t.Field, ...]) -> str:
     return ", ".join(f"{field.name} {field.type}{' not null' if field.required else ''}" for field in columns)

@@ -79,7 +79,7 @@ def check_times(data: ParquetData, doing: str, advice: str) -> None:
             raise UnsupportedFeature(f"{doing}, whose column {column.path!r} has nanoseconds", advice)
 
 
-def merged_columns(files: Iterable[tuple[str, Sequence[t.Field]]]) -> list[t.Field]:
+def merge_columns(files: Iterable[tuple[str, Sequence[t.Field]]]) -> list[t.Field]:
     """The columns of all files, in the order in which they come; by their names in any case.
 
     Raises `SchemaMismatch` for a column of different types.
@@ -98,11 +98,11 @@ def merged_columns(files: Iterable[tuple[str, Sequence[t.Field]]]) -> list[t.Fie
             if name not in merged:
                 merged[name], first[name] = column, location
             elif merged[name] != column:
-                merged[name] = _merged(merged[name], column, column.name, (first[name], location))
+                merged[name] = _merge_fields(merged[name], column, column.name, (first[name], location))
     return list(merged.values())
 
 
-def _merged(one: t.Field, other: t.Field, path: str, where: tuple[str, str]) -> t.Field:
+def _merge_fields(one: t.Field, other: t.Field, path: str, where: tuple[str, str]) -> t.Field:
     if one.name != other.name:
         raise SchemaMismatch(f"column {path!r} is {one.name!r} in {where[0]}, and {other.name!r} in {where[1]}")
     match one.type, other.type:
@@ -111,14 +111,18 @@ def _merged(one: t.Field, other: t.Field, path: str, where: tuple[str, str]) -> 
             for each in other.type.fields:
                 known = members.get(each.name.lower())
                 members[each.name.lower()] = (
-                    each if known is None else _merged(known, each, f"{path}.{each.name}", where)
+                    each if known is None else _merge_fields(known, each, f"{path}.{each.name}", where)
                 )
             return replace(one, type=t.Struct(tuple(members.values())))
         case t.ListOf(), t.ListOf():
-            return replace(one, type=t.ListOf(_merged(one.type.element, other.type.element, f"{path}.element", where)))
+            return replace(
+                one, type=t.ListOf(_merge_fields(one.type.element, other.type.element, f"{path}.element", where))
+            )
         case t.MapOf(), t.MapOf():
-            key = _merged(one.type.key, other.type.key, f"{path}.key", where)
-            return replace(one, type=t.MapOf(key, _merged(one.type.value, other.type.value, f"{path}.value", where)))
+            key = _merge_fields(one.type.key, other.type.key, f"{path}.key", where)
+            return replace(
+                one, type=t.MapOf(key, _merge_fields(one.type.value, other.type.value, f"{path}.value", where))
+            )
     if one.type != other.type:
         raise SchemaMismatch(
             f"column {path!r} is {one.type} in {where[0]}, and {other.type} in {where[1]}: files of one table have the "
@@ -138,12 +142,12 @@ def folder_type(values: Sequence[str | None]) -> t.Type:
     if not len(texts):
         return t.STRING
     for kind, pattern in ((t.INT, r"[+-]?\d+"), (t.LONG, r"[+-]?\d+"), (t.DOUBLE, _FRACTION), (t.DATE, _DAY)):
-        if pc.all(pc.match_substring_regex(texts, f"^({pattern})$")).as_py() and _are(texts, kind):
+        if pc.all(pc.match_substring_regex(texts, f"^({pattern})$")).as_py() and _can_cast(texts, kind):
             return kind
     return t.STRING
 
 
-def _are(texts: pa.Array, kind: t.Type) -> bool:
+def _can_cast(texts: pa.Array, kind: t.Type) -> bool:
     try:
         texts.cast(kind.arrow())
     except pa.ArrowInvalid:

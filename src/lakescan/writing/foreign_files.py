@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.errors import CorruptMetadata, InvalidOption, UnsupportedFeature
 from lakescan.reading.casting import cast_leaf
-from lakescan.reading.parquet.bounds import bounds
+from lakescan.reading.parquet.bounds import decode_bounds
 from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
 from lakescan.storage import FileEntry, Storage
-from lakescan.writing.partition_key import physical
+from lakescan.writing.partition_key import physical_values
 from lakescan.writing.statistics import Extreme
 
 _BOUNDED = (t.BOOLEAN, t.DATE, t.TIME, t.STRING, *t.INTEGRAL, *t.FLOATING)
@@ -31,7 +31,7 @@ class FolderFiles:
     folders: Mapping[str, Sequence[str | None]]
 
     @classmethod
-    def under(cls, folder: str, storage: Storage) -> Self:
+    def list_folder(cls, folder: str, storage: Storage) -> Self:
         """List the files under a folder, or one file; hidden ones are left out, as Spark leaves them out.
 
         Raises `InvalidOption` if there is none, or files are in folders of different depth or names;
@@ -56,11 +56,11 @@ class FolderFiles:
             )
         return cls(folder, [one for one, _ in seen], {name: [each[name] for each in named] for name in names})
 
-    def only(self, locations: Sequence[str], storage: Storage) -> Self:
+    def select_files(self, locations: Sequence[str], storage: Storage) -> Self:
         """The files of these locations, in any spelling; raises `InvalidOption` if one is not under the folder."""
         places = storage.places()
-        there = places.of(pa.array([each.location for each in self.entries], pa.string()))
-        wanted = places.of(pa.array(locations, pa.string()))
+        there = places.canonicalize(pa.array([each.location for each in self.entries], pa.string()))
+        wanted = places.canonicalize(pa.array(locations, pa.string()))
         lost = pc.index(pc.is_in(wanted, value_set=there), False).as_py()
         if lost >= 0:
             raise InvalidOption(f"{locations[lost]} is not among the files of {self.folder}")
@@ -98,7 +98,7 @@ def footer_bound(
     if column.type not in _BOUNDED and not isinstance(column.type, t.Decimal | t.Timestamp):
         return None
     try:
-        values = bounds(chunks, side, type_name, source, created_by)
+        values = decode_bounds(chunks, side, type_name, source, created_by)
         values = values if calendar is None else calendar.reliable_bounds(values)
         values = None if values is None else cast_leaf(values, column.type, column.name)
     except (pa.ArrowException, CorruptMetadata, TypeError, ValueError, ArithmeticError):
@@ -107,7 +107,7 @@ def footer_bound(
         return None
     if pc.any(pc.and_not(values.is_null(), pa.array(empty, pa.bool_()))).as_py():
         return None
-    value = pc.min_max(physical(values))["min" if side == "lower" else "max"].as_py()
+    value = pc.min_max(physical_values(values))["min" if side == "lower" else "max"].as_py()
     if isinstance(column.type, t.Decimal):
         return int(value.scaleb(column.type.scale))
     return value.encode() if isinstance(value, str) else value

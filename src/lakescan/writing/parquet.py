@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 from lakescan.errors import missing_dependency
 from lakescan.storage.encryption.table_keys import NewKey
 from lakescan.storage.faults import storage_boundary
-from lakescan.writing.statistics import Counted, FileStatistics, Leaf, counted, with_nans
+from lakescan.writing.statistics import FileStatistics, LeafColumn, NanStatistics, nan_columns, nan_statistics
 from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 
 GROUP_ROWS = 1 << 20  # the most rows of a row group that writers hold, whatever the table's limits are
 _NO_LIMIT = 1 << 62
 
 
-def encrypting(key: NewKey | None) -> dict[str, Any]:
+def encryption_arguments(key: NewKey | None) -> dict[str, Any]:
     """The argument of `pyarrow.parquet.ParquetWriter` for a file with a key: all of it encrypted, as Java writes it."""
     if key is None:
         return {}
@@ -33,7 +33,7 @@ def encrypting(key: NewKey | None) -> dict[str, Any]:
     return {"encryption_properties": properties}
 
 
-class PartitionWriter:
+class ParquetPartitionWriter:
     """Writes the files of one partition; buffers rows until they make a row group."""
 
     def __init__(
@@ -41,14 +41,14 @@ class PartitionWriter:
         writes: TableWrites,
         key: Key,
         schema: pa.Schema,
-        leaves: Sequence[Leaf],
+        leaves: Sequence[LeafColumn],
         new_name: Callable[[], str],
         group_rows: int = GROUP_ROWS,
     ) -> None:
         most, self._group_bytes = writes.row_group_limits
         self._group_rows = min(group_rows, most)
         self._writes, self._key, self._schema, self._leaves, self._new_name = writes, key, schema, leaves, new_name
-        self._counted: dict[int, Counted] = {}  # of the open file: leaf columns without statistics in its footer
+        self._counted: dict[int, NanStatistics] = {}  # of the open file: leaf columns without statistics in its footer
         self._kept: list[pa.RecordBatch] = []
         self._rows = 0
         self._written = 0  # rows of the open file
@@ -86,12 +86,12 @@ class PartitionWriter:
         if not self._rows:
             return
         table = pa.Table.from_batches(self._kept, self._schema)
-        nans = with_nans(table, self._leaves)
+        nans = nan_columns(table, self._leaves)
         if not nans <= self._counted.keys():
             self._end()  # the open file has statistics of such a column, which would not tell of NaN
-        writer, sink = self._opened(table, nans)
-        self._counted = {n: each + counted(table, self._leaves[n]) for n, each in self._counted.items()}
-        ordered = self._writes.in_order(table)
+        writer, sink = self._open_file(table, nans)
+        self._counted = {n: each + nan_statistics(table, self._leaves[n]) for n, each in self._counted.items()}
+        ordered = self._writes.sort_rows(table)
         with storage_boundary("written", self._location, passing=pa.ArrowException):
             writer.write_table(ordered, row_group_size=self._rows_of_groups())
             size = sink.tell()
@@ -118,15 +118,15 @@ class PartitionWriter:
             with suppress(OSError):
                 self._sink.close()
 
-    def _opened(self, first: pa.Table, nans: Collection[int]) -> tuple[pq.ParquetWriter, pa.NativeFile]:
+    def _open_file(self, first: pa.Table, nans: Collection[int]) -> tuple[pq.ParquetWriter, pa.NativeFile]:
         """The open file; a new one is made for its `first` rows, without statistics of leaf columns with `nans`."""
         if self._writer is None or self._sink is None:
             self._location = self._writes.new_location(self._key, self._new_name())
             self.locations.append(self._location)
             self._sink = self._writes.storage.create(self._location)
             self._encryption = self._writes.new_key()
-            self._counted = dict.fromkeys(nans, Counted())
-            options = {**self._writes.parquet_options, **encrypting(self._encryption)}
+            self._counted = dict.fromkeys(nans, NanStatistics())
+            options = {**self._writes.parquet_options, **encryption_arguments(self._encryption)}
             with storage_boundary("written", self._location, passing=pa.ArrowException):
                 self._writer = pq.ParquetWriter(
                     self._sink,
@@ -153,7 +153,7 @@ class PartitionWriter:
             size = sink.tell()
             sink.close()
         metadata = writer.writer.metadata
-        details = dict(self._writes.describe(FileStatistics.of(metadata, self._leaves, self._counted)))
+        details = dict(self._writes.describe(FileStatistics.read_footer(metadata, self._leaves, self._counted)))
         if self._encryption is not None:
             details["key_metadata"] = self._encryption.metadata(size)
         self.done.append(WrittenFile(self._location, self._key, metadata.num_rows, size, details))

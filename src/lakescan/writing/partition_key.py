@@ -15,7 +15,7 @@ from lakescan.common.row_numbers import row_numbers
 from lakescan.writing.table_writes import Key
 
 
-def physical(values: pa.Array) -> pa.Array:
+def physical_values(values: pa.Array) -> pa.Array:
     """Dates as days since 1970, times and timestamps as their units, extension types as their storage.
 
     Python's own types would not do: they have no years beyond 1 to 9999, and no nanoseconds.
@@ -27,7 +27,7 @@ def physical(values: pa.Array) -> pa.Array:
     return values.cast(pa.int64()) if kinds.is_temporal(values.type) else values
 
 
-def identity(key: Key) -> Key:
+def exact_key(key: Key) -> Key:
     """A form of the key that is equal exactly when two keys are the same partition: -0.0 differs from 0.0, NaN is NaN.
 
     Both formats distinguish them this way (Iceberg's Java library compares by `Double.compare`, Delta by the string).
@@ -35,9 +35,9 @@ def identity(key: Key) -> Key:
     return tuple(value.hex() if isinstance(value, float) else value for value in key)
 
 
-def by_partition(keys: Iterable[pa.Array], rows: pa.RecordBatch) -> Iterator[tuple[Key, pa.RecordBatch]]:
+def split_by_partition(keys: Iterable[pa.Array], rows: pa.RecordBatch) -> Iterator[tuple[Key, pa.RecordBatch]]:
     """Split rows by partition and yield each part with its key; one step per partition in the batch."""
-    values = [physical(key) for key in keys]
+    values = [physical_values(key) for key in keys]
     if not values or not rows.num_rows:
         if rows.num_rows:
             yield (), rows

@@ -10,9 +10,9 @@ from itertools import count
 import pyarrow as pa
 
 from lakescan.errors import UnsupportedFeature
-from lakescan.writing.conform import Fit, renamed
-from lakescan.writing.parquet import GROUP_ROWS, PartitionWriter
-from lakescan.writing.partition_key import by_partition, identity
+from lakescan.writing.conform import Fit, retype
+from lakescan.writing.parquet import GROUP_ROWS, ParquetPartitionWriter
+from lakescan.writing.partition_key import exact_key, split_by_partition
 from lakescan.writing.statistics import leaves_of
 from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 
@@ -64,7 +64,7 @@ class PartitionedWriter:
         self._is_split = bool(writes.partition_names) and writes.is_fanned_out
         self._unsplit: list[pa.RecordBatch] = []
         self._unsplit_rows = self._unsplit_bytes = 0
-        self._open: dict[Key, PartitionWriter] = {}  # in order of use, the latest last
+        self._open: dict[Key, ParquetPartitionWriter] = {}  # in order of use, the latest last
         self._done: list[WrittenFile] = []
         self._locations: list[str] = []
         stem, number = f"{write_id}-{uuid.uuid4().hex[:12]}", count()
@@ -73,7 +73,7 @@ class PartitionedWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Write rows; raises `SchemaMismatch` if they do not fit the table."""
         if self._fit is None or self._fit[0] != batch.schema:
-            self._fit = batch.schema, Fit.of(self._writes.schema, batch.schema)
+            self._fit = batch.schema, Fit.match_columns(self._writes.schema, batch.schema)
         for rows in self._fit[1].pieces(batch):
             if self._is_split:
                 self._collect(rows)
@@ -98,7 +98,7 @@ class PartitionedWriter:
 
     def _write_fitted(self, rows: pa.RecordBatch) -> None:
         in_file = pa.RecordBatch.from_arrays([rows.column(place) for place in self._places], names=self._schema.names)
-        for key, mine in by_partition(self._writes.partition_keys(rows), self._named(in_file)):
+        for key, mine in split_by_partition(self._writes.partition_keys(rows), self._rename_columns(in_file)):
             self._writer(key).write(mine)
         while sum(each.kept_bytes for each in self._open.values()) > _KEPT:
             max(self._open.values(), key=lambda each: each.kept_bytes).flush()
@@ -118,18 +118,20 @@ class PartitionedWriter:
             self._locations += writer.locations
         self._writes.storage.remove([*self._locations, *(file.location for file in self._done)])
 
-    def _named(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _rename_columns(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows under the column names and field ids that files use."""
-        arrays = [renamed(column, field.type) for column, field in zip(rows.columns, self._schema, strict=True)]
+        arrays = [retype(column, field.type) for column, field in zip(rows.columns, self._schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _writer(self, key: Key) -> PartitionWriter:
-        exact = identity(key)
+    def _writer(self, key: Key) -> ParquetPartitionWriter:
+        exact = exact_key(key)
         writer = self._open.pop(exact, None)
         if writer is None:
             if len(self._open) >= (_OPEN if self._writes.is_fanned_out else 1):
                 oldest = next(iter(self._open))
                 self._done += self._open.pop(oldest).close()
-            writer = PartitionWriter(self._writes, key, self._schema, self._leaves, self._new_name, self._group_rows)
+            writer = ParquetPartitionWriter(
+                self._writes, key, self._schema, self._leaves, self._new_name, self._group_rows
+            )
         self._open[exact] = writer
         return writer

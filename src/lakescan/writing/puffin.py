@@ -33,7 +33,7 @@ class PuffinWriter:
         self._file = file
         self._blobs: list[dict[str, Any]] = []
         self.size: int = 0
-        self._put(MAGIC)
+        self._write(MAGIC)
 
     def add(self, path: str, positions: BitMap64) -> tuple[int, int]:
         """Write the vector of a data file; return its offset and length in bytes.
@@ -41,7 +41,7 @@ class PuffinWriter:
         Raises `LimitExceeded` for a vector that readers would refuse.
         """
         blob, offset = encode_framed(positions), self.size
-        self._put(blob)
+        self._write(blob)
         self._blobs.append(
             {
                 "type": "deletion-vector-v1",
@@ -58,7 +58,7 @@ class PuffinWriter:
     def add_blob(self, data: bytes, described: Mapping[str, Any]) -> None:
         """Write a blob, compressed with zstd; `described` is what the footer says of it beside its place."""
         packed, offset = pa.compress(data, codec="zstd", asbytes=True), self.size
-        self._put(packed)
+        self._write(packed)
         place = {"offset": offset, "length": len(packed), "compression-codec": "zstd"}
         self._blobs.append({**described, **place})
 
@@ -66,9 +66,9 @@ class PuffinWriter:
         """Write the footer; return the size of the file in bytes."""
         footer = {"blobs": self._blobs, "properties": {"created-by": "lakescan"}}
         payload = json.dumps(footer, ensure_ascii=False).encode()
-        self._put(MAGIC + payload + len(payload).to_bytes(4, "little") + _NO_FLAGS + MAGIC)
+        self._write(MAGIC + payload + len(payload).to_bytes(4, "little") + _NO_FLAGS + MAGIC)
         return self.size
 
-    def _put(self, data: bytes) -> None:
+    def _write(self, data: bytes) -> None:
         self._file.write(data)
         self.size += len(data)

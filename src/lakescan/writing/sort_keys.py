@@ -83,7 +83,7 @@ def value_at(rows: pa.RecordBatch | pa.Table, place: int, members: Sequence[int]
     return column.storage if isinstance(column, pa.ExtensionArray) else column
 
 
-def sorting(keys: Sequence[SortKey], rows: pa.Table | pa.RecordBatch) -> np.ndarray:
+def sort_order(keys: Sequence[SortKey], rows: pa.Table | pa.RecordBatch) -> np.ndarray:
     """The places of rows in the order of the keys; rows with equal keys stay in their order."""
     if len(keys) == 1:  # in half of the time of ranks
         return keys[0].places(rows)

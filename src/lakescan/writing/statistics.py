@@ -22,7 +22,7 @@ Extreme = bool | int | float | bytes
 
 
 @dataclass(frozen=True)
-class Leaf:
+class LeafColumn:
     """A leaf column: the fields from the root to it, their positions, and whether a list or a map encloses it."""
 
     way: tuple[t.Field, ...]
@@ -36,7 +36,7 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Counted:
+class NanStatistics:
     """What rows have in a leaf column of floating-point numbers with NaN: NaNs, nulls, and the bounds of the rest."""
 
     nans: int = 0
@@ -44,19 +44,19 @@ class Counted:
     least: float | None = None
     most: float | None = None
 
-    def __add__(self, other: Counted) -> Counted:
+    def __add__(self, other: NanStatistics) -> NanStatistics:
         """Of these rows and others."""
         least = [each for each in (self.least, other.least) if each is not None]
         most = [each for each in (self.most, other.most) if each is not None]
         nans, nulls = self.nans + other.nans, self.nulls + other.nulls
-        return Counted(nans, nulls, min(least, default=None), max(most, default=None))
+        return NanStatistics(nans, nulls, min(least, default=None), max(most, default=None))
 
 
 @dataclass(frozen=True)
 class LeafStatistics:
     """One leaf column: compressed bytes, values (nulls and NaN included), nulls, NaNs; bounds of the rest, if known."""
 
-    leaf: Leaf
+    leaf: LeafColumn
     size: int | None
     values: int
     nulls: int | None
@@ -74,7 +74,9 @@ class FileStatistics:
     leaves: Sequence[LeafStatistics]
 
     @staticmethod
-    def of(metadata: pq.FileMetaData, leaves: Sequence[Leaf], counted: Mapping[int, Counted]) -> FileStatistics:
+    def read_footer(
+        metadata: pq.FileMetaData, leaves: Sequence[LeafColumn], counted: Mapping[int, NanStatistics]
+    ) -> FileStatistics:
         """Read them from a footer; those of leaf columns without statistics there are `counted`, by their place."""
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         columns = [
@@ -84,21 +86,21 @@ class FileStatistics:
         return FileStatistics(metadata.num_rows, [_start(group.column(0)) for group in groups], columns)
 
 
-def leaves_of(fields: Sequence[t.Field]) -> list[Leaf]:
+def leaves_of(fields: Sequence[t.Field]) -> list[LeafColumn]:
     """The leaf columns of a Parquet file with these fields, in order."""
     return [each for place, field in enumerate(fields) for each in _leaves((field,), (place,), is_repeated=False)]
 
 
-def _leaves(way: tuple[t.Field, ...], places: tuple[int, ...], *, is_repeated: bool) -> Iterator[Leaf]:
+def _leaves(way: tuple[t.Field, ...], places: tuple[int, ...], *, is_repeated: bool) -> Iterator[LeafColumn]:
     below = t.children(way[-1].type)
     if not below:
-        yield Leaf(way, places, is_repeated)
+        yield LeafColumn(way, places, is_repeated)
     repeats = is_repeated or isinstance(way[-1].type, (t.ListOf, t.MapOf))
     for place, field in enumerate(below):
         yield from _leaves((*way, field), (*places, place), is_repeated=repeats)
 
 
-def with_nans(rows: pa.Table, leaves: Sequence[Leaf]) -> frozenset[int]:
+def nan_columns(rows: pa.Table, leaves: Sequence[LeafColumn]) -> frozenset[int]:
     """The places of the leaf columns that have NaN; columns without bounds (repeated) are left out."""
     return frozenset(
         place
@@ -107,7 +109,7 @@ def with_nans(rows: pa.Table, leaves: Sequence[Leaf]) -> frozenset[int]:
     )
 
 
-def counted(rows: pa.Table, leaf: Leaf) -> Counted:
+def nan_statistics(rows: pa.Table, leaf: LeafColumn) -> NanStatistics:
     """What rows have in a leaf column of floating-point numbers."""
     values = _values(rows, leaf)
     is_nan = pc.fill_null(pc.is_nan(values), False)
@@ -115,17 +117,19 @@ def counted(rows: pa.Table, leaf: Leaf) -> Counted:
     # As in Parquet's bounds, zero stands for both of its signs.
     least = -0.0 if bounds["min"] == 0 else bounds["min"]
     most = 0.0 if bounds["max"] == 0 else bounds["max"]
-    return Counted(pc.sum(is_nan).as_py() or 0, values.null_count, least, most)
+    return NanStatistics(pc.sum(is_nan).as_py() or 0, values.null_count, least, most)
 
 
-def _values(rows: pa.Table, leaf: Leaf) -> pa.ChunkedArray:
+def _values(rows: pa.Table, leaf: LeafColumn) -> pa.ChunkedArray:
     column = rows.column(leaf.places[0])
     for place in leaf.places[1:]:
         column = pc.struct_field(column, [place])
     return column
 
 
-def _statistics(leaf: Leaf, chunks: Sequence[pq.ColumnChunkMetaData], told: Counted | None) -> LeafStatistics:
+def _statistics(
+    leaf: LeafColumn, chunks: Sequence[pq.ColumnChunkMetaData], told: NanStatistics | None
+) -> LeafStatistics:
     size, values = sum(chunk.total_compressed_size for chunk in chunks), sum(chunk.num_values for chunk in chunks)
     if told is not None:
         return LeafStatistics(leaf, size, values, told.nulls, told.nans, told.least, told.most)

@@ -32,7 +32,7 @@ class WrittenFile:
     details: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
-class ByOptions:
+class CommonWriteOptions:
     """The write options that mean the same in every format."""
 
     options: WriteOptions
@@ -136,13 +136,13 @@ class TableWrites(Protocol):
         Raises `NoSuchColumn`, and `InvalidOption` or `UnsupportedFeature` for what rows cannot be sorted by.
         """
 
-    def of_sorted_rows(self, terms: Sequence[SortTerm]) -> TableWrites:
+    def keep_row_order(self, terms: Sequence[SortTerm]) -> TableWrites:
         """These writes for rows that arrive in this order over all files, or in another one that is none of columns.
 
         They stay in their order, and files claim it where the format has a place for that.
         """
 
-    def in_order(self, rows: pa.Table) -> pa.Table:
+    def sort_rows(self, rows: pa.Table) -> pa.Table:
         """Sort rows by the table's sort order, if it has one, unless they arrive sorted."""
 
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
@@ -167,7 +167,7 @@ class TableWrites(Protocol):
         """The folder that contains all new files."""
 
     @property
-    def of_moved_rows(self) -> TableWrites:
+    def lineage_writes(self) -> TableWrites:
         """These writes for rows rewritten from other files: row lineage is preserved where the table tracks it."""
 
     def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:

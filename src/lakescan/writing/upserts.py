@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.errors import UnsupportedFeature
-from lakescan.writing.column_rules import NewRows
+from lakescan.writing.column_rules import RowCompleter
 from lakescan.writing.conform import Fit
 from lakescan.writing.partitioned_writer import PartitionedWriter
 from lakescan.writing.table_writes import TableWrites, WrittenFile
@@ -19,13 +19,13 @@ _TOGETHER = 1 << 16  # rows that are written at once
 
 
 @dataclass
-class Upserted:
+class UpsertFiles:
     """Files of new rows, and files of keys whose older rows are deleted. Pickled by workers."""
 
     files: list[WrittenFile] = field(default_factory=list)
     deletes: list[WrittenFile] = field(default_factory=list)
 
-    def add(self, other: Upserted) -> None:
+    def add(self, other: UpsertFiles) -> None:
         """Add those of another task."""
         self.files += other.files
         self.deletes += other.deletes
@@ -57,9 +57,9 @@ class UpsertWriter:
         if batch.num_rows:
             self._rows.write(batch)
 
-    def close(self) -> Upserted:
+    def close(self) -> UpsertFiles:
         """Finish all files."""
-        return Upserted(self._rows.close(), self._keys.close())
+        return UpsertFiles(self._rows.close(), self._keys.close())
 
     def undo(self) -> None:
         """Remove all files that were written."""
@@ -69,14 +69,14 @@ class UpsertWriter:
 
 def write_newest(
     rows: TableWrites, keys: TableWrites, batches: Iterable[pa.RecordBatch], write_id: str, task: int | None = None
-) -> Upserted:
+) -> UpsertFiles:
     """Write the last row of each key, and the keys, as one task; see `UpsertWriter`.
 
     All rows are held in memory. Raises `SchemaMismatch` for rows that do not fit the table.
     """
-    fitted = list(_fitted(rows, batches, task))
+    fitted = list(_conform_rows(rows, batches, task))
     if not fitted:
-        return Upserted()
+        return UpsertFiles()
     whole = pa.Table.from_batches(fitted)
     writer = UpsertWriter(rows, keys, write_id)
     try:
@@ -88,14 +88,14 @@ def write_newest(
         raise
 
 
-def _fitted(rows: TableWrites, batches: Iterable[pa.RecordBatch], task: int | None) -> Iterator[pa.RecordBatch]:
+def _conform_rows(rows: TableWrites, batches: Iterable[pa.RecordBatch], task: int | None) -> Iterator[pa.RecordBatch]:
     """Rows with all columns of the table, in its types: keys are compared as the table stores them."""
     if rows.rules:
-        yield from NewRows(rows.rules, rows.schema, {}, task).completed(batches)
+        yield from RowCompleter(rows.rules, rows.schema, {}, task).complete(batches)
         return
     for batch in batches:
         if batch.num_rows:
-            yield from Fit.of(rows.schema, batch.schema).pieces(batch)
+            yield from Fit.match_columns(rows.schema, batch.schema).pieces(batch)
 
 
 def last_rows(rows: pa.Table, keys: Sequence[str]) -> pa.Array:
@@ -111,13 +111,13 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(column.type.storage_type) if isinstance(column.type, pa.BaseExtensionType) else column
 
 
-def one_row_of_each_key(parts: Sequence[Upserted], rows: TableWrites, keys: TableWrites, write_id: str) -> Upserted:
+def merge_upserts(parts: Sequence[UpsertFiles], rows: TableWrites, keys: TableWrites, write_id: str) -> UpsertFiles:
     """The files of several tasks, each of which has written every key once.
 
     If tasks have a key in common, the last task's row counts: all rows are written again, and the files of the tasks
     are removed.
     """
-    whole = Upserted()
+    whole = UpsertFiles()
     for part in parts:
         whole.add(part)
     if sum(bool(part.files) for part in parts) < 2 or not _repeats(whole.deletes, keys):

@@ -11,8 +11,8 @@ import pytest
 import lakescan
 from lakescan.catalogs.unity import client
 from lakescan.catalogs.unity import table as unity_table
-from lakescan.catalogs.unity.answers import Answer
-from lakescan.catalogs.unity.credentials import Issued, renewed
+from lakescan.catalogs.unity.answers import UnityResponse
+from lakescan.catalogs.unity.credentials import IssuedCredentials, valid_credentials
 from lakescan.common.retries import RetryPolicy
 from lakescan.errors import CommitStateUnknown, CorruptMetadata, StorageError
 from tests.support.unity_server import Fault, UnityServer
@@ -124,7 +124,7 @@ def test_an_address_that_is_none_of_the_server_is_no_missing_name(main: lakescan
 
 
 def test_no_message_tells_a_value() -> None:
-    answer = Answer({"config": {"s3.secret-access-key": ["hidden"]}, "table_id": ["hidden"]}, "GET http://unity")
+    answer = UnityResponse({"config": {"s3.secret-access-key": ["hidden"]}, "table_id": ["hidden"]}, "GET http://unity")
     for read in (lambda: answer.texts("config"), lambda: answer.text("table_id"), lambda: answer.number("table_id")):
         with pytest.raises(CorruptMetadata) as error:
             read()
@@ -132,10 +132,13 @@ def test_no_message_tells_a_value() -> None:
 
 
 def test_credentials_that_cannot_be_read_leave_those_in_use_that_are_still_good() -> None:
-    def answer() -> Issued:
+    def answer() -> IssuedCredentials:
         raise CorruptMetadata("malformed")
 
-    good, expired = Issued({}, renewal=0.0, expiry=time.time() + 60), Issued({}, renewal=0.0, expiry=1.0)
-    assert renewed(good, answer) is good
+    good, expired = (
+        IssuedCredentials({}, renewal=0.0, expiry=time.time() + 60),
+        IssuedCredentials({}, renewal=0.0, expiry=1.0),
+    )
+    assert valid_credentials(good, answer) is good
     with pytest.raises(CorruptMetadata):
-        renewed(expired, answer)
+        valid_credentials(expired, answer)

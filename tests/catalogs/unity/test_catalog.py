@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import lakescan
-from lakescan.catalogs.unity.answers import Answer
-from lakescan.catalogs.unity.credentials import Issued, of_answer
+from lakescan.catalogs.unity.answers import UnityResponse
+from lakescan.catalogs.unity.credentials import IssuedCredentials, parse_credentials
 from lakescan.errors import StorageError
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
 from tests.support.unity_server import TOKEN, Fault, StoredTable, UnityServer, unity_server
@@ -167,41 +167,41 @@ def test_the_token_goes_to_no_other_server(main: lakescan.Catalog, table: lakesc
 
 
 def test_credentials_of_the_longest_prefix_are_taken() -> None:
-    def answer(*prefixes: str) -> Answer:
+    def answer(*prefixes: str) -> UnityResponse:
         listed = [
             {"prefix": each, "config": {"s3.access-key-id": each, "gcs.oauth-token": None}, "expiration-time-ms": 0}
             for each in prefixes
         ]
-        return Answer({"storage-credentials": listed})
+        return UnityResponse({"storage-credentials": listed})
 
-    found = of_answer(answer("s3://b/", "s3://b/t/", "s3://b/t2"), "s3a://b/t")
+    found = parse_credentials(answer("s3://b/", "s3://b/t/", "s3://b/t2"), "s3a://b/t")
     assert found.properties == {"s3.access-key-id": "s3://b/t/"}
     with pytest.raises(StorageError, match="no credentials"):
-        of_answer(answer("s3://b/t2"), "s3://b/t")
+        parse_credentials(answer("s3://b/t2"), "s3://b/t")
 
 
 def test_credentials_of_each_cloud_have_the_names_of_file_io() -> None:
     until = (time.time() + 3600) * 1000
-    azure = Issued.until({"adls.sas-token": "x"}, until, "abfss://c@account.dfs.core.windows.net/t")
+    azure = IssuedCredentials.until({"adls.sas-token": "x"}, until, "abfss://c@account.dfs.core.windows.net/t")
     assert azure.properties == {"adls.sas-token": "x", "adls.account-name": "account"}
-    google = Issued.until({"gcs.oauth2.token": "x"}, until, "gs://b/t")
+    google = IssuedCredentials.until({"gcs.oauth2.token": "x"}, until, "gs://b/t")
     assert google.properties["gcs.oauth2.token-expires-at"] == str(int(until))
     assert not google.is_due
-    assert Issued.until({}, (time.time() + 1) * 1000, "s3://b").is_valid
+    assert IssuedCredentials.until({}, (time.time() + 1) * 1000, "s3://b").is_valid
 
 
 def test_times_of_expiry_may_be_texts_or_seconds_and_what_is_none_never_comes() -> None:
     until = float(round(time.time() + 3600))
     for written in (until * 1000, int(until * 1000), str(int(until * 1000)), until, str(int(until))):
-        found = Issued.until({}, written, "s3://b/t")
+        found = IssuedCredentials.until({}, written, "s3://b/t")
         assert found.expiry == until
         assert not found.is_due
     for written in (None, 0, -1, True, "2030-01-01", "nan", float("inf"), 10**400, [], ""):
-        assert Issued.until({}, written, "s3://b/t").expiry is None
+        assert IssuedCredentials.until({}, written, "s3://b/t").expiry is None
 
 
 def test_credentials_that_have_expired_by_the_clock_here_are_used_for_a_while() -> None:
-    found = Issued.until({}, (time.time() - 7200) * 1000, "s3://b/t")
+    found = IssuedCredentials.until({}, (time.time() - 7200) * 1000, "s3://b/t")
     assert not found.is_due  # asking for others would not help, and would be done for each file
     assert found.is_valid
     assert found.renewal is not None
@@ -245,7 +245,7 @@ def test_credentials_are_renewed_before_they_expire(bucket: UnityServer) -> None
     storage = opened.scan().spec.storage
     first = storage.vended._issued  # type: ignore[union-attr]
     bucket.config["s3.session-token"] = "the second"
-    storage.vended._issued = Issued(first.properties, renewal=0.0, expiry=time.time() + 1)  # type: ignore[union-attr]
+    storage.vended._issued = IssuedCredentials(first.properties, renewal=0.0, expiry=time.time() + 1)  # type: ignore[union-attr]
     for settings in (storage.all_options_at(storage.vended.location), storage.settings_at(storage.vended.location)):  # type: ignore[union-attr]
         assert settings.s3()["session_token"] == "the second"
 

@@ -127,7 +127,7 @@ def test_known_states_serve_again_after_commits_were_published(
     unpublished.undo()
     opened = lakescan.table(NAME)
     entry = opened.scan().spec.storage.vended
-    publish_ratified(entry, opened.scan().spec.storage, entry.ratified())  # type: ignore[arg-type, union-attr]
+    publish_ratified(entry, opened.scan().spec.storage, entry.ratified_commits())  # type: ignore[arg-type, union-attr]
     (log_of(server) / f"{1:020d}.json").write_text("not read again")
     shutil.rmtree(log_of(server) / "_staged_commits")
     assert ids() == [1, 2]

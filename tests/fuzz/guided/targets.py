@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 import pyroaring
 
 import lakescan
-from lakescan.catalogs.unity.client import Refused, UnityClient
+from lakescan.catalogs.unity.client import UnityClient, UnityRefusal
 from lakescan.catalogs.vended import credentials_in
 from lakescan.common.cache import CACHE
-from lakescan.common.identifiers import location_of, parts_of, within
+from lakescan.common.identifiers import location_of, parse_identifier, split_name
 from lakescan.delta.metadata.schema_json import parse_schema
 from lakescan.expressions.codec import from_json, to_json
 from lakescan.expressions.sql import parse_filter
@@ -32,10 +32,10 @@ from lakescan.iceberg.view.metadata import parse_view
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.reading.deletes.roaring import decode_bitmaps, decode_framed
-from lakescan.reading.parquet.footer import parsed_footer
+from lakescan.reading.parquet.footer import parse_footer
 from lakescan.statements.rows.parse import parse
 from lakescan.statements.select.query import query
-from lakescan.statements.syntax.parse import Kind, statement_of
+from lakescan.statements.syntax.parse import StatementKind, statement_of
 from lakescan.statements.syntax.statements import parse_statement
 from lakescan.statements.syntax.types import parse_type
 from lakescan.storage import Storage
@@ -123,11 +123,11 @@ def _metadata() -> list[bytes]:
 
 def _sql(text: str) -> None:
     statement = statement_of(text)
-    if statement.kind is Kind.QUERY:
+    if statement.kind is StatementKind.QUERY:
         _ = query(statement.text, None, {"t": _ROWS, "u": _ROWS}, ()).explain()
     elif statement.kind.changes_rows:
         parse(statement.text)
-    elif statement.kind is Kind.OTHER:
+    elif statement.kind is StatementKind.OTHER:
         parse_statement(statement.text)
 
 
@@ -151,10 +151,10 @@ def _options(text: str) -> None:
 
 
 def _paths(text: str) -> None:
-    location_of(text), parts_of(text), split_location(text)
+    location_of(text), split_name(text), split_location(text)
     if normal(normal(text)) != normal(text):
         raise Wrong(f"the normal form of {text!r} is not normal")
-    for again in (lambda: within("c", text), lambda: Storage().local_path(text) if _is_local(text) else None):
+    for again in (lambda: parse_identifier("c", text), lambda: Storage().local_path(text) if _is_local(text) else None):
         with suppress(lakescan.LakescanError):
             again()
 
@@ -186,7 +186,7 @@ def _catalog_answer(data: bytes) -> None:
     with mock.patch("requests.Session.request", return_value=answer):
         try:
             UnityClient("http://127.0.0.1:1").send("GET", "/tables/x")
-        except Refused as error:
+        except UnityRefusal as error:
             str(error)
 
 
@@ -224,12 +224,12 @@ def _footers() -> list[bytes]:
 
 
 def _footer(data: bytes) -> None:
-    found = parsed_footer(data, "x")
+    found = parse_footer(data, "x")
     _ = found.first_rows
     found.starts(1000)
     found.statistics([0, 1, 2])
     found.codecs([0, 1, 2])
-    found.dictionary_encoded([0, 1, 2])
+    found.dictionary_leaves([0, 1, 2])
 
 
 _SQL = (

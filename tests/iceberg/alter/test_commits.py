@@ -19,7 +19,7 @@ from lakescan.definition.table_changes import AddColumn, ChangeColumn, DropColum
 from lakescan.iceberg.alter import commit as iceberg_alter
 from lakescan.options.write import WriteOptions
 from lakescan.tables.into import append_rows
-from lakescan.tables.rows import rows_of
+from lakescan.tables.rows import as_rows
 from tests.iceberg.alter.support import ROWS, make, metadata, names, now, rows, spec
 from tests.transaction.test_outcomes import calls_of, errors, fault, looks
 
@@ -79,7 +79,7 @@ def test_rows_that_were_written_before_a_change_land_after_it(local: lakescan.Ca
         change = now().alter().rename_column("n", "m").change_column("m", type="BIGINT").drop_column("day")
         change.replace_partition_field("part", "bucket(4, id)").set_properties({"format-version": 3}).commit()
 
-    committing(mine, alter, lambda: append_rows(mine, rows_of(ROWS), options))
+    committing(mine, alter, lambda: append_rows(mine, as_rows(ROWS), options))
     assert [(row["id"], row["m"]) for row in rows()] == [(1, 10), (1, 10), (2, None), (2, None)]
 
 
@@ -112,7 +112,7 @@ def test_rows_with_nulls_do_not_land_after_a_change_that_forbids_them(local: lak
         builders[change](now().alter()).commit()
 
     with pytest.raises(lakescan.CommitConflict, match="NOT NULL"):
-        committing(mine, alter, lambda: append_rows(mine, rows_of(ROWS), options))
+        committing(mine, alter, lambda: append_rows(mine, as_rows(ROWS), options))
     assert len(rows()) == (1 if change == "not null" else 0)
 
 

@@ -14,7 +14,7 @@ _LARGEST = 2**63 - 1
 _KINDS = {str: "a text", dict: "an object", list: "a list", bool: "a truth value", int: "a number", float: "a number"}
 
 
-class Answer(dict[str, Any]):
+class UnityResponse(dict[str, Any]):
     """An object in the answer to a request, which is told by method and address."""
 
     def __init__(self, members: dict[str, Any] | None = None, request: str = "a request") -> None:
@@ -28,7 +28,7 @@ class Answer(dict[str, Any]):
             raise self._not(name, value, "a text")
         return value or None
 
-    def needed(self, name: str) -> str:
+    def required_text(self, name: str) -> str:
         """A text that has to be there."""
         value = self.text(name)
         if value is None:
@@ -42,14 +42,14 @@ class Answer(dict[str, Any]):
             raise self._not(name, value, "a whole number of 64 bits from 0 on")
         return value
 
-    def node(self, name: str) -> Answer:
+    def node(self, name: str) -> UnityResponse:
         """An object; one without members if it is missing."""
         value = self.get(name)
         if value is not None and not isinstance(value, dict):
             raise self._not(name, value, "an object")
-        return Answer(value, self.request)
+        return UnityResponse(value, self.request)
 
-    def nodes(self, name: str) -> list[Answer]:
+    def nodes(self, name: str) -> list[UnityResponse]:
         """A list of objects; an empty one if it is missing."""
         value = self.get(name)
         if value is None:
@@ -59,7 +59,7 @@ class Answer(dict[str, Any]):
         for each in value:
             if not isinstance(each, dict):
                 raise self._not(name, each, "an object", "an element of ")
-        return [Answer(each, self.request) for each in value]
+        return [UnityResponse(each, self.request) for each in value]
 
     def names(self, name: str) -> list[str]:
         """A list of texts; an empty one if it is missing."""
@@ -76,7 +76,7 @@ class Answer(dict[str, Any]):
         for key, value in found.items():
             if isinstance(value, dict | list):
                 raise self._not(f"{name}.{key}", value, "a text")
-        return {key: _spelled(value) for key, value in found.items() if value is not None}
+        return {key: _json_text(value) for key, value in found.items() if value is not None}
 
     def _not(self, name: str, value: Any, wanted: str, part: str = "") -> CorruptMetadata:
         kind = "null" if value is None else _KINDS[type(value)]
@@ -85,5 +85,5 @@ class Answer(dict[str, Any]):
         return CorruptMetadata(f"{self.request} is answered with {part}{name!r} as {kind}, not {wanted}. {WHAT_TO_DO}")
 
 
-def _spelled(value: Any) -> str:
+def _json_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

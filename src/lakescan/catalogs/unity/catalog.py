@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from lakescan.catalogs.unity.answers import Answer
-from lakescan.catalogs.unity.client import Refused, UnityClient, quoted_path
+from lakescan.catalogs.unity.answers import UnityResponse
+from lakescan.catalogs.unity.client import UnityClient, UnityRefusal, quoted_path
 from lakescan.catalogs.unity.table import ManagedUnityTable, UnityTable
 from lakescan.common.identifiers import Identifier, dotted_name
 from lakescan.delta.log.catalog_managed import FEATURES
@@ -26,7 +26,7 @@ class UnityCatalog:
     def __init__(self, name: str, properties: Mapping[str, str]) -> None:
         self.name = name
         self.properties: dict[str, str] = dict(properties)
-        self.client: UnityClient = UnityClient.of(name, properties)
+        self.client: UnityClient = UnityClient.configure(name, properties)
         self.remote_name: str = properties.get("warehouse", name)
 
     def __repr__(self) -> str:
@@ -38,15 +38,15 @@ class UnityCatalog:
         path = f"/delta/v1{quoted_path('catalogs', names[0], 'schemas', names[1], 'tables', names[2])}"
         try:
             answer = self.client.get(path)
-        except Refused as error:
+        except UnityRefusal as error:
             if error.status == 404 and error.kind.startswith("NoSuch"):
                 raise self._no_table(identifier) from error
             if error.kind == "UnsupportedTableFormatException" or error.status in (404, 405, 501):
-                return self._by_old_api(identifier, names)
+                return self._find_legacy(identifier, names)
             raise self._failure(identifier, error) from error
         return self.table_of(identifier, answer)
 
-    def table_of(self, identifier: Identifier, answer: Answer) -> UnityTable:
+    def table_of(self, identifier: Identifier, answer: UnityResponse) -> UnityTable:
         """A table by the server's description of it; raises `CorruptMetadata`."""
         known = answer.node("metadata")
         uuid, location, properties = known.text("table-uuid"), known.text("location"), known.node("properties")
@@ -55,12 +55,12 @@ class UnityCatalog:
         is_managed = any(properties.get(f"delta.feature.{each}") for each in FEATURES)
         names = self.table_names(identifier.within)
         at = (self.client, identifier, names, uuid, _plain(location))
-        return ManagedUnityTable(*at).found(answer) if is_managed else UnityTable(*at)
+        return ManagedUnityTable(*at).keep_answer(answer) if is_managed else UnityTable(*at)
 
-    def _by_old_api(self, identifier: Identifier, names: tuple[str, str, str]) -> UnityTable:
+    def _find_legacy(self, identifier: Identifier, names: tuple[str, str, str]) -> UnityTable:
         """A table that the API of Delta tables does not know, or of a server without it."""
-        found = self._asked(
-            identifier, lambda: self.client.get(_of_full_name("tables", *names)), self._no_table(identifier)
+        found = self._run_request(
+            identifier, lambda: self.client.get(_full_name_path("tables", *names)), self._no_table(identifier)
         )
         properties, kind = found.node("properties"), found.text("data_source_format")
         if (kind or "").upper() != "DELTA":
@@ -78,7 +78,7 @@ class UnityCatalog:
             raise self._incomplete(identifier, found)
         return UnityTable(self.client, identifier, names, uuid, _plain(location), is_old=True)
 
-    def _incomplete(self, identifier: Identifier, answer: Answer) -> CorruptMetadata:
+    def _incomplete(self, identifier: Identifier, answer: UnityResponse) -> CorruptMetadata:
         return CorruptMetadata(
             f"what catalog {self.name!r} says of {identifier} has no location, or no id, in the answer to "
             f"{answer.request}. Ask its operator."
@@ -106,8 +106,8 @@ class UnityCatalog:
             return []
         query = {"catalog_name": self.remote_name}
         where = Identifier(self.name, (), "")
-        found = self._asked(where, lambda: list(self.client.pages("/schemas", "schemas", query)))
-        return [(each.needed("name"),) for each in found]
+        found = self._run_request(where, lambda: list(self.client.pages("/schemas", "schemas", query)))
+        return [(each.required_text("name"),) for each in found]
 
     def namespace_exists(self, namespace: Name) -> bool:
         """Whether there is a schema of the name."""
@@ -115,7 +115,7 @@ class UnityCatalog:
             return False
         try:
             self.client.get(self._schema_path(namespace))
-        except Refused as error:
+        except UnityRefusal as error:
             if error.is_missing:
                 return False
             raise self._failure(Identifier(self.name, namespace, ""), error) from error
@@ -123,7 +123,7 @@ class UnityCatalog:
 
     def load_namespace_properties(self, namespace: Name) -> dict[str, str]:
         """The properties of a schema, its comment among them."""
-        found = self._of_schema(namespace, lambda: self.client.get(self._schema_path(namespace)))
+        found = self._run_schema_request(namespace, lambda: self.client.get(self._schema_path(namespace)))
         comment = found.text(_COMMENT)
         return {**found.texts("properties"), **({} if comment is None else {_COMMENT: comment})}
 
@@ -142,7 +142,7 @@ class UnityCatalog:
         sent = {name: value for name, value in body.items() if value is not None}
         try:
             self.client.send("POST", "/schemas", sent)
-        except Refused as error:
+        except UnityRefusal as error:
             if "ALREADY_EXISTS" in error.kind or error.status == 409:
                 raise NamespaceAlreadyExistsError(error.message) from error
             raise self._failure(Identifier(self.name, namespace, ""), error) from error
@@ -152,7 +152,7 @@ class UnityCatalog:
         there = {**self.load_namespace_properties(namespace), **updates}
         kept = {name: value for name, value in there.items() if name not in removals}
         body = {_COMMENT: kept.pop(_COMMENT, ""), "properties": kept}
-        self._of_schema(namespace, lambda: self.client.send("PATCH", self._schema_path(namespace), body))
+        self._run_schema_request(namespace, lambda: self.client.send("PATCH", self._schema_path(namespace), body))
 
     def drop_namespace(self, namespace: Name) -> None:
         """Drop a schema; raises pyiceberg's `NamespaceNotEmptyError`."""
@@ -160,21 +160,21 @@ class UnityCatalog:
 
         if self.list_tables(namespace):
             raise NamespaceNotEmptyError(dotted_name(namespace))
-        self._of_schema(namespace, lambda: self.client.send("DELETE", self._schema_path(namespace)))
+        self._run_schema_request(namespace, lambda: self.client.send("DELETE", self._schema_path(namespace)))
 
     def list_tables(self, namespace: Name) -> list[Name]:
         """The tables of a schema, of any format."""
         query = {"catalog_name": self.remote_name, "schema_name": self._schema(namespace)}
-        found = self._of_schema(namespace, lambda: list(self.client.pages("/tables", "tables", query)))
+        found = self._run_schema_request(namespace, lambda: list(self.client.pages("/tables", "tables", query)))
         if not found and not self.namespace_exists(namespace):
             raise self._no_namespace(namespace)
-        return [(*namespace, each.needed("name")) for each in found]
+        return [(*namespace, each.required_text("name")) for each in found]
 
     def drop_table(self, name: Name) -> None:
         """Drop a table; raises pyiceberg's `NoSuchTableError`. The server removes the files of managed ones."""
         identifier = Identifier(self.name, name[:-1], name[-1])
-        path = _of_full_name("tables", *self.table_names(name))
-        self._asked(identifier, lambda: self.client.send("DELETE", path), self._no_table(identifier))
+        path = _full_name_path("tables", *self.table_names(name))
+        self._run_request(identifier, lambda: self.client.send("DELETE", path), self._no_table(identifier))
 
     def rename_table(self, name: Name, new: Name) -> None:
         """Give a table another name in its schema; raises pyiceberg's `NoSuchTableError`."""
@@ -184,7 +184,7 @@ class UnityCatalog:
         catalog, schema, table = self.table_names(name)
         path = f"/delta/v1{quoted_path('catalogs', catalog, 'schemas', schema, 'tables', table, 'rename')}"
         body = {"new-name": new[-1]}
-        self._asked(identifier, lambda: self.client.send("POST", path, body), self._no_table(identifier))
+        self._run_request(identifier, lambda: self.client.send("POST", path, body), self._no_table(identifier))
 
     def table_names(self, name: Name) -> tuple[str, str, str]:
         """The names of the catalog, the schema and the table on the server; raises `NoSuchTable`."""
@@ -200,21 +200,21 @@ class UnityCatalog:
         return namespace[0]
 
     def _schema_path(self, namespace: Name) -> str:
-        return _of_full_name("schemas", self.remote_name, self._schema(namespace))
+        return _full_name_path("schemas", self.remote_name, self._schema(namespace))
 
-    def _of_schema(self, namespace: Name, ask: Callable[[], _T]) -> _T:
-        return self._asked(Identifier(self.name, namespace, ""), ask, self._no_namespace(namespace))
+    def _run_schema_request(self, namespace: Name, ask: Callable[[], _T]) -> _T:
+        return self._run_request(Identifier(self.name, namespace, ""), ask, self._no_namespace(namespace))
 
-    def _asked(self, where: Identifier, ask: Callable[[], _T], missing: Exception | None = None) -> _T:
+    def _run_request(self, where: Identifier, ask: Callable[[], _T], missing: Exception | None = None) -> _T:
         """An answer; `missing` is raised if what is asked for does not exist."""
         try:
             return ask()
-        except Refused as error:
+        except UnityRefusal as error:
             if error.is_missing and missing is not None:
                 raise missing from error
             raise self._failure(where, error) from error
 
-    def _failure(self, where: Identifier, error: Refused) -> Exception:
+    def _failure(self, where: Identifier, error: UnityRefusal) -> Exception:
         if error.status == 409 or "ALREADY_EXISTS" in error.kind:
             return TableExists(f"{where}: {error.message}")
         return StorageError(f"catalog {self.name!r} does not answer for {where}: {error}")
@@ -236,7 +236,7 @@ class UnityCatalog:
         )
 
 
-def _of_full_name(kind: str, *names: str) -> str:
+def _full_name_path(kind: str, *names: str) -> str:
     """The path of an object by its full name. Letters such as `?` and `#` would end it, and name another object."""
     return quoted_path(kind, ".".join(names))
 

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from lakescan import limits
 from lakescan.catalogs.answers import limit_answer
-from lakescan.catalogs.unity.answers import WHAT_TO_DO, Answer
+from lakescan.catalogs.unity.answers import WHAT_TO_DO, UnityResponse
 from lakescan.common.retries import RetryPolicy
 from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, StorageError
 
@@ -25,7 +25,7 @@ _BUSY = (429, 503)  # statuses that ask to repeat the request later
 _PAGE = 500
 
 
-class Refused(Exception):
+class UnityRefusal(Exception):
     """The server refused a request. `kind` is its own name of the error, empty if it gives none."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Refused(Exception):
         return self.status == 404 and bool(self.kind)
 
 
-class Unanswered(StorageError):
+class NoAnswer(StorageError):
     """No answer tells whether a request was carried out."""
 
 
@@ -56,7 +56,7 @@ class UnityClient:
     token: str | None = field(default=None, repr=False)
 
     @staticmethod
-    def of(name: str, properties: Mapping[str, str]) -> UnityClient:
+    def configure(name: str, properties: Mapping[str, str]) -> UnityClient:
         """The server of a catalog's properties; raises `InvalidOption`."""
         uri = properties.get("uri", "")
         try:
@@ -70,19 +70,19 @@ class UnityClient:
         base = uri.rstrip("/")
         return UnityClient(base if API in base else base + API, properties.get("token"))
 
-    def get(self, path: str, query: Mapping[str, Any] | None = None) -> Answer:
+    def get(self, path: str, query: Mapping[str, Any] | None = None) -> UnityResponse:
         """Read something; repeated if the server does not answer. Raises `Refused`, `Unanswered`."""
         waits = _READS.waits()
         while True:
             try:
                 return self.send("GET", path, query=query)
-            except (Refused, Unanswered) as error:
+            except (UnityRefusal, NoAnswer) as error:
                 wait = next(waits, None)
-                if wait is None or (isinstance(error, Refused) and error.status not in _BUSY):
+                if wait is None or (isinstance(error, UnityRefusal) and error.status not in _BUSY):
                     raise
                 pause(error, wait)
 
-    def pages(self, path: str, member: str, query: Mapping[str, Any]) -> Iterator[Answer]:
+    def pages(self, path: str, member: str, query: Mapping[str, Any]) -> Iterator[UnityResponse]:
         """All objects of a list that is read page by page; raises `CorruptMetadata`, `LimitExceeded`, too."""
         token: str | None = None
         seen: set[str] = set()
@@ -100,7 +100,9 @@ class UnityClient:
                     "lakescan.limits.PAGES."
                 )
 
-    def send(self, method: str, path: str, body: Any = None, *, query: Mapping[str, Any] | None = None) -> Answer:
+    def send(
+        self, method: str, path: str, body: Any = None, *, query: Mapping[str, Any] | None = None
+    ) -> UnityResponse:
         """Send one request, and return the answer; raises `Refused`, `Unanswered`."""
         from requests import RequestException
 
@@ -117,27 +119,27 @@ class UnityClient:
                 allow_redirects=False,
             )
         except RequestException as error:
-            raise Unanswered(f"{method} {self.uri}{path}: {type(error).__name__}") from error
+            raise NoAnswer(f"{method} {self.uri}{path}: {type(error).__name__}") from error
         return _answer(method, self.uri + path, response)
 
 
-def _answer(method: str, url: str, response: Any) -> Answer:
+def _answer(method: str, url: str, response: Any) -> UnityResponse:
     try:
         found = response.json() if response.content else {}
     except (ValueError, RecursionError):
         found = None
     status, request = int(response.status_code), f"{method} {url}"
     if 200 <= status < 300 and isinstance(found, dict):
-        return Answer(found, request)
+        return UnityResponse(found, request)
     if 200 <= status < 300:
         kind = response.headers.get("Content-Type") or "of no content type"
-        raise Unanswered(f"{request}: the answer ({kind}, status {status}) is no JSON object. {WHAT_TO_DO}")
+        raise NoAnswer(f"{request}: the answer ({kind}, status {status}) is no JSON object. {WHAT_TO_DO}")
     kind, message = _error(found, response.reason)
     if not isinstance(found, dict):
         message = f"{message}, and no JSON object. {WHAT_TO_DO}"
     if status >= 500 and status not in (501, 503):
-        raise Unanswered(f"{request}: status {status}: {message}")
-    raise Refused(status, kind, message, _seconds(response.headers.get("Retry-After")), request)
+        raise NoAnswer(f"{request}: status {status}: {message}")
+    raise UnityRefusal(status, kind, message, _seconds(response.headers.get("Retry-After")), request)
 
 
 def _error(found: Any, reason: str) -> tuple[str, str]:

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lakescan.catalogs.unity.answers import Answer
+from lakescan.catalogs.unity.answers import UnityResponse
 from lakescan.catalogs.unity.catalog import UnityCatalog
-from lakescan.catalogs.unity.client import Refused, quoted_path
-from lakescan.catalogs.unity.credentials import Issued, of_answer
+from lakescan.catalogs.unity.client import UnityRefusal, quoted_path
+from lakescan.catalogs.unity.credentials import IssuedCredentials, parse_credentials
 from lakescan.catalogs.unity.table import ManagedUnityTable, UnityTable
 from lakescan.catalogs.unity.updates import known_domains, protocol_node, schema_node
 from lakescan.common.identifiers import Identifier
@@ -22,12 +22,12 @@ from lakescan.common.retries import LOOKS, outcome_of
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commit.actions import protocol_action
 from lakescan.delta.commit.creation import NewDelta, new_table
-from lakescan.delta.log.catalog_managed import Ratified
+from lakescan.delta.log.catalog_managed import RatifiedCommits
 from lakescan.delta.log.reader import LogReader
 from lakescan.delta.log.segment import list_log
 from lakescan.delta.log.segment_parts import read_commits
 from lakescan.delta.log.time_travel import commit_info
-from lakescan.delta.metadata.features import Support, unsupported
+from lakescan.delta.metadata.features import Support, unsupported_features
 from lakescan.errors import (
     CorruptMetadata,
     CreatedConcurrently,
@@ -48,16 +48,16 @@ class StagedTable(ManagedUnityTable):
 
     required: Mapping[str, Any] = field(default_factory=dict)
 
-    def ratified(self) -> Ratified:
+    def ratified_commits(self) -> RatifiedCommits:
         """Version 0, which is written to the log itself."""
-        return Ratified(0)
+        return RatifiedCommits(0)
 
-    def _ask(self) -> Issued:
+    def _ask(self) -> IssuedCredentials:
         try:
             answer = self.client.get(f"/delta/v1{quoted_path('staging-tables', self.uuid, 'credentials')}")
-        except Refused as error:
+        except UnityRefusal as error:
             raise StorageError(f"the catalog issues no credentials for the new table {self.name}: {error}") from error
-        return of_answer(answer, self.location)
+        return parse_credentials(answer, self.location)
 
 
 @dataclass
@@ -66,13 +66,13 @@ class ExternalPlace(UnityTable):
 
     required: Mapping[str, Any] = field(default_factory=dict)
 
-    def _ask(self) -> Issued:
+    def _ask(self) -> IssuedCredentials:
         query = {"location": self.location, "operation": "READ_WRITE"}
         try:
             answer = self.client.get("/delta/v1/temporary-path-credentials", query)
-        except Refused as error:
+        except UnityRefusal as error:
             raise StorageError(f"the catalog issues no credentials for {self.location}: {error}") from error
-        return of_answer(answer, self.location)
+        return parse_credentials(answer, self.location)
 
 
 def place(catalog: UnityCatalog, identifier: Identifier, location: str | None) -> StagedTable | ExternalPlace:
@@ -85,7 +85,7 @@ def place(catalog: UnityCatalog, identifier: Identifier, location: str | None) -
     path = f"/delta/v1{quoted_path('catalogs', names[0], 'schemas', names[1], 'staging-tables')}"
     try:
         answer = catalog.client.send("POST", path, {"name": names[2]})
-    except Refused as error:
+    except UnityRefusal as error:
         raise _failure(catalog, identifier, error) from error
     uuid, folder = answer.text("table-id"), answer.text("location")
     if not uuid or not folder:
@@ -93,12 +93,12 @@ def place(catalog: UnityCatalog, identifier: Identifier, location: str | None) -
             f"catalog {catalog.name!r} gives the new table {identifier} no location, or no id, in the answer to "
             f"{answer.request}. Ask its operator."
         )
-    required = _required(answer)
+    required = _requirements(answer)
     where = folder.rstrip("/")
     return StagedTable(catalog.client, identifier, names, uuid, where, writes=True, required=required)
 
 
-def _required(answer: Answer) -> dict[str, Any]:
+def _requirements(answer: UnityResponse) -> dict[str, Any]:
     """The features and properties that a new table has to have; properties of any value are None."""
     protocol, properties = answer.node("required-protocol"), answer.node("required-properties")
     features = {name: protocol.names(name) for name in ("reader-features", "writer-features")}
@@ -120,7 +120,7 @@ def definition_at(place: StagedTable | ExternalPlace, definition: TableDefinitio
         raise InvalidOption(f"the catalog requires a value of '{missing[0]}' for {place.name}: set the property")
     protocol = place.required.get("protocol") or {}
     features = {*(protocol.get("reader-features") or ()), *(protocol.get("writer-features") or ())}
-    if unknown := unsupported(features, Support.WRITE):
+    if unknown := unsupported_features(features, Support.WRITE):
         raise UnsupportedFeature(f"a table with the feature {unknown[0]!r}, which the catalog requires of {place.name}")
     named = {f"delta.feature.{each.lower()}" for each in features}
     kept = {name: value for name, value in given.items() if name.lower() not in named}
@@ -129,7 +129,7 @@ def definition_at(place: StagedTable | ExternalPlace, definition: TableDefinitio
 
 
 @contextmanager
-def named(catalog: UnityCatalog, identifier: Identifier, storage: Storage) -> Iterator[None]:
+def registration(catalog: UnityCatalog, identifier: Identifier, storage: Storage) -> Iterator[None]:
     """Name a table once it is written, which is the body of the `with` block.
 
     Raises `CreatedConcurrently` if the name is taken, `StorageError` if the server refuses the table, and
@@ -146,27 +146,27 @@ def named(catalog: UnityCatalog, identifier: Identifier, storage: Storage) -> It
         """Whether the table was made; raises `StorageError` if no answer tells."""
         try:
             catalog.client.send("POST", path, body)
-        except Refused as error:
+        except UnityRefusal as error:
             if not error.kind and error.status not in _NO_API:  # of anything in between
                 raise StorageError(str(error)) from error
             if _named_table(catalog, identifier) != _key(table):
                 raise
         return True  # also if the request came twice, or its first answer was lost
 
-    def again() -> bool:
+    def retry_send() -> bool:
         try:
             return send()
-        except Refused as error:
+        except UnityRefusal as error:
             if error.status == 409 and _named_table(catalog, identifier) is not None:
                 return False
             raise StorageError(str(error)) from error  # the first request may be on its way
 
     try:
         send()
-    except Refused as error:
+    except UnityRefusal as error:
         raise _failure(catalog, identifier, error) from error
     except (CorruptMetadata, StorageError) as error:
-        if not outcome_of(str(identifier), error, again, policy=LOOKS):
+        if not outcome_of(str(identifier), error, retry_send, policy=LOOKS):
             raise CreatedConcurrently(f"another writer created {identifier} at the same time") from error
 
 
@@ -209,7 +209,7 @@ def _body(table: StagedTable | ExternalPlace, storage: Storage) -> dict[str, Any
     return {name: value for name, value in body.items() if value is not None}
 
 
-def _failure(catalog: UnityCatalog, identifier: Identifier, error: Refused) -> Exception:
+def _failure(catalog: UnityCatalog, identifier: Identifier, error: UnityRefusal) -> Exception:
     if error.status == 404 and error.kind in ("NoSuchSchemaException", "NoSuchCatalogException"):
         return _no_namespace(identifier)
     if error.status == 409:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from lakescan.catalogs.unity.answers import Answer
+from lakescan.catalogs.unity.answers import UnityResponse
 from lakescan.errors import CorruptMetadata, StorageError
 from lakescan.storage.credentials import Credential
 from lakescan.storage.locations import ALIASES, normal, split_location
@@ -37,7 +37,7 @@ _OLD_NAMES = (
 
 
 @dataclass(frozen=True)
-class Issued:
+class IssuedCredentials:
     """Properties with secrets; `renewal` and `expiry` are in seconds since 1970, None if they do not expire."""
 
     properties: Mapping[str, str] = field(repr=False)
@@ -45,18 +45,18 @@ class Issued:
     expiry: float | None = None
 
     @staticmethod
-    def until(properties: Mapping[str, str], expiry_millis: Any, location: str) -> Issued:
+    def until(properties: Mapping[str, str], expiry_millis: Any, location: str) -> IssuedCredentials:
         """Properties that expire at a time in milliseconds since 1970; never, for what is no such time."""
-        of_location = _of_account(location) if "adls.sas-token" in properties else {}
+        of_location = _account_properties(location) if "adls.sas-token" in properties else {}
         expiry, now = _seconds(expiry_millis), time.time()
         if expiry is None:
-            return Issued({**of_location, **properties})
+            return IssuedCredentials({**of_location, **properties})
         if expiry <= now:  # when it is issued: the clocks differ, and to ask each time would not help
-            return Issued({**of_location, **properties}, now + _UNCLEAR, now + _UNCLEAR)
+            return IssuedCredentials({**of_location, **properties}, now + _UNCLEAR, now + _UNCLEAR)
         if "gcs.oauth2.token" in properties:
             of_location = {"gcs.oauth2.token-expires-at": str(int(expiry * 1000))}
         margin = min(_MARGIN, (expiry - now) * _SHARE)
-        return Issued({**of_location, **properties}, expiry - margin, expiry)
+        return IssuedCredentials({**of_location, **properties}, expiry - margin, expiry)
 
     @cached_property
     def credential(self) -> Credential:
@@ -74,7 +74,7 @@ class Issued:
         return self.expiry is None or time.time() < self.expiry
 
 
-def of_answer(answer: Answer, location: str) -> Issued:
+def parse_credentials(answer: UnityResponse, location: str) -> IssuedCredentials:
     """The credentials of an answer of the API of Delta tables, of those for the longest prefix of the location.
 
     Raises `StorageError` if there are none, `CorruptMetadata` if they cannot be read.
@@ -86,17 +86,17 @@ def of_answer(answer: Answer, location: str) -> Issued:
         raise StorageError(f"the catalog issues no credentials for {location} ({answer.request})")
     chosen = max(fitting, key=lambda each: len(each[0]))[1]
     found = {_NAMES[name]: value for name, value in chosen.texts("config").items() if name in _NAMES and value}
-    return Issued.until(found, chosen.get("expiration-time-ms"), location)
+    return IssuedCredentials.until(found, chosen.get("expiration-time-ms"), location)
 
 
-def of_old_answer(answer: Answer, location: str) -> Issued:
+def parse_legacy_credentials(answer: UnityResponse, location: str) -> IssuedCredentials:
     """The credentials of an answer of `temporary-table-credentials`."""
     known = ((name, answer.node(member).text(inner)) for member, inner, name in _OLD_NAMES)
     found = {name: value for name, value in known if value is not None}
-    return Issued.until(found, answer.get("expiration_time"), location)
+    return IssuedCredentials.until(found, answer.get("expiration_time"), location)
 
 
-def renewed(known: Issued | None, ask: Callable[[], Issued]) -> Issued:
+def valid_credentials(known: IssuedCredentials | None, ask: Callable[[], IssuedCredentials]) -> IssuedCredentials:
     """Credentials that are valid: those that are known until they are due, and after that while there are no others."""
     if known is not None and not known.is_due:
         return known
@@ -127,7 +127,7 @@ def _seconds(millis: Any) -> float | None:
     return value if value < _SECONDS else value / 1000
 
 
-def _of_account(location: str) -> dict[str, str]:
+def _account_properties(location: str) -> dict[str, str]:
     """The account of a location in Azure: `abfss://container@account.dfs.core.windows.net/path`."""
     host = split_location(location)[1].partition("@")[2]
     return {"adls.account-name": host.split(".")[0]} if host else {}

@@ -9,13 +9,25 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Self
 
-from lakescan.catalogs.unity.answers import WHAT_TO_DO, Answer
-from lakescan.catalogs.unity.client import Refused, Unanswered, UnityClient, pause, quoted_path
-from lakescan.catalogs.unity.credentials import Issued, has_credentials, of_answer, of_old_answer, renewed
+from lakescan.catalogs.unity.answers import WHAT_TO_DO, UnityResponse
+from lakescan.catalogs.unity.client import NoAnswer, UnityClient, UnityRefusal, pause, quoted_path
+from lakescan.catalogs.unity.credentials import (
+    IssuedCredentials,
+    has_credentials,
+    parse_credentials,
+    parse_legacy_credentials,
+    valid_credentials,
+)
 from lakescan.catalogs.unity.updates import updates_of
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import RetryPolicy, outcome_of
-from lakescan.delta.log.catalog_managed import MetadataChange, Ratified, StagedCommit, Taken, TooManyStaged
+from lakescan.delta.log.catalog_managed import (
+    MetadataChange,
+    RatifiedCommits,
+    StagedCommit,
+    TooManyStaged,
+    VersionConflict,
+)
 from lakescan.errors import CommitConflict, CorruptMetadata, NoSuchTable, StorageError, UnsupportedFeature
 from lakescan.storage.credentials import Credential
 from lakescan.storage.put_if_absent import NotCreated
@@ -31,7 +43,7 @@ _NAME = re.compile(r"(\d{20})\.[0-9A-Za-z-]+\.json")
 
 @dataclass
 class UnityTable:
-    """A table by its name and id, with credentials for its files (`lakescan.storage.credentials.Vended`).
+    """A table by its name and id, with credentials for its files (`lakescan.storage.credentials.VendedCredentials`).
 
     `names` are those of the catalog, the schema and the table on the server. `is_old` says that the server has the
     older API alone for this table.
@@ -46,7 +58,7 @@ class UnityTable:
     is_old: bool = False
 
     def __post_init__(self) -> None:
-        self._issued: Issued | None = None
+        self._issued: IssuedCredentials | None = None
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -79,24 +91,24 @@ class UnityTable:
         if not self.has_credentials:
             return None
         with self._lock:
-            self._issued = renewed(self._issued, self._ask)
+            self._issued = valid_credentials(self._issued, self._ask)
             return self._issued.credential
 
-    def for_writing(self) -> Self:
+    def request_write_access(self) -> Self:
         """The table with credentials for writing."""
         return self if self.writes else replace(self, writes=True)
 
-    def _ask(self) -> Issued:
+    def _ask(self) -> IssuedCredentials:
         operation = "READ_WRITE" if self.writes else "READ"
         try:
             if self.is_old:
                 body = {"table_id": self.uuid, "operation": operation}
                 answer = self.client.send("POST", "/temporary-table-credentials", body)
-                return of_old_answer(answer, self.location)
+                return parse_legacy_credentials(answer, self.location)
             answer = self.client.get(f"{self._path}/credentials", {"operation": operation})
-        except Refused as error:
+        except UnityRefusal as error:
             raise StorageError(f"the catalog issues no credentials ({operation}) for {self.name}: {error}") from error
-        return of_answer(answer, self.location)
+        return parse_credentials(answer, self.location)
 
     @property
     def _path(self) -> str:
@@ -110,17 +122,17 @@ class ManagedUnityTable(UnityTable):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._found: Ratified | None = None
+        self._found: RatifiedCommits | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_found": None}
 
-    def found(self, answer: Answer) -> Self:
+    def keep_answer(self, answer: UnityResponse) -> Self:
         """This table, as the catalog has just described it: its log is opened without asking again."""
-        self._found = self._read(answer)
+        self._found = self._parse_commits(answer)
         return self
 
-    def ratified(self) -> Ratified:
+    def ratified_commits(self) -> RatifiedCommits:
         """The newest version, and the commits that are not published as far as the catalog knows.
 
         Raises `NoSuchTable`, `CommitConflict` if another table has the name, `StorageError`, `CorruptMetadata`.
@@ -129,34 +141,34 @@ class ManagedUnityTable(UnityTable):
         if found is not None:
             return found
         try:
-            return self._read(self.client.get(self._path))
-        except Refused as error:
+            return self._parse_commits(self.client.get(self._path))
+        except UnityRefusal as error:
             if error.is_missing:
                 raise NoSuchTable(f"{self.name} is not in its catalog any more: {error.message}") from error
             raise StorageError(f"the catalog does not tell the commits of {self.name}: {error}") from error
 
-    def propose(self, commit: StagedCommit, change: MetadataChange) -> Ratified:
+    def propose(self, commit: StagedCommit, change: MetadataChange) -> RatifiedCommits:
         """Send the commit with what it changes of the metadata; see `ManagedTable.propose`."""
         body = self._request({"action": "add-commit", "commit": _node(commit)}, *updates_of(change))
         try:
-            return self._sent(body, _BUSY)
-        except Refused as error:
-            return self._refused(commit, body, error)
-        except Unanswered as error:
-            return self._looked_up(commit, body, error)
+            return self._send_update(body, _BUSY)
+        except UnityRefusal as error:
+            return self._resolve_refusal(commit, body, error)
+        except NoAnswer as error:
+            return self._retry_proposal(commit, body, error)
 
-    def published(self, version: int) -> None:
+    def report_publication(self, version: int) -> None:
         """Tell that all commits up to a version are published; raises `StorageError`."""
         try:
             action = {"action": "set-latest-backfilled-version", "latest-published-version": version}
-            self._sent(self._request(action), _BUSY)
-        except Refused as error:
+            self._send_update(self._request(action), _BUSY)
+        except UnityRefusal as error:
             raise StorageError(f"the catalog does not note published commits of {self.name}: {error}") from error
 
     def _request(self, *updates: Node) -> Node:
         return {"requirements": [{"type": "assert-table-uuid", "uuid": self.uuid}], "updates": list(updates)}
 
-    def _sent(self, body: Node, policy: RetryPolicy) -> Ratified:
+    def _send_update(self, body: Node, policy: RetryPolicy) -> RatifiedCommits:
         """Send an update; a server that is too busy, or has the table locked, is asked again by the policy.
 
         Raises `Refused` if the server itself says so, `Unanswered` for what anything in between may have said.
@@ -165,7 +177,7 @@ class ManagedUnityTable(UnityTable):
         while True:
             try:
                 answer = self.client.send("POST", self._path, body)
-            except Refused as error:
+            except UnityRefusal as error:
                 if error.status != 503:
                     wait = next(waits, None)
                     if wait is not None and self._is_busy(error):
@@ -174,76 +186,76 @@ class ManagedUnityTable(UnityTable):
                     if error.kind:
                         raise
                 pause(error, 0)
-                raise Unanswered(str(error)) from error  # the request may have passed before
+                raise NoAnswer(str(error)) from error  # the request may have passed before
             try:
-                return self._read(answer)
+                return self._parse_commits(answer)
             except (CorruptMetadata, CommitConflict, UnsupportedFeature) as error:  # but it was carried out
-                raise Unanswered(str(error)) from error
+                raise NoAnswer(str(error)) from error
 
-    def _is_busy(self, error: Refused) -> bool:
+    def _is_busy(self, error: UnityRefusal) -> bool:
         """Whether to repeat a request that was refused. The server says so, too, of a table that is locked."""
         if error.kind == _LOCKED:
             with suppress(StorageError, CorruptMetadata, UnsupportedFeature):
-                self.ratified()  # raises `CommitConflict` if the table is another one
+                self.ratified_commits()  # raises `CommitConflict` if the table is another one
             return True
         return error.status == 429 and error.kind != "ResourceExhaustedException"
 
-    def _refused(self, commit: StagedCommit, body: Node, error: Refused) -> Ratified:
+    def _resolve_refusal(self, commit: StagedCommit, body: Node, error: UnityRefusal) -> RatifiedCommits:
         """The outcome of a proposal that the server refuses, which is no proof: the request may have come twice.
 
         Raises `Taken`, `TooManyStaged`, `NotCreated` for a commit that is provably not made, `CommitStateUnknown`.
         """
         try:
-            made = self._ratified_as(commit)
+            made = self._find_commit(commit)
         except (StorageError, CorruptMetadata, UnsupportedFeature):
-            return self._looked_up(commit, body, error)
+            return self._retry_proposal(commit, body, error)
         if made is not None:
             return made
         if error.kind == "ResourceExhaustedException":
             raise TooManyStaged(error.message)
         if error.status == 409 and error.kind != _LOCKED:  # a conflict with what? Another answer has to tell
-            return self._looked_up(commit, body, error)
+            return self._retry_proposal(commit, body, error)
         raise NotCreated(f"the catalog refuses a commit to {self.name}: {error}")
 
-    def _looked_up(self, commit: StagedCommit, body: Node, error: Exception) -> Ratified:
+    def _retry_proposal(self, commit: StagedCommit, body: Node, error: Exception) -> RatifiedCommits:
         """The outcome of a proposal whose answer was lost. It is sent again: the catalog ratifies the same one once.
 
         Raises `Taken`, and `CommitStateUnknown`.
         """
 
-        def again() -> Ratified:
+        def retry_update() -> RatifiedCommits:
             try:
-                return self._sent(body, _ONCE)
-            except Refused as refusal:
-                if (made := self._ratified_as(commit)) is not None:
+                return self._send_update(body, _ONCE)
+            except UnityRefusal as refusal:
+                if (made := self._find_commit(commit)) is not None:
                     return made
                 raise StorageError(str(refusal)) from refusal  # an earlier request may be on its way
 
         name = f"{self.name} (version {commit.version})"
-        return outcome_of(name, error, again, (CommitConflict, Taken), _LOST)
+        return outcome_of(name, error, retry_update, (CommitConflict, VersionConflict), _LOST)
 
-    def _ratified_as(self, commit: StagedCommit) -> Ratified | None:
+    def _find_commit(self, commit: StagedCommit) -> RatifiedCommits | None:
         """What the catalog has, if this commit is among it; None if the version has none.
 
         Raises `Taken`, and what `ratified` raises.
         """
-        ratified = self.ratified()
+        ratified = self.ratified_commits()
         name = {each.version: each.name for each in ratified.commits}.get(commit.version)
         if name == commit.name:
             return ratified
         if name is not None:
-            raise Taken(certain=True)
+            raise VersionConflict(certain=True)
         if ratified.latest >= commit.version:
-            raise Taken(certain=False)  # published, and forgotten by the catalog: its text tells whose it is
+            raise VersionConflict(certain=False)  # published, and forgotten by the catalog: its text tells whose it is
         return None
 
-    def _read(self, answer: Answer) -> Ratified:
+    def _parse_commits(self, answer: UnityResponse) -> RatifiedCommits:
         """What is ratified, by the catalog's description of the table."""
         if (uuid := answer.node("metadata").text("table-uuid")) is None:
             raise CorruptMetadata(f"{answer.request} is answered without the id of {self.name}. {WHAT_TO_DO}")
         if uuid != self.uuid:
             raise CommitConflict(f"{self.name} was dropped and recreated since it was opened: open it again")
-        commits = sorted(map(self._commit, answer.nodes("commits")), key=lambda each: each.version)
+        commits = sorted(map(self._parse_commit, answer.nodes("commits")), key=lambda each: each.version)
         latest = answer.number("latest-table-version")
         if latest is None:
             latest = max([0, *(each.version for each in commits)])
@@ -254,9 +266,9 @@ class ManagedUnityTable(UnityTable):
                 f"the catalog says that {self.name} has version {latest}, and names the commits "
                 f"{versions[0]} to {versions[-1]}: some are missing. Ask its operator."
             )
-        return Ratified(latest, tuple(commits))
+        return RatifiedCommits(latest, tuple(commits))
 
-    def _commit(self, node: Answer) -> StagedCommit:
+    def _parse_commit(self, node: UnityResponse) -> StagedCommit:
         if (name := node.text("file-name")) is None:
             raise UnsupportedFeature(f"commits that the catalog has inline, as of {self.name}", "It names no file.")
         numbers = [node.number(each) for each in ("version", "file-size", "timestamp", "file-modification-timestamp")]

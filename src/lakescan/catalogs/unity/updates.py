@@ -22,7 +22,7 @@ _MEMBERS = {
 def updates_of(change: MetadataChange) -> Iterator[Node]:
     """The updates that follow from a commit; none if it changes rows alone."""
     if change.after is not None:
-        yield from _of_metadata(change.before, change.after)
+        yield from _metadata_updates(change.before, change.after)
     if change.protocol is not None:
         yield {"action": "set-protocol", "protocol": protocol_node(change.protocol)}
     domains = {name: value for name, value in (change.domains or {}).items() if name in _DOMAINS}
@@ -32,7 +32,7 @@ def updates_of(change: MetadataChange) -> Iterator[Node]:
         yield {"action": "remove-domain-metadata", "domains": gone}
 
 
-def _of_metadata(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Node]:
+def _metadata_updates(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Node]:
     old, new = before.get("configuration") or {}, after.get("configuration") or {}
     if set_ := {name: value for name, value in new.items() if old.get(name) != value}:
         yield {"action": "set-properties", "updates": set_}
@@ -68,18 +68,18 @@ def known_domains(configurations: Mapping[str, Mapping[str, Any]]) -> Node:
 
 def schema_node(schema_string: str) -> Node:
     """A schema as the API has it."""
-    found: Node = _renamed(json.loads(schema_string))
+    found: Node = _rename_members(json.loads(schema_string))
     return found
 
 
-def _renamed(node: Any) -> Any:
+def _rename_members(node: Any) -> Any:
     """A type with the API's names of members; metadata of fields is the user's own, and stays."""
     if not isinstance(node, dict):
         return node
     made = {_MEMBERS.get(name, name): value for name, value in node.items()}
     for name in ("element-type", "key-type", "value-type"):
         if name in made:
-            made[name] = _renamed(made[name])
+            made[name] = _rename_members(made[name])
     if "fields" in made:
-        made["fields"] = [{**field, "type": _renamed(field["type"])} for field in made["fields"]]
+        made["fields"] = [{**field, "type": _rename_members(field["type"])} for field in made["fields"]]
     return made

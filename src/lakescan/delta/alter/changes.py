@@ -47,17 +47,19 @@ from lakescan.delta.alter.columns import (
     with_types,
 )
 from lakescan.delta.alter.constraints import add_constraint, drop_constraint
-from lakescan.delta.alter.dropped_features import drop_feature
+from lakescan.delta.alter.dropped_features import drop_writer_feature
 from lakescan.delta.alter.properties import set_comment, set_properties, unset_properties
-from lakescan.delta.alter.schema_tree import Node, find
+from lakescan.delta.alter.schema_tree import Node, find_field
 from lakescan.delta.alter.state import RowCheck, TableState
-from lakescan.delta.alter.statistics_columns import without_column
+from lakescan.delta.alter.statistics_columns import drop_stats_column
 from lakescan.delta.alter.type_changes import widen
 from lakescan.delta.metadata.new_schema import IDENTITY_STEP, field_node, type_node
 from lakescan.errors import InvalidOption, UnsupportedFeature
 
 
-def altered(state: TableState, changes: Sequence[TableChange], base: Schema, domains: frozenset[str]) -> TableState:
+def apply_changes(
+    state: TableState, changes: Sequence[TableChange], base: Schema, domains: frozenset[str]
+) -> TableState:
     """Return the table after the changes.
 
     Args:
@@ -72,11 +74,11 @@ def altered(state: TableState, changes: Sequence[TableChange], base: Schema, dom
         UnsupportedFeature: The format, or writers here, do not have it.
     """
     for change in changes:
-        state = _after(state, change, base, domains)
+        state = _apply_change(state, change, base, domains)
     return state
 
 
-def _after(state: TableState, change: TableChange, base: Schema, domains: frozenset[str]) -> TableState:
+def _apply_change(state: TableState, change: TableChange, base: Schema, domains: frozenset[str]) -> TableState:
     match change:
         case AddColumn():
             return add_column(state, change)
@@ -101,7 +103,7 @@ def _after(state: TableState, change: TableChange, base: Schema, domains: frozen
         case DropConstraint():
             return drop_constraint(state, change)
         case DropFeature():
-            return drop_feature(state, change, domains)
+            return drop_writer_feature(state, change, domains)
         case SetKey() | DropKey():
             raise UnsupportedFeature(f"a key of the Delta table {state.location}", "The format has no primary keys.")
         case AddPartition() | DropPartition() | ReplacePartition():
@@ -145,16 +147,16 @@ def replace_columns(state: TableState, change: ReplaceColumns) -> TableState:
     after = state
     for each in dropped:
         check_mapped(state, f"dropping column {dotted_path((each['name'],))}")
-        check_droppable(state, schema, find(schema, (each["name"],)))
-        after = without_column(after, (each["name"],))
+        check_droppable(state, schema, find_field(schema, (each["name"],)))
+        after = drop_stats_column(after, (each["name"],))
     fields = []
     for each in columns:
         if (node := before.get(each.name.lower())) is None:
-            fields.append(_new(state, each, change))
+            fields.append(_new_column(state, each, change))
             if each.required:
                 after = after.with_check(RowCheck(f"adding column {each.name!r} NOT NULL to {state.location}"))
             continue
-        after = _kept(after, state, schema, node, each)
+        after = _update_column(after, state, schema, node, each)
         _set_default(state, node, change.defaults.get(each.name))
         fields.append(node)
     if {each["name"] for each in fields} <= {*state.metadata.partition_columns}:
@@ -167,9 +169,9 @@ def replace_columns(state: TableState, change: ReplaceColumns) -> TableState:
     return after.with_step("REPLACE COLUMNS", columns=logged)
 
 
-def _kept(after: TableState, state: TableState, schema: Node, node: Node, wanted: t.Field) -> TableState:
+def _update_column(after: TableState, state: TableState, schema: Node, node: Node, wanted: t.Field) -> TableState:
     """A column that was there with its new type, comment and nullability."""
-    found = find(schema, (node["name"],))
+    found = find_field(schema, (node["name"],))
     if isinstance(node["type"], dict) or isinstance(type_node(wanted.type), dict):
         own = next(each for each in state.metadata.schema().fields if each.name == node["name"])
         if not _same_type(own.type, wanted.type):
@@ -189,7 +191,7 @@ def _kept(after: TableState, state: TableState, schema: Node, node: Node, wanted
     return after
 
 
-def _new(state: TableState, wanted: t.Field, change: ReplaceColumns) -> Node:
+def _new_column(state: TableState, wanted: t.Field, change: ReplaceColumns) -> Node:
     node = field_node(wanted)
     _set_default(state, node, change.defaults.get(wanted.name))
     return node

@@ -10,7 +10,7 @@ from lakescan.common.references import dotted_path
 from lakescan.definition.table_changes import SetClustering
 from lakescan.delta.alter.columns import physical_path
 from lakescan.delta.alter.features import with_dependencies
-from lakescan.delta.alter.schema_tree import Node, Path, find
+from lakescan.delta.alter.schema_tree import Node, Path, find_field
 from lakescan.delta.alter.state import TableState
 from lakescan.delta.metadata.clustering import CLUSTERING
 from lakescan.errors import InvalidOption, UnsupportedFeature
@@ -30,7 +30,7 @@ def set_clustering(state: TableState, change: SetClustering) -> TableState:
     if len(change.columns) > _MOST:
         raise InvalidOption(f"CLUSTER BY takes at most {_MOST} columns, not {len(change.columns)}")
     schema = state.schema
-    found = [find(schema, path).path for path in change.columns]
+    found = [find_field(schema, path).path for path in change.columns]
     if len({tuple(each.lower() for each in path) for path in found}) < len(found):
         raise InvalidOption("CLUSTER BY names a column twice")
     for path in found:
@@ -45,9 +45,9 @@ def set_clustering(state: TableState, change: SetClustering) -> TableState:
 
 
 def _check_ordered(schema: Node, path: Path) -> None:
-    found = find(schema, path)
+    found = find_field(schema, path)
     kind: Any = found.type
-    in_struct = all(find(schema, path[: n + 1]).siblings is not None for n in range(len(path)))
+    in_struct = all(find_field(schema, path[: n + 1]).siblings is not None for n in range(len(path)))
     if isinstance(kind, dict) or kind in _WITHOUT_ORDER or not in_struct:
         raise InvalidOption(
             f"CLUSTER BY {dotted_path(path)}: its type has no statistics to skip files by. Take columns, or members of "

@@ -12,9 +12,9 @@ from lakescan.definition.table_changes import (
     KEPT,
     AddColumn,
     ChangeColumn,
+    ColumnPosition,
     Default,
     DropColumn,
-    Place,
     RenameColumn,
 )
 from lakescan.delta.alter.dependents import check_independent, check_no_lengths
@@ -22,18 +22,18 @@ from lakescan.delta.alter.schema_tree import (
     FoundField,
     Node,
     Path,
-    find,
-    has,
+    find_field,
+    has_field,
     overlap,
     position_of,
     struct_fields,
     type_text,
 )
 from lakescan.delta.alter.state import RowCheck, TableState
-from lakescan.delta.alter.statistics_columns import with_column_renamed, without_column
+from lakescan.delta.alter.statistics_columns import drop_stats_column, rename_stats_column
 from lakescan.delta.alter.type_changes import CHANGES, widen
-from lakescan.delta.metadata.features import brought_by_type
-from lakescan.delta.metadata.new_schema import IDENTITY_STEP, field_node, mapped
+from lakescan.delta.metadata.features import type_feature
+from lakescan.delta.metadata.new_schema import IDENTITY_STEP, assign_column_ids, field_node
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import InvalidOption, UnsupportedFeature
 
@@ -45,18 +45,18 @@ FORBIDDEN = " ,;{}()\n\t="  # in names of columns that files have under their ow
 def add_column(state: TableState, change: AddColumn) -> TableState:
     """Add a column, or a member of a struct: rows that are there have nulls in it."""
     schema, own = state.schema, change.column
-    fields, parent = struct_fields(schema, change.parent), find(schema, change.parent).path
+    fields, parent = struct_fields(schema, change.parent), find_field(schema, change.parent).path
     path = (*parent, own.name)
-    if has(schema, path):
+    if has_field(schema, path):
         if change.if_not_exists:
             return state
-        raise InvalidOption(f"{state.location} has a column {dotted_path(find(schema, path).path)} already")
+        raise InvalidOption(f"{state.location} has a column {dotted_path(find_field(schema, path).path)} already")
     check_no_lengths(state, path, "adding")
     check_names(state, [own])
     node = field_node(own)
     if change.default is not None:
         node["metadata"][DEFAULT] = _default(state, change.default, path)
-    place = len(fields) if change.place is None else _behind(fields, change.place, parent)
+    place = len(fields) if change.place is None else _insert_position(fields, change.place, parent)
     fields.insert(place, node)
     added = with_types(with_mapping(state.with_schema(schema)), [own])
     if own.required:
@@ -71,14 +71,14 @@ def add_column(state: TableState, change: AddColumn) -> TableState:
 def drop_column(state: TableState, change: DropColumn) -> TableState:
     """Drop a column, or a member of a struct; files keep its values."""
     schema = state.schema
-    if change.if_exists and not has(schema, change.path):
+    if change.if_exists and not has_field(schema, change.path):
         return state
-    found = find(schema, change.path)
+    found = find_field(schema, change.path)
     check_mapped(state, f"dropping column {dotted_path(found.path)}")
     check_droppable(state, schema, found)
     assert found.siblings is not None
     found.siblings.remove(found.field)
-    dropped = without_column(state.with_schema(schema), found.path)
+    dropped = drop_stats_column(state.with_schema(schema), found.path)
     return dropped.with_step("DROP COLUMNS", columns=[dotted_path(found.path)])
 
 
@@ -101,7 +101,7 @@ def check_droppable(state: TableState, schema: Node, found: FoundField) -> None:
 def rename_column(state: TableState, change: RenameColumn) -> TableState:
     """Give a column, or a member of a struct, another name; files keep the earlier one."""
     schema = state.schema
-    found = find(schema, change.path)
+    found = find_field(schema, change.path)
     doing = f"renaming column {dotted_path(found.path)}"
     check_mapped(state, doing)
     if found.siblings is None:
@@ -116,7 +116,7 @@ def rename_column(state: TableState, change: RenameColumn) -> TableState:
     check_independent(state, found.path, "renaming")
     check_no_lengths(state, found.path, "renaming")
     old, found.field["name"] = found.path, change.name
-    renamed = with_column_renamed(state.with_schema(schema), old, change.name)
+    renamed = rename_stats_column(state.with_schema(schema), old, change.name)
     if len(old) == 1:
         columns = tuple(change.name if each == old[0] else each for each in state.metadata.partition_columns)
         renamed = replace(renamed, metadata=replace(renamed.metadata, partition_columns=columns))
@@ -127,7 +127,7 @@ def rename_column(state: TableState, change: RenameColumn) -> TableState:
 def change_column(state: TableState, change: ChangeColumn) -> TableState:
     """Change the type, the comment, the default, the place of a column, or whether it may be null."""
     schema = state.schema
-    found = find(schema, change.path)
+    found = find_field(schema, change.path)
     name = dotted_path(found.path)
     if found.siblings is None and (change.doc is not KEPT or change.place or change.default is not KEPT):
         raise UnsupportedFeature(
@@ -138,18 +138,18 @@ def change_column(state: TableState, change: ChangeColumn) -> TableState:
         widen(state, found, change.type)
         changed = with_types(changed, [t.Field(0, found.path[-1], change.type)])
     if change.doc is not KEPT:
-        _set(found.metadata, "comment", change.doc)
+        _set_member(found.metadata, "comment", change.doc)
     if change.default is not KEPT:
         given = None if change.default is None else _default(state, change.default, found.path)
         _check_no_other_values(state, found)
-        _set(found.metadata, DEFAULT, given)
+        _set_member(found.metadata, DEFAULT, given)
     if change.required is not None:
         changed = _with_nulls(changed, schema, found, change.required)
     if change.place is not None:
         assert found.siblings is not None
         _move(found, change.place)
     column = as_logged(found.path[:-1], _as_field(found))
-    _set(column["metadata"], CHANGES, before)  # Delta's history has the column without what it is about to add
+    _set_member(column["metadata"], CHANGES, before)  # Delta's history has the column without what it is about to add
     parameters: dict[str, Any] = {"column": column}
     if change.place is not None:
         parameters["position"] = _position(change.place)
@@ -179,7 +179,7 @@ def with_mapping(state: TableState) -> TableState:
     """The table with an id and a physical name for each column, if it has column mapping."""
     if not state.is_mapped:
         return state
-    schema, last = mapped(state.metadata.schema_string, state.metadata.properties.max_column_id)
+    schema, last = assign_column_ids(state.metadata.schema_string, state.metadata.properties.max_column_id)
     metadata = replace(state.metadata, schema_string=schema)
     configuration = {**metadata.configuration, DeltaProperties.max_column_id.name: str(last)}
     return replace(state, metadata=replace(metadata, configuration=configuration))
@@ -187,7 +187,7 @@ def with_mapping(state: TableState) -> TableState:
 
 def with_types(state: TableState, columns: Sequence[t.Field]) -> TableState:
     """The table with the features that columns of these types need."""
-    brought = {brought_by_type(each.type) for each in t.walk(tuple(columns))}
+    brought = {type_feature(each.type) for each in t.walk(tuple(columns))}
     held = state.protocol.features
     return state.with_features(*(n for n in brought if n is not None and f"{n}-preview" not in held))
 
@@ -196,7 +196,7 @@ def physical_path(schema: Node, path: Sequence[str]) -> Path:
     """Return the names that files have for a column or a member of structs."""
     names = []
     for count in range(1, len(path) + 1):
-        found = find(schema, path[:count])
+        found = find_field(schema, path[:count])
         is_field = found.siblings is not None
         names.append(str(found.metadata.get(_PHYSICAL, found.path[-1])) if is_field else found.path[-1])
     return tuple(names)
@@ -231,7 +231,7 @@ def _with_nulls(state: TableState, schema: Node, found: FoundField, required: bo
     name = dotted_path(found.path)
     if found.siblings is None:
         raise UnsupportedFeature(f"changing whether {name} of {state.location} may be null")
-    if required and any(find(schema, found.path[: n + 1]).siblings is None for n in range(len(found.path))):
+    if required and any(find_field(schema, found.path[: n + 1]).siblings is None for n in range(len(found.path))):
         raise UnsupportedFeature(f"SET NOT NULL of {name} of {state.location}, which is within a list or a map")
     if not required and IDENTITY_STEP in found.metadata:
         raise UnsupportedFeature(f"nulls in the identity column {name} of {state.location}")
@@ -264,27 +264,29 @@ def _default(state: TableState, default: Default, path: Path) -> str:
     return default.text
 
 
-def _set(metadata: Node, name: str, value: object) -> None:
+def _set_member(metadata: Node, name: str, value: object) -> None:
     if value is None:
         metadata.pop(name, None)
     else:
         metadata[name] = value
 
 
-def _behind(fields: list[Node], place: Place, parent: Path) -> int:
+def _insert_position(fields: list[Node], place: ColumnPosition, parent: Path) -> int:
     if place.after is None:
         return 0
     return position_of(place.after, fields, f"in {dotted_path(parent)}" if parent else "in the table") + 1
 
 
-def _move(found: FoundField, place: Place) -> None:
+def _move(found: FoundField, place: ColumnPosition) -> None:
     assert found.siblings is not None
     if place.after is not None and place.after.lower() == found.field["name"].lower():
         return
-    target = None if place.after is None else found.siblings[_behind(found.siblings, place, found.path[:-1]) - 1]
+    target = (
+        None if place.after is None else found.siblings[_insert_position(found.siblings, place, found.path[:-1]) - 1]
+    )
     found.siblings.remove(found.field)
     found.siblings.insert(0 if target is None else found.siblings.index(target) + 1, found.field)
 
 
-def _position(place: Place) -> str:
+def _position(place: ColumnPosition) -> str:
     return "FIRST" if place.after is None else f"AFTER {place.after}"

@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
 from lakescan.definition.table_changes import TableChange
-from lakescan.delta.alter.changes import altered
+from lakescan.delta.alter.changes import apply_changes
 from lakescan.delta.alter.columns import physical_path
 from lakescan.delta.alter.schema_tree import Path
-from lakescan.delta.alter.state import RowCheck, Step, TableState
+from lakescan.delta.alter.state import AlterStep, RowCheck, TableState
 from lakescan.delta.commit.commit import DeltaCommit, Operation
 from lakescan.delta.commit.conflicts import Reads
-from lakescan.delta.commit.file_changes import FileChanges
+from lakescan.delta.commit.file_changes import DeltaFileChanges
 from lakescan.delta.commit.live_adds import live_adds, whole_adds
 from lakescan.delta.data_files.column_rules import DeclaredRules
 from lakescan.delta.log.reader import DeltaVersion, LogReader
@@ -29,8 +29,8 @@ from lakescan.delta.metadata.clustering import CLUSTERING, clustering_paths
 from lakescan.delta.metadata.features import Support
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.errors import InvalidOption, LakescanError
-from lakescan.expressions.scalar.condition import Condition
-from lakescan.local.run import batches
+from lakescan.expressions.scalar.condition import RowCondition
+from lakescan.local.run import scan_batches
 from lakescan.storage import Storage
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.writing.column_rules import example_of
@@ -52,7 +52,7 @@ class DeltaAlteration:
         checked; then the changes can be applied to the newer version.
         """
         before = self.state
-        after = altered(before, changes, self._schema, frozenset(self._domains))
+        after = apply_changes(before, changes, self._schema, frozenset(self._domains))
         if not after.steps:
             return
         self._check_rules(after)
@@ -62,9 +62,9 @@ class DeltaAlteration:
         DeltaCommit(
             self.version,
             self.storage,
-            operation_of(after.steps),
-            self._files(after) if changes_files else FileChanges(),
-            Reads.of_table() if after.checks or changes_files else Reads(),
+            alter_operation(after.steps),
+            self._files(after) if changes_files else DeltaFileChanges(),
+            Reads.whole_table() if after.checks or changes_files else Reads(),
             None if after.metadata == before.metadata else after.metadata,
             None if after.protocol == before.protocol else after.protocol,
             domains=after.domains,
@@ -112,13 +112,13 @@ class DeltaAlteration:
             return
         spec = self.scan
         if check.not_null is not None:
-            name = self._present(check.not_null, after)
+            name = self._base_name(check.not_null, after)
             spec = spec if name is None else spec.where(f"{name} IS NULL")
-        if any(batch.num_rows for batch in batches(spec.limit(1))):
+        if any(batch.num_rows for batch in scan_batches(spec.limit(1))):
             instead = "Fill them first." if check.not_null is not None else "Add it without NOT NULL, and fill it."
             raise InvalidOption(f"{check.refused}. {instead}")
 
-    def _present(self, path: Path, after: TableState) -> str | None:
+    def _base_name(self, path: Path, after: TableState) -> str | None:
         """The name that rows of the base have for a column; None for one that they do not have."""
         schema, wanted = self._schema, physical_path(after.schema, path)
         for each, name in schema.path_of.items():
@@ -128,11 +128,11 @@ class DeltaAlteration:
 
     def _check_condition(self, check: RowCheck, text: str) -> None:
         schema = self._schema
-        read = Condition.of(text, schema).columns
+        read = RowCondition.parse(text, schema).columns
         names = {schema.top_level_of[each].name for each in read} or {schema.names[0]}
-        spec = self.scan.narrowed(names)
-        condition, count, example = Condition.of(text, spec.output), 0, ""
-        for batch in batches(spec):
+        spec = self.scan.narrow_columns(names)
+        condition, count, example = RowCondition.parse(text, spec.output), 0, ""
+        for batch in scan_batches(spec):
             fails = pc.invert(condition.holds(batch))
             if failed := pc.sum(fails).as_py():
                 example = example or example_of(batch, fails, spec.output, condition.columns)
@@ -141,18 +141,18 @@ class DeltaAlteration:
             more = f". For example: {example}" if example else ""
             raise InvalidOption(f"{count:,} rows {check.refused}: {text}{more}. Change or delete them first")
 
-    def _files(self, after: TableState) -> FileChanges:
+    def _files(self, after: TableState) -> DeltaFileChanges:
         """All live files, to be committed again: with row ids, which the commit assigns, or without any."""
         live = live_adds(self.version, self.storage)
         before = whole_adds(self.version, self.storage, live)
-        added = _with(before, "dataChange", pa.repeat(pa.scalar(False), before.num_rows))
+        added = _set_column(before, "dataChange", pa.repeat(pa.scalar(False), before.num_rows))
         if after.strips:
             for name in ("baseRowId", "defaultRowCommitVersion"):
-                added = _with(added, name, pa.nulls(before.num_rows, pa.int64()))
-        return FileChanges(added=added, replaced=before)
+                added = _set_column(added, name, pa.nulls(before.num_rows, pa.int64()))
+        return DeltaFileChanges(added=added, replaced=before)
 
 
-def _with(files: pa.Table, name: str, values: pa.Array) -> pa.Table:
+def _set_column(files: pa.Table, name: str, values: pa.Array) -> pa.Table:
     place = files.column_names.index(name)
     return files.set_column(place, files.schema.field(place), values)
 
@@ -162,7 +162,7 @@ def _names_of(schema: Schema, field_id: int) -> list[str]:
     return [each.name for each in schema.struct_path(field_id)]
 
 
-def operation_of(steps: Sequence[Step]) -> Operation:
+def alter_operation(steps: Sequence[AlterStep]) -> Operation:
     """Return changes as Delta's history has them: those of one kind as one, others as `ALTER TABLE` with a list."""
     names = {step.name for step in steps}
     first = steps[0]
@@ -181,7 +181,7 @@ def operation_of(steps: Sequence[Step]) -> Operation:
     return Operation("ALTER TABLE", {"changes": _json(changes)})
 
 
-def _place(step: Step) -> dict[str, Any]:
+def _place(step: AlterStep) -> dict[str, Any]:
     return {"position": step.parameters["position"]} if "position" in step.parameters else {}
 
 

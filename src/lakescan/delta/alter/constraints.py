@@ -7,7 +7,7 @@ from lakescan.definition.table_changes import AddConstraint, DropConstraint
 from lakescan.delta.alter.state import RowCheck, TableState
 from lakescan.delta.metadata.table_properties import CONSTRAINT
 from lakescan.errors import InvalidFilter, InvalidOption, NoSuchColumn, UnsupportedFeature, nearest
-from lakescan.expressions.scalar.condition import Condition
+from lakescan.expressions.scalar.condition import RowCondition
 
 _RESERVED = ("__char_varchar_length_check_expression", "__CHAR_VARCHAR_STRING_LENGTH_CHECK__")
 
@@ -50,10 +50,10 @@ def drop_constraint(state: TableState, change: DropConstraint) -> TableState:
     return state.with_configuration(configuration).with_step("DROP CONSTRAINT", **parameters)
 
 
-def _condition(state: TableState, change: AddConstraint, schema: Schema) -> Condition:
+def _condition(state: TableState, change: AddConstraint, schema: Schema) -> RowCondition:
     what = f"the constraint {change.name!r} of {state.location}, {change.condition}"
     try:
-        return Condition.of(change.condition, schema)
+        return RowCondition.parse(change.condition, schema)
     except NoSuchColumn as error:
         raise NoSuchColumn(f"{what}: {error}") from error
     except InvalidFilter as error:
@@ -62,7 +62,7 @@ def _condition(state: TableState, change: AddConstraint, schema: Schema) -> Cond
         raise UnsupportedFeature(f"{what}: {error.feature}", error.detail) from error
 
 
-def _check_columns(state: TableState, condition: Condition, schema: Schema, base: Schema) -> None:
+def _check_columns(state: TableState, condition: RowCondition, schema: Schema, base: Schema) -> None:
     """Refuse columns that changes of the same commit added or renamed: rows of the base do not have them."""
     for each in condition.columns:
         path, field = schema.path_of[each], schema.by_id[each]

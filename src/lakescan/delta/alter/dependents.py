@@ -8,7 +8,7 @@ from lakescan.common.references import dotted_path
 from lakescan.delta.alter.schema_tree import Path, all_fields, overlap
 from lakescan.delta.alter.state import TableState
 from lakescan.errors import InvalidFilter, LakescanError, UnsupportedFeature
-from lakescan.expressions.scalar.condition import Condition
+from lakescan.expressions.scalar.condition import RowCondition
 from lakescan.expressions.scalar.expression import ScalarExpression
 
 _GENERATED, _INVARIANT = "delta.generationExpression", "delta.invariants"
@@ -36,36 +36,36 @@ def _expressions(state: TableState) -> Iterator[tuple[str, str, Callable[[Path],
     """What uses columns, what to do about it, and whether it reads the column of a path."""
     for name, text in state.metadata.properties.constraints.items():
         drop = f"Drop the constraint first: ALTER TABLE ... DROP CONSTRAINT {name}."
-        yield f"The constraint {name!r} reads it: {text}", drop, _reader(state, text)
+        yield f"The constraint {name!r} reads it: {text}", drop, _path_predicate(state, text)
     for path, field in all_fields(state.schema):
         metadata = field.get("metadata") or {}
         if _GENERATED in metadata and "generatedColumns" in state.protocol.features:
             text = str(metadata[_GENERATED])
             what = f"Column {dotted_path(path)} is generated of it: {text}"
-            yield what, "Generated columns stay as they are.", _reader(state, text)
+            yield what, "Generated columns stay as they are.", _path_predicate(state, text)
         if _INVARIANT in metadata:
             text = str(metadata[_INVARIANT])
             yield f"The invariant of column {dotted_path(path)} may read it: {text}", "", _names(text)
 
 
-def _reader(state: TableState, text: str) -> Callable[[Path], bool]:
+def _path_predicate(state: TableState, text: str) -> Callable[[Path], bool]:
     """Whether an expression reads a column; one that is not understood does if it has the column's name."""
     schema = state.metadata.schema()
     try:
         try:
-            ids = Condition.of(text, schema).columns
+            ids = RowCondition.parse(text, schema).columns
         except (InvalidFilter, UnsupportedFeature):
-            ids = ScalarExpression.of(text, schema).columns
+            ids = ScalarExpression.parse(text, schema).columns
     except LakescanError:
         return _names(text)
     read = [tuple(schema.path_of[each].split(".")) for each in ids]
     tops = [(schema.top_level_of[each].name,) for each in ids]
 
-    def reads(path: Path) -> bool:
+    def reads_path(path: Path) -> bool:
         whole = tuple(".".join(path).split("."))  # as `path_of` has it: names with dots in them, too
         return any(overlap(each, whole) for each in read) or (len(path) == 1 and any(overlap(t, path) for t in tops))
 
-    return reads
+    return reads_path
 
 
 def _names(text: str) -> Callable[[Path], bool]:

@@ -29,20 +29,20 @@ from lakescan.delta.alter.feature_use import (
     changed_columns,
     has_type_changes,
     is_used,
-    without_mapping,
-    without_type_changes,
+    remove_mapping,
+    remove_type_changes,
 )
 from lakescan.delta.alter.state import TableState
 from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.delta.commit.commit import DeltaCommit, Operation
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.feature_history import FeatureHistory, has_vectors, is_v2
-from lakescan.delta.commit.file_changes import FileChanges
+from lakescan.delta.commit.file_changes import DeltaFileChanges
 from lakescan.delta.commit.live_adds import live_adds
 from lakescan.delta.commit.vector_changes import vector_tombstones
 from lakescan.delta.log.segment import list_log
 from lakescan.delta.maintenance.log_cleanup import clean_up
-from lakescan.delta.maintenance.rewrites import of_earlier_types, rewrite_files
+from lakescan.delta.maintenance.rewrites import files_with_old_types, rewrite_files
 from lakescan.delta.metadata.protocol import Metadata
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import CommitConflict, FeatureInUse, StorageError
@@ -63,7 +63,7 @@ def drop_feature(table: DeltaTarget, change: DropFeature) -> None:
     Raises what `checked_feature` raises; `FeatureInUse` if the history, or another writer, still uses the feature,
     with what was done; `CommitConflict` if other writers' commits get ahead of a step each time; and `StorageError`.
     """
-    _Drop(table, change, checked_feature(_state(table), change)).run()
+    _FeatureDrop(table, change, checked_feature(_state(table), change)).run()
 
 
 def _state(table: DeltaTarget) -> TableState:
@@ -71,7 +71,7 @@ def _state(table: DeltaTarget) -> TableState:
 
 
 @dataclass
-class _Drop:
+class _FeatureDrop:
     """One statement; `table` is the table after the last step."""
 
     table: DeltaTarget
@@ -85,12 +85,12 @@ class _Drop:
             return
         self._remove_traces()
         if self.change.truncate_history:
-            self._checkpointed()
+            self._commit_checkpoint()
             clean_up(self.table.location, self.table.storage, retention=self._retention)
             self._step(lambda: self._downgrade(self._check_history))
             return
         for _ in range(_BARRIERS):
-            self._checkpointed()
+            self._commit_checkpoint()
         self._step(lambda: self._downgrade(lambda table: None))
         self._checkpoint(self.table.base_state)
 
@@ -109,10 +109,10 @@ class _Drop:
             try:
                 result = act()
             except CommitConflict as error:
-                attempts.again(self.table.name, error)
-                self.table = self.table.reopened()
+                attempts.wait_or_raise(self.table.name, error)
+                self.table = self.table.reopen()
             else:
-                self.table = self.table.reopened()
+                self.table = self.table.reopen()
                 return result
 
     # What uses the feature
@@ -138,7 +138,7 @@ class _Drop:
         if is_used(self.feature, self.table.version.metadata):
             return True
         if self.feature == "deletionVectors":
-            return self._with_vectors().num_rows > 0
+            return self._files_with_vectors().num_rows > 0
         checkpoint = self.table.version.segment.checkpoint
         return self.feature == "v2Checkpoint" and checkpoint is not None and is_v2(checkpoint, self.table.storage)
 
@@ -150,15 +150,15 @@ class _Drop:
             self.table.alter([SetProperties({name: value})])
         elif value is None and name in configuration:
             self.table.alter([UnsetProperties((name,), if_exists=True)])
-        self.table = self.table.reopened()
+        self.table = self.table.reopen()
 
-    def _with_vectors(self) -> pa.Table:
+    def _files_with_vectors(self) -> pa.Table:
         live = live_adds(self.table.version, self.table.storage)
         return live.filter(has_vectors(live))
 
     def _purge(self) -> None:
         """Write files with deletion vectors anew, without the deleted rows."""
-        if (old := self._with_vectors()).num_rows:
+        if (old := self._files_with_vectors()).num_rows:
             rewrite_files(self.table, old, Operation("REORG", _REORG))
 
     def _keep_vector_files(self) -> None:
@@ -166,14 +166,14 @@ class _Drop:
         table = self.table
         tombstones = vector_tombstones(table.version, table.storage)
         if tombstones.num_rows:
-            self._commit(Operation("Deletion Vector Tombstones"), files=FileChanges(removed=tombstones))
+            self._commit(Operation("Deletion Vector Tombstones"), files=DeltaFileChanges(removed=tombstones))
 
     def _unmap(self) -> None:
         """Write all files anew, with columns under their own names."""
-        table, after = self.table, without_mapping(_state(self.table))
+        table, after = self.table, remove_mapping(_state(self.table))
         writes = replace(table.writes, metadata=after.metadata, clustering=after.clustering or ())
         live = live_adds(table.version, table.storage)
-        operation, reads = Operation("REMOVE COLUMN MAPPING"), Reads.of_table()
+        operation, reads = Operation("REMOVE COLUMN MAPPING"), Reads.whole_table()
         rewrite_files(
             table, live, operation, writes=writes, metadata=after.metadata, domains=after.domains, reads=reads
         )
@@ -184,19 +184,19 @@ class _Drop:
         if not has_type_changes(metadata):
             return
         live = live_adds(table.version, table.storage)
-        if (old := of_earlier_types(table, live, changed_columns(metadata))).num_rows:
+        if (old := files_with_old_types(table, live, changed_columns(metadata))).num_rows:
             rewrite_files(table, old, Operation("REORG", {**_REORG, "applyPurge": False}))
 
     def _forget_types(self) -> None:
         """Say no more that files may have columns in earlier types."""
         if has_type_changes(self.table.version.metadata):
-            after = without_type_changes(_state(self.table))
+            after = remove_type_changes(_state(self.table))
             [step] = after.steps
             self._commit(Operation(step.name, step.parameters), metadata=after.metadata)
 
     # The history
 
-    def _checkpointed(self) -> None:
+    def _commit_checkpoint(self) -> None:
         """Make a commit without changes, and a checkpoint of it, which nothing before it is needed to read."""
         self._step(lambda: self._commit(Operation("Empty Commit")))
         error = self._checkpoint(self.table.base_state)
@@ -205,7 +205,7 @@ class _Drop:
                 f"{self._doing}: the checkpoint of version {self.table.base_state} could not be written, so the "
                 f"feature stays in the protocol: {error}. Repeat the statement"
             ) from error
-        self.table = self.table.reopened()
+        self.table = self.table.reopen()
 
     def _checkpoint(self, version: int) -> Exception | None:
         """Write a checkpoint, unless there is one; return why it could not be written."""
@@ -241,7 +241,7 @@ class _Drop:
         """Remove all versions that are protected; raises `FeatureInUse` if they are not old enough."""
         before = self.table.version.metadata.properties.protected_before
         if self._begins_before(before):
-            self._checkpointed()
+            self._commit_checkpoint()
             clean_up(self.table.location, self.table.storage, retention=self._retention)
         if self._begins_before(before):
             expires = self._history().expires(before - 1, self._retention)
@@ -284,14 +284,16 @@ class _Drop:
             Operation("DROP FEATURE", parameters),
             reads=Reads(never=has_vectors) if self.feature == "deletionVectors" else Reads(),
             metadata=None if metadata == state.metadata else metadata,
-            protocol=protocol.without_features((self.feature,)),
+            protocol=protocol.remove_features((self.feature,)),
             properties=table.options.commit_properties,
             stamped=_PROTECTED if protects else None,
         ).commit()
 
-    def _commit(self, operation: Operation, files: FileChanges | None = None, metadata: Metadata | None = None) -> None:
+    def _commit(
+        self, operation: Operation, files: DeltaFileChanges | None = None, metadata: Metadata | None = None
+    ) -> None:
         table, own = self.table, self.table.options.commit_properties
-        files = files or FileChanges()
+        files = files or DeltaFileChanges()
         DeltaCommit(table.version, table.storage, operation, files, metadata=metadata, properties=own).commit()
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from lakescan.definition.table_changes import DropFeature, TableChange
 from lakescan.delta.alter.schema_tree import all_fields
 from lakescan.delta.alter.state import TableState
-from lakescan.delta.metadata.features import FEATURES, needing
+from lakescan.delta.metadata.features import FEATURES, dependent_features
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 
@@ -38,7 +38,7 @@ _IN_STEPS = (
 )
 
 
-def is_in_steps(change: TableChange) -> bool:
+def takes_several_commits(change: TableChange) -> bool:
     """Whether a change drops a feature that takes several commits: one of readers, or what protects its history."""
     return isinstance(change, DropFeature) and change.name.lower() in {each.lower() for each in _IN_STEPS}
 
@@ -62,12 +62,12 @@ def checked_feature(state: TableState, change: DropFeature) -> str:
             f"{doing}: it protects versions that use features which the table has no more. It goes once these versions "
             f"do: DROP FEATURE {known} TRUNCATE HISTORY"
         )
-    if needed := [each for each in needing(known) if each in state.protocol.features]:
+    if needed := [each for each in dependent_features(known) if each in state.protocol.features]:
         raise UnsupportedFeature(doing, f"The feature {needed[0]!r} needs it: drop that first.")
     return known
 
 
-def drop_feature(state: TableState, change: DropFeature, domains: frozenset[str]) -> TableState:
+def drop_writer_feature(state: TableState, change: DropFeature, domains: frozenset[str]) -> TableState:
     """Drop a feature and what the table has of it, in one commit; `domains` are those that have metadata.
 
     Raises what `checked_feature` raises, and `UnsupportedFeature` for a feature that takes several commits.
@@ -78,12 +78,12 @@ def drop_feature(state: TableState, change: DropFeature, domains: frozenset[str]
             f"dropping the feature {known!r} of {state.location} together with other changes",
             "It takes several commits: make it a statement of its own.",
         )
-    after = _without_traces(state, known, domains)
-    after = replace(after, protocol=after.protocol.without_features({known}))
+    after = _remove_traces(state, known, domains)
+    after = replace(after, protocol=after.protocol.remove_features({known}))
     return after.with_step("DROP FEATURE", featureName=known, truncateHistory=False)
 
 
-def _without_traces(state: TableState, feature: str, domains: frozenset[str]) -> TableState:
+def _remove_traces(state: TableState, feature: str, domains: frozenset[str]) -> TableState:
     configuration = dict(state.metadata.configuration)
     match feature:
         case "checkConstraints":

@@ -13,7 +13,7 @@ from typing import Any
 from lakescan.common.references import dotted_path
 from lakescan.delta.alter.clustering import logical_path
 from lakescan.delta.alter.columns import FORBIDDEN, as_logged
-from lakescan.delta.alter.schema_tree import Node, all_fields, encoded, parsed
+from lakescan.delta.alter.schema_tree import Node, all_fields, parse_schema_tree, schema_text
 from lakescan.delta.alter.state import TableState
 from lakescan.delta.alter.type_changes import CHANGES
 from lakescan.delta.metadata.clustering import CLUSTERING
@@ -48,7 +48,7 @@ def is_used(feature: str, metadata: Metadata) -> bool:
     return feature in _WIDENING and (properties.type_widening or has_type_changes(metadata))
 
 
-def was_used(feature: str, metadata: Metadata) -> bool:
+def needs_feature(feature: str, metadata: Metadata) -> bool:
     """Whether a version with this metadata needs readers that know a feature: it is more than allowed there."""
     if feature == "columnMapping":
         return metadata.column_mapping_mode != "none"
@@ -60,7 +60,7 @@ def has_type_changes(metadata: Metadata) -> bool:
     return _has_any(metadata, (CHANGES,))
 
 
-def without_type_changes(state: TableState) -> TableState:
+def remove_type_changes(state: TableState) -> TableState:
     """The table whose columns have had no other type, which is true once all files have the types of now."""
     schema, logged = state.schema, []
     for path, node in all_fields(schema):
@@ -70,7 +70,7 @@ def without_type_changes(state: TableState) -> TableState:
     return state.with_schema(schema).with_step("DROP FEATURE", columns=json.dumps(logged, ensure_ascii=False))
 
 
-def without_mapping(state: TableState) -> TableState:
+def remove_mapping(state: TableState) -> TableState:
     """The table whose files have columns under their own names; raises `UnsupportedFeature` for names that cannot be.
 
     Clustering columns are recorded by the names that they have in files: they change, too.
@@ -92,16 +92,16 @@ def without_mapping(state: TableState) -> TableState:
         for name in _OF_MAPPING:
             (node.get("metadata") or {}).pop(name, None)
     kept = {name: value for name, value in state.metadata.configuration.items() if name not in _MAPPING}
-    metadata = replace(state.metadata, schema_string=encoded(schema), configuration=kept)
+    metadata = replace(state.metadata, schema_string=schema_text(schema), configuration=kept)
     return replace(state, metadata=metadata, clustering=clustering, domains=domains).with_step("REMOVE COLUMN MAPPING")
 
 
 def changed_columns(metadata: Metadata) -> set[str]:
     """The names of columns that files may have in earlier types, or members of them."""
-    schema: Node = parsed(metadata.schema_string)
+    schema: Node = parse_schema_tree(metadata.schema_string)
     return {path[0] for path, node in all_fields(schema) if CHANGES in (node.get("metadata") or {})}
 
 
 def _has_any(metadata: Metadata, names: tuple[str, ...]) -> bool:
-    schema: Any = parsed(metadata.schema_string)
+    schema: Any = parse_schema_tree(metadata.schema_string)
     return any(name in (node.get("metadata") or {}) for _, node in all_fields(schema) for name in names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakescan.delta.alter.state import TableState
-from lakescan.delta.metadata.features import LISTED, READERS_LISTED, implied, with_needed
+from lakescan.delta.metadata.features import LISTED, READERS_LISTED, add_dependencies, implied_features
 from lakescan.delta.metadata.new_properties import asked_feature
 from lakescan.errors import InvalidOption
 
@@ -21,7 +21,7 @@ def with_feature(state: TableState, name: str, value: str) -> TableState:
 
 def with_dependencies(state: TableState, *names: str) -> TableState:
     """The table with features, and those that they depend on."""
-    return state.with_features(*with_needed(names))
+    return state.with_features(*add_dependencies(names))
 
 
 def with_versions(state: TableState, reader: str | None, writer: str | None) -> TableState:
@@ -34,5 +34,5 @@ def with_versions(state: TableState, reader: str | None, writer: str | None) -> 
         if text is not None and text.strip() not in map(str, known):
             raise InvalidOption(f"'delta.min{name}Version'={text!r}: it takes a version from 1 to {known[-1]}")
     now, writes = state.protocol, int(writer or state.protocol.min_writer_version)
-    asked = implied(writes, int(reader or now.min_reader_version))  # none of versions that list features
+    asked = implied_features(writes, int(reader or now.min_reader_version))  # none of versions that list features
     return state.with_features(*asked)

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from lakescan.definition.table_changes import SetComment, SetProperties, UnsetProperties
 from lakescan.delta.alter.features import with_dependencies, with_feature, with_versions
-from lakescan.delta.alter.schema_tree import all_fields, encoded
+from lakescan.delta.alter.schema_tree import all_fields, schema_text
 from lakescan.delta.alter.state import TableState
-from lakescan.delta.metadata.features import brought_by_property
-from lakescan.delta.metadata.new_properties import FEATURE, checked_value, spelled
+from lakescan.delta.metadata.features import property_feature
+from lakescan.delta.metadata.new_properties import FEATURE, canonical_name, checked_value
 from lakescan.delta.metadata.table_properties import CONSTRAINT, DeltaProperties
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 
@@ -49,9 +49,9 @@ def set_properties(state: TableState, change: SetProperties) -> TableState:
         elif not name.lower().startswith("delta."):
             checked[name] = value
         else:
-            known = spelled(name)
+            known = canonical_name(name)
             checked[known] = checked_value(known, value, f"of {state.location}")
-    after = _with(after, checked)
+    after = _apply_properties(after, checked)
     logged = {n.lower() if n.lower().startswith(FEATURE) else n: v for n, v in change.properties.items()}  # as Delta
     return after.with_step("SET TBLPROPERTIES", properties=json.dumps(logged, ensure_ascii=False))
 
@@ -83,21 +83,21 @@ def set_comment(state: TableState, change: SetComment) -> TableState:
     return set_properties(state, SetProperties({_COMMENT: change.comment}))
 
 
-def _with(state: TableState, properties: Mapping[str, str]) -> TableState:
+def _apply_properties(state: TableState, properties: Mapping[str, str]) -> TableState:
     """The table with checked properties, and what they need."""
     before = state.metadata.properties
     after = state.with_configuration({**state.metadata.configuration, **properties})
-    brought = [brought_by_property(name, value) for name, value in properties.items()]
+    brought = [property_feature(name, value) for name, value in properties.items()]
     previews = {each.removesuffix("-preview") for each in state.protocol.features if each.endswith("-preview")}
     after = with_dependencies(after, *(name for name in brought if name is not None and name not in previews))
     if _MAPPING in properties and before.column_mapping != properties[_MAPPING]:
-        after = _with_mapping(after, before.column_mapping, properties[_MAPPING])
+        after = _enable_mapping(after, before.column_mapping, properties[_MAPPING])
     if properties.get(_ROW_TRACKING) == "true" and not before.row_tracking:
-        after = _with_row_tracking(after)
+        after = _enable_row_tracking(after)
     return after
 
 
-def _with_mapping(state: TableState, old: str, new: str) -> TableState:
+def _enable_mapping(state: TableState, old: str, new: str) -> TableState:
     """The table with an id for each column, which files have by the name that it has now."""
     if (old, new) != ("none", "name"):
         raise UnsupportedFeature(
@@ -114,12 +114,12 @@ def _with_mapping(state: TableState, old: str, new: str) -> TableState:
     for _, field in fields:
         last += 1
         field["metadata"] = {**(field.get("metadata") or {}), _ID: last, _PHYSICAL: field["name"]}
-    metadata = replace(state.metadata, schema_string=encoded(schema))
+    metadata = replace(state.metadata, schema_string=schema_text(schema))
     configuration = {**metadata.configuration, _LAST_ID: str(last)}
     return replace(state, metadata=replace(metadata, configuration=configuration))
 
 
-def _with_row_tracking(state: TableState) -> TableState:
+def _enable_row_tracking(state: TableState) -> TableState:
     """The table with columns for ids of moved rows; files that are there get ids in the same commit."""
     configuration = dict(state.metadata.configuration)
     configuration.pop(_SUSPENDED, None)
@@ -136,7 +136,7 @@ def _as_recorded(name: str, recorded: Iterable[str]) -> str:
 
 
 def _check_removable(state: TableState, name: str) -> None:
-    declared = DeltaProperties.declared().get(name)
+    declared = DeltaProperties.declarations().get(name)
     if name.lower().startswith(CONSTRAINT):
         raise InvalidOption(f"{name!r} is a constraint: ALTER TABLE ... DROP CONSTRAINT {name[len(CONSTRAINT) :]}")
     if name == _MAPPING and state.is_mapped:

@@ -48,29 +48,29 @@ class FoundField:
         return metadata
 
 
-def parsed(schema: str) -> Node:
+def parse_schema_tree(schema: str) -> Node:
     """Parse a table's schema; raises `CorruptMetadata`."""
     node: Node = parse_json(schema, "the table's schema")
     return node
 
 
-def encoded(node: Node) -> str:
+def schema_text(node: Node) -> str:
     """Return a schema as its JSON text."""
     return json.dumps(node, separators=(",", ":"))
 
 
-def find(schema: Node, path: Sequence[str]) -> FoundField:
+def find_field(schema: Node, path: Sequence[str]) -> FoundField:
     """Return the field at a path; names that differ only in case are taken, if one does. Raises `NoSuchColumn`."""
     found = FoundField((), {"type": schema}, "type", {}, (), None)
     for name in path:
-        found = _below(found, name, path)
+        found = _find_child(found, name, path)
     return found
 
 
-def has(schema: Node, path: Sequence[str]) -> bool:
+def has_field(schema: Node, path: Sequence[str]) -> bool:
     """Whether there is a field at a path, in any case."""
     try:
-        find(schema, path)
+        find_field(schema, path)
     except NoSuchColumn:
         return False
     return True
@@ -78,7 +78,7 @@ def has(schema: Node, path: Sequence[str]) -> bool:
 
 def struct_fields(schema: Node, path: Sequence[str]) -> list[Node]:
     """Return the fields of the struct at a path, the columns at the empty one; raises `InvalidOption` for others."""
-    kind = find(schema, path).type
+    kind = find_field(schema, path).type
     if not isinstance(kind, dict) or kind.get("type") != "struct":
         raise InvalidOption(f"{dotted_path(path)} is no struct but {type_text(kind)}: it has no columns of its own")
     fields: list[Node] = kind["fields"]
@@ -117,7 +117,7 @@ def overlap(one: Sequence[str], other: Sequence[str]) -> bool:
     return all(a.lower() == b.lower() for a, b in zip(one, other, strict=False))
 
 
-def _below(found: FoundField, name: str, path: Sequence[str]) -> FoundField:
+def _find_child(found: FoundField, name: str, path: Sequence[str]) -> FoundField:
     kind = found.type
     shape = kind.get("type") if isinstance(kind, dict) else None
     if shape == "struct":

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lakescan.delta.alter.schema_tree import Node, Path, encoded, parsed
+from lakescan.delta.alter.schema_tree import Node, Path, parse_schema_tree, schema_text
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 
 
@@ -23,7 +23,7 @@ class RowCheck:
 
 
 @dataclass(frozen=True)
-class Step:
+class AlterStep:
     """A change as the table's history has it: Delta's name of the operation, and its parameters."""
 
     name: str
@@ -48,14 +48,14 @@ class TableState:
     clustering: tuple[Path, ...] | None = None
     domains: Mapping[str, str | None] = field(default_factory=dict)
     checks: tuple[RowCheck, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[AlterStep, ...] = ()
     backfills: bool = False
     strips: bool = False
 
     @property
     def schema(self) -> Node:
         """The schema, parsed anew: it can be changed."""
-        return parsed(self.metadata.schema_string)
+        return parse_schema_tree(self.metadata.schema_string)
 
     @property
     def is_mapped(self) -> bool:
@@ -64,7 +64,7 @@ class TableState:
 
     def with_schema(self, schema: Node) -> TableState:
         """This table with another schema."""
-        return replace(self, metadata=replace(self.metadata, schema_string=encoded(schema)))
+        return replace(self, metadata=replace(self.metadata, schema_string=schema_text(schema)))
 
     def with_configuration(self, configuration: Mapping[str, str]) -> TableState:
         """This table with other properties."""
@@ -80,4 +80,4 @@ class TableState:
 
     def with_step(self, operation: str, /, **parameters: Any) -> TableState:
         """This table with one more change in its history."""
-        return replace(self, steps=(*self.steps, Step(operation, parameters)))
+        return replace(self, steps=(*self.steps, AlterStep(operation, parameters)))

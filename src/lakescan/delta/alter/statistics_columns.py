@@ -12,22 +12,22 @@ from lakescan.delta.metadata.table_properties import DeltaProperties
 _NAME = DeltaProperties.stats_columns.name
 
 
-def without_column(state: TableState, path: Path) -> TableState:
+def drop_stats_column(state: TableState, path: Path) -> TableState:
     """The table without the column, and without its members, in `delta.dataSkippingStatsColumns`."""
-    return _changed(state, lambda each: None if _begins(each, path) else each)
+    return _map_columns(state, lambda each: None if _begins(each, path) else each)
 
 
-def with_column_renamed(state: TableState, path: Path, name: str) -> TableState:
+def rename_stats_column(state: TableState, path: Path, name: str) -> TableState:
     """The table with the column's new name in `delta.dataSkippingStatsColumns`."""
     new = (*path[:-1], name)
-    return _changed(state, lambda each: (*new, *each[len(path) :]) if _begins(each, path) else each)
+    return _map_columns(state, lambda each: (*new, *each[len(path) :]) if _begins(each, path) else each)
 
 
 def _begins(each: Path, path: Path) -> bool:
     return tuple(name.lower() for name in each[: len(path)]) == tuple(name.lower() for name in path)
 
 
-def _changed(state: TableState, change: Callable[[Path], Path | None]) -> TableState:
+def _map_columns(state: TableState, change: Callable[[Path], Path | None]) -> TableState:
     text = state.metadata.configuration.get(_NAME)
     if not text:
         return state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path
 from lakescan.delta.alter.dependents import check_independent, check_no_lengths
-from lakescan.delta.alter.schema_tree import FoundField, encoded, type_text
+from lakescan.delta.alter.schema_tree import FoundField, schema_text, type_text
 from lakescan.delta.alter.state import TableState
 from lakescan.delta.metadata.new_schema import IDENTITY_STEP, type_node
 from lakescan.delta.metadata.schema_json import parse_schema
@@ -35,7 +35,7 @@ def widen(state: TableState, found: FoundField, new: t.Type) -> None:
         return
     if IDENTITY_STEP in found.metadata:
         raise UnsupportedFeature(f"changing the type of the identity column {name} of {state.location}")
-    if not t.widens(old, new):
+    if not t.is_widening(old, new):
         raise InvalidOption(
             f"column {name} of {state.location} is {old}, and {new} does not hold all its values: a type changes to a "
             "wider one, such as INT to BIGINT, FLOAT to DOUBLE, DATE to TIMESTAMP_NTZ, or a longer DECIMAL"
@@ -61,4 +61,4 @@ def widen(state: TableState, found: FoundField, new: t.Type) -> None:
 def _type_of(found: FoundField) -> t.Type:
     field = {"name": "value", "type": found.type, "nullable": True, "metadata": {}}
     text = {"type": "struct", "fields": [field]}
-    return parse_schema(encoded(text), "none", "the table's schema").fields[0].type
+    return parse_schema(schema_text(text), "none", "the table's schema").fields[0].type

@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.delta.commit.file_changes import FileChanges
+from lakescan.delta.commit.file_changes import DeltaFileChanges
 from lakescan.delta.commit.json_texts import json_texts
 from lakescan.delta.metadata.features import LISTED, READERS_LISTED
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 
 
 @dataclass(frozen=True)
-class Transaction:
+class SetTransaction:
     """An application's id and its own version number of a commit (protocol, "Transaction Identifiers")."""
 
     app_id: str
@@ -31,9 +31,9 @@ class CommitText:
     info: Mapping[str, Any]
     protocol: Protocol | None = None
     metadata: Metadata | None = None
-    transaction: Transaction | None = None
+    transaction: SetTransaction | None = None
     domains: Mapping[str, str | None] = field(default_factory=dict)
-    files: FileChanges = field(default_factory=FileChanges)
+    files: DeltaFileChanges = field(default_factory=DeltaFileChanges)
 
     def actions(self) -> list[Mapping[str, Any]]:
         """Return all actions but those of files."""
@@ -51,7 +51,7 @@ class CommitText:
         ]
         return actions
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """Return the bytes of the commit's file."""
         lines = "".join(f"{_json(action)}\n" for action in self.actions())
         parts = [lines.encode(), *(_lines(name, rows) for name, rows in self._file_actions())]

@@ -20,11 +20,11 @@ from lakescan.delta.log.catalog_managed import (
     FEATURES,
     ManagedTable,
     MetadataChange,
-    Ratified,
+    RatifiedCommits,
     StagedCommit,
-    Taken,
     TooManyStaged,
-    managing,
+    VersionConflict,
+    find_managed_table,
     staged_file,
 )
 from lakescan.delta.log.text import LogText
@@ -51,7 +51,7 @@ def commit_staged(
     `before` are the protocol and the metadata of the version that the commit was made for. Raises `StorageError` if
     the commit was provably not made, `CommitStateUnknown` if that cannot be learnt.
     """
-    data, name = text.encoded(), f"{version:020d}.{uuid.uuid4()}.json"
+    data, name = text.encode(), f"{version:020d}.{uuid.uuid4()}.json"
     location = staged_file(table.location, name)
     try:
         publish(storage, location, data)
@@ -60,19 +60,19 @@ def commit_staged(
     info = text.info
     staged = StagedCommit(version, name, len(data), info["inCommitTimestamp"], int(time.time() * 1000))
     try:
-        ratified = _proposed(table, storage, staged, _change_of(text, before))
+        ratified = _propose(table, storage, staged, _change_of(text, before))
     except NotCreated:
         storage.remove([location])
         raise
-    except Taken as error:
-        if error.certain or _is_of_another(storage, commit_file(table.location, version), info[ID]):
+    except VersionConflict as error:
+        if error.certain or _is_other_commit(storage, commit_file(table.location, version), info[ID]):
             storage.remove([location])
         return False
     _publish_or_log(table, storage, ratified, {name: data})
     return True
 
 
-def _is_of_another(storage: Storage, file: str, own_id: str) -> bool:
+def _is_other_commit(storage: Storage, file: str, own_id: str) -> bool:
     """Whether a published commit is provably not this one."""
     try:
         return commit_info(LogText(file, storage.read(file))).get(ID) != own_id
@@ -80,7 +80,7 @@ def _is_of_another(storage: Storage, file: str, own_id: str) -> bool:
         return False
 
 
-def _proposed(table: ManagedTable, storage: Storage, staged: StagedCommit, change: MetadataChange) -> Ratified:
+def _propose(table: ManagedTable, storage: Storage, staged: StagedCommit, change: MetadataChange) -> RatifiedCommits:
     attempts = Attempts(_FULL)
     while True:
         try:
@@ -88,14 +88,14 @@ def _proposed(table: ManagedTable, storage: Storage, staged: StagedCommit, chang
         except TooManyStaged as error:
             full: Exception = error
         try:
-            publish_ratified(table, storage, table.ratified())
+            publish_ratified(table, storage, table.ratified_commits())
         except StorageError as error:
             raise NotCreated(f"{table.name}: commits of others cannot be published, and have to be: {error}") from full
         if not attempts.wait():
             raise NotCreated(f"the catalog takes no commit to {table.name} before others are published") from full
 
 
-def _publish_or_log(table: ManagedTable, storage: Storage, ratified: Ratified, own: Mapping[str, bytes]) -> None:
+def _publish_or_log(table: ManagedTable, storage: Storage, ratified: RatifiedCommits, own: Mapping[str, bytes]) -> None:
     """Publish; the commit stands if that fails, and readers and later writers find it by the catalog."""
     try:
         publish_ratified(table, storage, ratified, own)
@@ -104,7 +104,7 @@ def _publish_or_log(table: ManagedTable, storage: Storage, ratified: Ratified, o
 
 
 def publish_ratified(
-    table: ManagedTable, storage: Storage, ratified: Ratified, contents: Mapping[str, bytes] | None = None
+    table: ManagedTable, storage: Storage, ratified: RatifiedCommits, contents: Mapping[str, bytes] | None = None
 ) -> None:
     """Copy ratified commits to the log, whoever has made them, oldest first, and tell the catalog.
 
@@ -118,15 +118,15 @@ def publish_ratified(
             known = (contents or {}).get(each.name)
             data = storage.read(staged_file(table.location, each.name), size=each.size) if known is None else known
             publish(storage, target, data)
-    table.published(ratified.commits[-1].version)
+    table.report_publication(ratified.commits[-1].version)
 
 
 def ensure_published(location: str, version: int, storage: Storage) -> None:
     """Publish the commits up to a version, of which a checkpoint is to be written; raises `StorageError`."""
-    table = managing(location, storage)
+    table = find_managed_table(location, storage)
     if table is None:
         return
-    ratified = table.ratified()
+    ratified = table.ratified_commits()
     if any(each.version <= version for each in ratified.commits):
         publish_ratified(table, storage, ratified)
 
@@ -139,7 +139,7 @@ def check_managed_change(
     Raises `CommitConflict` if the catalog ratifies commits of the table, but the table is not of that kind any more.
     """
     was, will = (bool(each[0].features & set(FEATURES)) for each in (before, after))
-    if managing(location, storage) is None:
+    if find_managed_table(location, storage) is None:
         if will:
             raise UnsupportedFeature(
                 f"the feature {FEATURES[0]!r} for {location}",
@@ -169,12 +169,12 @@ def _change_of(text: CommitText, before: tuple[Protocol, Metadata]) -> MetadataC
     domains = {name: None if value is None else json.loads(value) for name, value in text.domains.items()}
     return MetadataChange(
         metadata_action(before[1]),
-        _differing(metadata_action(before[1]), text.metadata),
+        _new_metadata(metadata_action(before[1]), text.metadata),
         None if text.protocol is None or text.protocol == before[0] else protocol_action(text.protocol),
         domains or None,
     )
 
 
-def _differing(before: Mapping[str, Any], metadata: Metadata | None) -> Mapping[str, Any] | None:
+def _new_metadata(before: Mapping[str, Any], metadata: Metadata | None) -> Mapping[str, Any] | None:
     after = None if metadata is None else metadata_action(metadata)
     return None if after == before else after

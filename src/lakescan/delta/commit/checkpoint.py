@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from lakescan.common.timestamps import to_millis
 from lakescan.delta.commit.catalog_managed import ensure_published
-from lakescan.delta.commit.checkpoint_rows import CheckpointRows, LiveFiles
-from lakescan.delta.commit.checkpoint_writer import CheckpointResult, CheckpointWriter
+from lakescan.delta.commit.checkpoint_rows import CheckpointRows, LiveFileCounter
+from lakescan.delta.commit.checkpoint_writer import CheckpointWriter, WrittenCheckpoint
 from lakescan.delta.commit.file_actions import FileActions
 from lakescan.delta.commit.known_features import check_known
 from lakescan.delta.commit.other_actions import OTHER_ACTIONS, OtherActions
@@ -30,9 +30,9 @@ from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_actions import checkpoint_actions
 from lakescan.delta.log.checksum import check_version
 from lakescan.delta.log.json_checksum import CHECKSUM, checksum_of
-from lakescan.delta.log.kept_rows import kept_rows
+from lakescan.delta.log.kept_rows import keep_rows
 from lakescan.delta.log.reader import DeltaVersion, check_catalog_asked
-from lakescan.delta.log.replay import identity, located, newest
+from lakescan.delta.log.replay import identity, newest_mask, resolve_paths
 from lakescan.delta.log.segment import LAST_CHECKPOINT, LOG_FOLDER, LogSegment, end_of_log, list_log
 from lakescan.delta.log.segment_parts import LogPiece, batches, pieces_of, read_commits
 from lakescan.delta.log.time_travel import commit_info
@@ -53,7 +53,7 @@ def is_due(version: int, properties: DeltaProperties) -> bool:
 
 def checkpoint_version(
     location: str, version: int, storage: Storage, *, now: datetime | None = None
-) -> CheckpointResult:
+) -> WrittenCheckpoint:
     """Write a checkpoint of a version of the table at `location`; see `write_checkpoint`.
 
     Commits that only a catalog knows are published first. Raises `NoSuchSnapshot` if the log does not have the version
@@ -66,7 +66,7 @@ def checkpoint_version(
     return write_checkpoint(listing.segment(version), storage, now=now)
 
 
-def write_checkpoint(segment: LogSegment, storage: Storage, *, now: datetime | None = None) -> CheckpointResult:
+def write_checkpoint(segment: LogSegment, storage: Storage, *, now: datetime | None = None) -> WrittenCheckpoint:
     """Write a checkpoint of a segment's version, and point `_last_checkpoint` to it unless that names a newer one.
 
     As the whole state is read, the version gets a checksum, too, if it has none: that of the next version builds on it.
@@ -78,15 +78,15 @@ def write_checkpoint(segment: LogSegment, storage: Storage, *, now: datetime | N
     CheckpointResult(version=20, location='/lake/orders/_delta_log/00000000000000000020.checkpoint.parquet', ...)
     """
     others = _other_actions(segment, storage)
-    version = _described(segment, others, storage)
-    live = LiveFiles(segment.location)
-    result = _written(version, others, live, storage, now or datetime.now(UTC))
+    version = _read_version(segment, others, storage)
+    live = LiveFileCounter(segment.location)
+    result = _write_files(version, others, live, storage, now or datetime.now(UTC))
     point_to(result, segment.location, storage)
     _add_checksum(segment, others, live, storage)
     return result
 
 
-def _add_checksum(segment: LogSegment, others: OtherActions, live: LiveFiles, storage: Storage) -> None:
+def _add_checksum(segment: LogSegment, others: OtherActions, live: LiveFileCounter, storage: Storage) -> None:
     last = [text for text in read_commits(segment.commits[-1:], storage) if text.version == segment.version]
     actions = [{each.name: each.members} for each in others.live()]
     actions += [{"commitInfo": commit_info(text)} for text in last]
@@ -109,18 +109,20 @@ def _other_actions(segment: LogSegment, storage: Storage) -> OtherActions:
     return actions
 
 
-def _described(segment: LogSegment, others: OtherActions, storage: Storage) -> DeltaVersion:
+def _read_version(segment: LogSegment, others: OtherActions, storage: Storage) -> DeltaVersion:
     """The version's protocol and metadata; raises `UnsupportedFeature` if its checkpoints may have to hold more."""
-    protocol, metadata = (others.of(name, segment.location, segment.version) for name in ("protocol", "metaData"))
+    protocol, metadata = (
+        others.required_action(name, segment.location, segment.version) for name in ("protocol", "metaData")
+    )
     version = DeltaVersion(segment, Protocol.parse(protocol), Metadata.parse(metadata))
     check_known(version.protocol, "checkpoints of", segment.location)
     check_catalog_asked(version.protocol.features, segment.location, storage)
     return version
 
 
-def _written(
-    version: DeltaVersion, others: OtherActions, live: LiveFiles, storage: Storage, now: datetime
-) -> CheckpointResult:
+def _write_files(
+    version: DeltaVersion, others: OtherActions, live: LiveFileCounter, storage: Storage, now: datetime
+) -> WrittenCheckpoint:
     segment, properties = version.segment, version.metadata.properties
     rows = _rows(version, now)
 
@@ -153,12 +155,14 @@ def _rows(version: DeltaVersion, now: datetime) -> CheckpointRows:
     )
 
 
-def _file_rows(version: DeltaVersion, rows: CheckpointRows, live: LiveFiles, storage: Storage) -> Iterator[pa.Table]:
+def _file_rows(
+    version: DeltaVersion, rows: CheckpointRows, live: LiveFileCounter, storage: Storage
+) -> Iterator[pa.Table]:
     """The rows of the reconciled file actions, in batches."""
     segment = version.segment
     names = tuple(f.physical_name for f in rows.partition_fields)
-    for actions in _reconciled(segment, FileActions(storage, names), _pieces(segment, names, storage)):
-        made = rows.of(actions)
+    for actions in _reconcile(segment, FileActions(storage, names), _pieces(segment, names, storage)):
+        made = rows.build(actions)
         live.add(made)
         yield made
 
@@ -167,26 +171,26 @@ def _pieces(segment: LogSegment, names: tuple[str, ...], storage: Storage) -> li
     return pieces_of(segment, ActionReader(storage, names))
 
 
-def _reconciled(segment: LogSegment, reader: FileActions, pieces: list[LogPiece]) -> Iterator[pa.Table]:
+def _reconcile(segment: LogSegment, reader: FileActions, pieces: list[LogPiece]) -> Iterator[pa.Table]:
     """The newest action on each file, in batches: those of the last checkpoint first, then those of commits."""
     texts = (read_commits(piece.commits, reader.storage) for piece in pieces if piece.checkpoint is None)
     recent = pa.concat_tables([reader.empty(), *(reader.commits(each) for each in texts)])
     replaced = pa.array([], pa.string())
     if recent.num_rows:
-        found = located(recent, segment.location)
-        is_newest = newest(found)
-        recent, replaced = kept_rows(recent, is_newest), identity(found).filter(pa.array(is_newest))
+        found = resolve_paths(recent, segment.location)
+        is_newest = newest_mask(found)
+        recent, replaced = keep_rows(recent, is_newest), identity(found).filter(pa.array(is_newest))
     for piece in pieces:
         if piece.checkpoint is None:
             continue
         for batch in reader.checkpoint_file(piece.checkpoint.location):
-            same = pc.is_in(identity(located(batch, segment.location)), value_set=replaced)
-            yield kept_rows(batch, np.invert(same.to_numpy(zero_copy_only=False)))
+            same = pc.is_in(identity(resolve_paths(batch, segment.location)), value_set=replaced)
+            yield keep_rows(batch, np.invert(same.to_numpy(zero_copy_only=False)))
     for start in range(0, recent.num_rows, _BATCH):
         yield recent.slice(start, _BATCH)
 
 
-def point_to(checkpoint: CheckpointResult, location: str, storage: Storage) -> None:
+def point_to(checkpoint: WrittenCheckpoint, location: str, storage: Storage) -> None:
     """Name a checkpoint in the table's `_last_checkpoint`, unless that names a newer one; raises `StorageError`."""
     listing = end_of_log(location, storage)
     if listing is not None and any(each.version > checkpoint.version for each in listing.checkpoints):

@@ -14,8 +14,8 @@ from lakescan.common import types as t
 from lakescan.delta.commit.file_changes import ADD, REMOVE
 from lakescan.delta.commit.json_stats import stats_texts
 from lakescan.delta.commit.parsed_stats import ParsedStats, parsed_partitions, partition_type
-from lakescan.delta.log.kept_rows import kept_rows
-from lakescan.delta.log.replay import canonical_paths, located, place
+from lakescan.delta.log.kept_rows import keep_rows
+from lakescan.delta.log.replay import canonical_paths, log_position, resolve_paths
 from lakescan.delta.log.text import ADVICE
 from lakescan.errors import CorruptMetadata
 
@@ -50,54 +50,54 @@ class CheckpointRows:
                 fields.append(pa.field("partitionValues_parsed", partition_type(self.partition_fields)))
         return pa.schema([pa.field("add", pa.struct(fields)), pa.field("remove", pa.struct(list(REMOVE)))])
 
-    def of(self, actions: pa.Table) -> pa.Table:
+    def build(self, actions: pa.Table) -> pa.Table:
         """The rows of reconciled actions, those that have expired left out; raises `CorruptMetadata`."""
         is_add = actions["is_add"].to_numpy()
         removed = pc.struct_field(actions["remove"].combine_chunks(), "deletionTimestamp")
         fresh = pc.fill_null(pc.greater(removed, self.removed_after), False).to_numpy(zero_copy_only=False)
-        kept = kept_rows(actions, is_add | fresh)
+        kept = keep_rows(actions, is_add | fresh)
         self._check_partitions(kept)
         adds, removes = kept["add"].combine_chunks(), kept["remove"].combine_chunks()
         recorded = kept["stats_parsed"].combine_chunks() if "stats_parsed" in kept.column_names else None
         recorded = recorded if recorded is not None and pa.types.is_struct(recorded.type) else None
-        return pa.table([self._adds(adds, recorded), _unchanging(removes)], schema=self.schema)
+        return pa.table([self._adds(adds, recorded), _clear_data_change(removes)], schema=self.schema)
 
     def _check_partitions(self, actions: pa.Table) -> None:
         row = pc.index(pc.and_(actions["is_add"], pc.invert(actions["has_partition"])), True).as_py()
         if row >= 0:
             names = ", ".join(f.physical_name for f in self.partition_fields)
             raise CorruptMetadata(
-                f"{place(actions, row)}: the action needs a value for each partition column ({names}). {ADVICE}"
+                f"{log_position(actions, row)}: the action needs a value for each partition column ({names}). {ADVICE}"
             )
 
     def _adds(self, adds: pa.StructArray, recorded: pa.StructArray | None) -> pa.StructArray:
         kind = self.schema.field("add").type
-        members = {name: pc.struct_field(_unchanging(adds), name) for name in (*_FIRST, *_LAST)}
+        members = {name: pc.struct_field(_clear_data_change(adds), name) for name in (*_FIRST, *_LAST)}
         texts = pc.struct_field(adds, "stats")
         if self.has_texts:
-            members["stats"] = texts if recorded is None else _with_texts(texts, recorded)
+            members["stats"] = texts if recorded is None else _fill_texts(texts, recorded)
         if self.parsed is not None:
-            members["stats_parsed"] = self._parsed(texts, recorded, self.parsed)
+            members["stats_parsed"] = self._parse_stats(texts, recorded, self.parsed)
             if self.partition_fields:
                 values = pc.struct_field(adds, "partitionValues")
                 members["partitionValues_parsed"] = parsed_partitions(values, self.partition_fields)
         values = [members[field.name] for field in kind]
         return pa.StructArray.from_arrays(values, fields=list(kind), mask=adds.is_null())
 
-    def _parsed(self, texts: pa.Array, recorded: pa.StructArray | None, parsed: ParsedStats) -> pa.StructArray:
+    def _parse_stats(self, texts: pa.Array, recorded: pa.StructArray | None, parsed: ParsedStats) -> pa.StructArray:
         """Statistics as columns: those of the last checkpoint if they have the same columns, else from the texts."""
         if recorded is None:
-            return parsed.of_texts(texts)
+            return parsed.parse_texts(texts)
         if recorded.type.equals(parsed.type()):
             first, use_first = recorded, recorded.is_valid()
         else:
-            first, use_first = parsed.of_parsed(recorded), texts.is_null()
+            first, use_first = parsed.convert_stats(recorded), texts.is_null()
         if pc.all(pc.or_(use_first, texts.is_null()), min_count=0).as_py():
             return first
-        return pc.if_else(use_first, first, parsed.of_texts(texts))
+        return pc.if_else(use_first, first, parsed.parse_texts(texts))
 
 
-def _with_texts(texts: pa.Array, recorded: pa.StructArray) -> pa.Array:
+def _fill_texts(texts: pa.Array, recorded: pa.StructArray) -> pa.Array:
     """The texts, and where there is none, texts made of the recorded statistics."""
     missing = pc.and_(texts.is_null(), recorded.is_valid())
     if not pc.any(missing).as_py():
@@ -105,14 +105,14 @@ def _with_texts(texts: pa.Array, recorded: pa.StructArray) -> pa.Array:
     return pc.replace_with_mask(texts, missing, stats_texts(recorded.filter(missing)))
 
 
-def _unchanging(actions: pa.StructArray) -> pa.StructArray:
+def _clear_data_change(actions: pa.StructArray) -> pa.StructArray:
     """The actions with `dataChange` false, as those of a checkpoint have it."""
     members = dict(zip([f.name for f in actions.type], actions.flatten(), strict=True))
     members["dataChange"] = pa.repeat(pa.scalar(False), len(actions))
     return pa.StructArray.from_arrays(list(members.values()), fields=list(actions.type), mask=actions.is_null())
 
 
-class LiveFiles:
+class LiveFileCounter:
     """What is counted of the adds of a checkpoint while it is written; each file must be live once."""
 
     def __init__(self, location: str) -> None:
@@ -125,7 +125,7 @@ class LiveFiles:
         """Count the adds of some rows."""
         adds = rows["add"].combine_chunks()
         adds = adds.filter(adds.is_valid())
-        paths = located(pa.table({"path": pc.struct_field(adds, "path")}), self._location)["path"]
+        paths = resolve_paths(pa.table({"path": pc.struct_field(adds, "path")}), self._location)["path"]
         self._paths.append(canonical_paths(paths.combine_chunks()).cast(pa.large_string()))
         self.count += len(adds)
         self.size += pc.sum(pc.struct_field(adds, "size")).as_py() or 0

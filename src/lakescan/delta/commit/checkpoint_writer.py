@@ -16,7 +16,7 @@ from lakescan.delta.commit.other_actions import OTHER_ACTIONS
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.storage import Storage, join
 from lakescan.storage.faults import storage_boundary
-from lakescan.storage.whole_file import published
+from lakescan.storage.whole_file import replace_file
 
 SIDECARS = "_sidecars"
 _GROUP = 50_000  # actions of a row group, and of a sidecar, as in Delta on Spark
@@ -28,7 +28,7 @@ Row = tuple[str, dict[str, Any]]  # an action: its name, and its members in the 
 
 
 @dataclass(frozen=True)
-class CheckpointResult:
+class WrittenCheckpoint:
     """A checkpoint that was written: its version, the location of its file, actions, adds among them, and bytes.
 
     Actions and bytes include those of sidecars. `details` are members of `_last_checkpoint` about it.
@@ -57,17 +57,17 @@ class CheckpointWriter:
     others: Sequence[Row]
     adds: Callable[[], int]
 
-    def write_classic(self, rows: Iterable[pa.Table]) -> CheckpointResult:
+    def write_classic(self, rows: Iterable[pa.Table]) -> WrittenCheckpoint:
         """Write one Parquet file; raises `StorageError`."""
         location = join(self.location, LOG_FOLDER, f"{self.version:020d}.checkpoint.parquet")
         schema = pa.schema([*OTHER_ACTIONS.items(), *self.files])
         first = _as_table(self.others, schema)
-        with published(self.storage, location) as stream:
-            actions = _write(stream, location, schema, itertools.chain([first], _grouped(rows)))
+        with replace_file(self.storage, location) as stream:
+            actions = _write(stream, location, schema, itertools.chain([first], _regroup(rows)))
             size, adds = int(stream.tell()), self.adds()
-        return CheckpointResult(self.version, location, actions, adds, size)
+        return WrittenCheckpoint(self.version, location, actions, adds, size)
 
-    def write_v2(self, rows: Iterable[pa.Table], now: int) -> CheckpointResult:
+    def write_v2(self, rows: Iterable[pa.Table], now: int) -> WrittenCheckpoint:
         """Write sidecars and the Parquet file that names them; `now` in milliseconds. Raises `StorageError`."""
         sidecars: list[str] = []
         try:
@@ -76,10 +76,10 @@ class CheckpointWriter:
             self.storage.remove(sidecars)  # nothing names them
             raise
 
-    def _write_v2(self, rows: Iterable[pa.Table], now: int, sidecars: list[str]) -> CheckpointResult:
+    def _write_v2(self, rows: Iterable[pa.Table], now: int, sidecars: list[str]) -> WrittenCheckpoint:
         written: list[dict[str, Any]] = []
         actions = 0
-        for group in _grouped(rows):
+        for group in _regroup(rows):
             name = f"{uuid.uuid4()}.parquet"
             sidecars.append(join(self.location, LOG_FOLDER, SIDECARS, name))
             size = self._write_sidecar(sidecars[-1], group)
@@ -95,11 +95,11 @@ class CheckpointWriter:
         name = f"{self.version:020d}.checkpoint.{uuid.uuid4()}.parquet"
         location = join(self.location, LOG_FOLDER, name)
         schema = pa.schema([*OTHER_ACTIONS.items(), *self.files, *_OF_V2.items()])
-        with published(self.storage, location) as stream:
+        with replace_file(self.storage, location) as stream:
             actions += _write(stream, location, schema, [_as_table([*top, *self.others], schema)])
             size = int(stream.tell())
         details = {"v2Checkpoint": {"path": name, "sizeInBytes": size, "modificationTime": now}}
-        return CheckpointResult(self.version, location, actions, adds, size + of_sidecars, details)
+        return WrittenCheckpoint(self.version, location, actions, adds, size + of_sidecars, details)
 
     def _write_sidecar(self, location: str, rows: pa.Table) -> int:
         with self.storage.writing(location) as stream:
@@ -130,7 +130,7 @@ def _as_table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
     return pa.table(columns, names=names)
 
 
-def _grouped(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def _regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The rows of tables in tables of `_GROUP` rows, the last one excepted."""
     waiting, count = list[pa.Table](), 0
     for table in tables:

@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.definition.table_changes import SetProperties
-from lakescan.delta.alter.changes import altered
+from lakescan.delta.alter.changes import apply_changes
 from lakescan.delta.alter.state import TableState
 from lakescan.delta.commit.catalog_managed import check_not_managed
 from lakescan.delta.commit.commit import DeltaCommit, Operation
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.creation import check_no_table, commit_first, is_table
-from lakescan.delta.commit.file_changes import ADD, FileChanges, without_empty
+from lakescan.delta.commit.file_changes import ADD, DeltaFileChanges, null_empty_vectors
 from lakescan.delta.commit.live_adds import live_adds, whole_adds
-from lakescan.delta.commit.restore import with_marks, with_protection
+from lakescan.delta.commit.restore import keep_identity_marks, keep_protection
 from lakescan.delta.log.actions import VECTOR
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.segment import list_log
@@ -65,7 +65,7 @@ def clone_table(
     source.protocol.check_readable(origin)
     source.protocol.check_supports(Support.WRITE, "cloning", origin)
     check_not_managed(source.protocol, "cloning", origin)
-    base = _replaced(location, storage, source) if is_table(location, storage) and replace else None
+    base = _target_version(location, storage, source) if is_table(location, storage) and replace else None
     if base is None:
         check_no_table(location, storage)
     state = _state(source, location, properties)
@@ -83,7 +83,7 @@ def clone_table(
     domains = {} if clustering is None else {CLUSTERING: clustering.text("configuration") or ""}
     parameters = {"source": f"delta.`{origin}`", "sourceVersion": source.segment.version}
     operation = Operation("CLONE", parameters, metrics)
-    files = FileChanges(added=_absolute(whole_adds(source, source_storage, live), live, origin))
+    files = DeltaFileChanges(added=_absolute_adds(whole_adds(source, source_storage, live), live, origin))
     if base is None:
         commit_first(location, operation, state.protocol, state.metadata, storage, files, {**domains, **state.domains})
     else:
@@ -91,7 +91,7 @@ def clone_table(
     return live.num_rows, size
 
 
-def _replaced(location: str, storage: Storage, source: DeltaVersion) -> DeltaVersion:
+def _target_version(location: str, storage: Storage, source: DeltaVersion) -> DeltaVersion:
     """The newest version of a table that a clone takes the place of."""
     base = LogReader(location, storage).version(list_log(location, storage).segment())
     base.protocol.check_supports(Support.WRITE, "cloning onto", location)
@@ -112,7 +112,7 @@ def _commit_onto(
     base: DeltaVersion,
     storage: Storage,
     operation: Operation,
-    files: FileChanges,
+    files: DeltaFileChanges,
     state: TableState,
     domains: Mapping[str, str | None],
 ) -> None:
@@ -124,8 +124,8 @@ def _commit_onto(
         name=old.name,
         description=old.description,
         created_time=old.created_time,
-        schema_string=with_marks(new.schema_string, old.schema_string),
-        configuration=with_protection(new.configuration, old),
+        schema_string=keep_identity_marks(new.schema_string, old.schema_string),
+        configuration=keep_protection(new.configuration, old),
     )
     protocol = base.protocol.with_features(state.protocol.features)
     gone = {CLUSTERING: None} if "clustering" in base.protocol.features and CLUSTERING not in domains else {}
@@ -134,7 +134,7 @@ def _commit_onto(
         storage,
         operation,
         files,
-        Reads.of_table(),
+        Reads.whole_table(),
         metadata,
         None if protocol == base.protocol else protocol,
         domains={**gone, **domains, **state.domains},
@@ -157,10 +157,10 @@ def _state(source: DeltaVersion, location: str, properties: dict[str, str]) -> T
     state = TableState(location, source.protocol, metadata)
     if not properties:
         return state
-    return altered(state, [SetProperties(properties)], metadata.schema(), frozenset())
+    return apply_changes(state, [SetProperties(properties)], metadata.schema(), frozenset())
 
 
-def _absolute(adds: pa.Table, live: pa.Table, origin: str) -> pa.Table:
+def _absolute_adds(adds: pa.Table, live: pa.Table, origin: str) -> pa.Table:
     """Add actions with the locations of their files and deletion vectors, and without row ids."""
     rows = adds.num_rows
     paths = pa.array([_uri(each) for each in live["path"].to_pylist()], pa.string())
@@ -179,14 +179,14 @@ def _absolute_vectors(vectors: pa.StructArray, origin: str) -> pa.Array:
     """Descriptors of vectors whose files are named by their locations; those within the log stay."""
     named = pc.fill_null(pc.equal(vectors.field("storageType"), "u"), False)
     if not pc.any(named).as_py():
-        return without_empty(vectors)
+        return null_empty_vectors(vectors)
     places = delete_table(vectors.filter(named), origin)["path"]
     texts = pa.array([_uri(each) for each in places.to_pylist()], pa.string())
     kinds = pc.if_else(named, "p", vectors.field("storageType"))
     where = pc.replace_with_mask(vectors.field("pathOrInlineDv"), named, texts)
     parts = {each.name: vectors.field(each.name) for each in VECTOR}
     parts |= {"storageType": kinds, "pathOrInlineDv": where}
-    return without_empty(pa.StructArray.from_arrays(list(parts.values()), fields=list(VECTOR)))
+    return null_empty_vectors(pa.StructArray.from_arrays(list(parts.values()), fields=list(VECTOR)))
 
 
 def _uri(location: str) -> str:

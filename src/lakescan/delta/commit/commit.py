@@ -16,20 +16,20 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan.common.retries import APPENDS, Attempts, RetryPolicy
-from lakescan.delta.commit.actions import CommitText, Transaction
+from lakescan.delta.commit.actions import CommitText, SetTransaction
 from lakescan.delta.commit.catalog_managed import check_managed_change, commit_staged
-from lakescan.delta.commit.conflicts import ROW_TRACKING, Intent, Reads, Winner, row_id_mark
-from lakescan.delta.commit.file_changes import FileChanges
-from lakescan.delta.commit.post_commit_hooks import after_commit
+from lakescan.delta.commit.conflicts import ROW_TRACKING, Intent, Reads, WinningCommit, row_id_mark
+from lakescan.delta.commit.file_changes import DeltaFileChanges
+from lakescan.delta.commit.post_commit_hooks import run_post_commit_hooks
 from lakescan.delta.commit.put import ID, commit_file, put_commit
-from lakescan.delta.commit.row_ids import PRESERVED, assigns_row_ids, with_row_ids
+from lakescan.delta.commit.row_ids import PRESERVED, assign_row_ids, needs_row_ids
 from lakescan.delta.log.actions import ActionReader
-from lakescan.delta.log.catalog_managed import managing
+from lakescan.delta.log.catalog_managed import find_managed_table
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.replay import file_locations
 from lakescan.delta.log.segment import LogFile, list_log, next_commits
 from lakescan.delta.log.segment_parts import read_commits
-from lakescan.delta.log.time_travel import has_in_commit_timestamp, in_commit_timestamp, modified
+from lakescan.delta.log.time_travel import has_in_commit_timestamp, in_commit_timestamp, modification_time
 from lakescan.delta.metadata.new_metadata import check_columns
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
@@ -89,11 +89,11 @@ class DeltaCommit:
     base: DeltaVersion
     storage: Storage
     operation: Operation
-    files: FileChanges = field(default_factory=FileChanges)
+    files: DeltaFileChanges = field(default_factory=DeltaFileChanges)
     reads: Reads = field(default_factory=Reads)
     metadata: Metadata | None = None
     protocol: Protocol | None = None
-    transaction: Transaction | None = None
+    transaction: SetTransaction | None = None
     domains: Mapping[str, str | None] = field(default_factory=dict, kw_only=True)
     properties: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     stamped: str | None = field(default=None, kw_only=True)
@@ -108,7 +108,7 @@ class DeltaCommit:
         """
         self._check_same_table()
         before = self.base.protocol, self.base.metadata
-        check_managed_change(self._location, self.storage, before, (self.protocol or before[0], self._now))
+        check_managed_change(self._location, self.storage, before, (self.protocol or before[0], self._final_metadata))
         if self.metadata is not None:
             check_columns(self.metadata)
         version, mark, attempts = self.base.segment.version + 1, self._row_id_mark(), Attempts(self.policy)
@@ -116,7 +116,7 @@ class DeltaCommit:
         while True:
             text = self._text(version, mark, last)
             if self._is_made(version, text):
-                after_commit(self._location, version, text, before, self.storage)
+                run_post_commit_hooks(self._location, version, text, before, self.storage)
                 return version
             for file, winner in self._winners(version):
                 if winner.info.get(ID) == self.id:
@@ -124,13 +124,13 @@ class DeltaCommit:
                 winner.check(self._intent, self._location)
                 last = file
                 version, mark = winner.version + 1, mark if winner.row_ids is None else winner.row_ids
-            attempts.again(self._location, CommitConflict(f"version {version - 1} is taken by another writer"))
+            attempts.wait_or_raise(self._location, CommitConflict(f"version {version - 1} is taken by another writer"))
 
     def _is_made(self, version: int, text: CommitText) -> bool:
         """Make the commit as this version; False if another one has it."""
-        table = managing(self._location, self.storage)
+        table = find_managed_table(self._location, self.storage)
         if table is None:
-            return put_commit(self.storage, self._location, version, text.encoded(), self.id)
+            return put_commit(self.storage, self._location, version, text.encode(), self.id)
         return commit_staged(table, self.storage, version, text, (self.base.protocol, self.base.metadata))
 
     @property
@@ -144,7 +144,7 @@ class DeltaCommit:
         refuses those for another table itself. Other writers may write the same checkpoint again: that is no other
         table.
         """
-        if managing(self._location, self.storage) is not None:
+        if find_managed_table(self._location, self.storage) is not None:
             return
         segment = self.base.segment
         last = segment.commits[-1].entry if segment.commits else segment.checkpoint and segment.checkpoint.parts[0]
@@ -163,7 +163,7 @@ class DeltaCommit:
         return LogReader(self._location, self.storage).version(now).metadata.id == self.base.metadata.id
 
     @property
-    def _now(self) -> Metadata:
+    def _final_metadata(self) -> Metadata:
         return self.metadata or self.base.metadata
 
     @cached_property
@@ -177,7 +177,8 @@ class DeltaCommit:
             self.files.changes_data,
             None if self.transaction is None else self.transaction.app_id,
             frozenset(self.domains),
-            passes_blind_appends=self._now.properties.isolation == "WriteSerializable" and self.metadata is None,
+            passes_blind_appends=self._final_metadata.properties.isolation == "WriteSerializable"
+            and self.metadata is None,
         )
 
     def _text(self, version: int, mark: int | None, last: LogFile | None) -> CommitText:
@@ -188,13 +189,13 @@ class DeltaCommit:
         now = int(time.time() * 1000)
         times = {**self._in_commit_timestamp(version, now, last), "timestamp": now}
         more = {"readVersion": self.base.segment.version, "isolationLevel": self._isolation, **self.properties}
-        if mark is not None and self._now.properties.row_tracking:
+        if mark is not None and self._final_metadata.properties.row_tracking:
             more["tags"] = PRESERVED
         info = commit_info_of(self.operation, self.id, times, more)
         text = CommitText(info, self.protocol, self._metadata(version, times), self.transaction, self.domains)
         if mark is None:
             return replace(text, files=self.files)
-        added, mark_after = with_row_ids(self.files.added, mark, version)
+        added, mark_after = assign_row_ids(self.files.added, mark, version)
         marks = {ROW_TRACKING: f'{{"rowIdHighWaterMark":{mark_after}}}'} if mark_after != mark else {}
         return replace(text, files=replace(self.files, added=added), domains={**self.domains, **marks})
 
@@ -212,15 +213,15 @@ class DeltaCommit:
 
     @property
     def _isolation(self) -> str:
-        return self._now.properties.isolation if self.files.changes_data else "SnapshotIsolation"
+        return self._final_metadata.properties.isolation if self.files.changes_data else "SnapshotIsolation"
 
     def _in_commit_timestamp(self, version: int, now: int, last: LogFile | None) -> dict[str, int]:
         """The in-commit timestamp, later than that of the version before; its member comes first in commitInfo."""
-        if not self._now.properties.in_commit_timestamps:
+        if not self._final_metadata.properties.in_commit_timestamps:
             return {}
         before = last or LogFile(version - 1, self._entry(version - 1))
         if not has_in_commit_timestamp(before, self.base.metadata.properties):
-            return {"inCommitTimestamp": max(now, modified(before) + 1)}
+            return {"inCommitTimestamp": max(now, modification_time(before) + 1)}
         return {"inCommitTimestamp": max(now, in_commit_timestamp(before, self.storage) + 1)}
 
     def _entry(self, version: int) -> FileEntry:
@@ -232,12 +233,12 @@ class DeltaCommit:
 
     def _row_id_mark(self) -> int | None:
         """The highest row id in use, -1 for none; None if files get no row ids."""
-        if not assigns_row_ids(self.protocol or self.base.protocol, self._now):
+        if not needs_row_ids(self.protocol or self.base.protocol, self._final_metadata):
             return None
         action = LogReader(self._location, self.storage).domain(self.base.segment, ROW_TRACKING)
         return -1 if action is None else row_id_mark(action)
 
-    def _winners(self, version: int) -> list[tuple[LogFile, Winner]]:
+    def _winners(self, version: int) -> list[tuple[LogFile, WinningCommit]]:
         """The commits of other writers from this version on, oldest first, and their files."""
         columns = tuple(each.physical_name for each in self.base.partition_fields(self.base.schema()))
         commits = next_commits(self._location, version, self.storage)
@@ -245,7 +246,7 @@ class DeltaCommit:
             raise StorageError(f"{commit_file(self._location, version)} exists, but cannot be found: repeat the write")
         reader = ActionReader(self.storage, columns)
         texts = read_commits(commits, self.storage)
-        return [(commit, Winner(text, reader)) for commit, text in zip(commits, texts, strict=True)]
+        return [(commit, WinningCommit(text, reader)) for commit, text in zip(commits, texts, strict=True)]
 
 
 def commit_info_of(

@@ -45,7 +45,7 @@ class Reads:
     never: Callable[[pa.Table], pa.Array] = _nothing
 
     @staticmethod
-    def of_table() -> Reads:
+    def whole_table() -> Reads:
         """A commit that depends on all rows of the table."""
         return Reads(lambda files: pa.repeat(pa.scalar(True), files.num_rows), everything=True)
 
@@ -68,7 +68,7 @@ class Intent:
 
 
 @dataclass(frozen=True)
-class Winner:
+class WinningCommit:
     """A commit by another writer. What is read of it raises `CorruptMetadata` where it is damaged."""
 
     text: LogText
@@ -107,15 +107,15 @@ class Winner:
 
     def check(self, intent: Intent, location: str) -> None:
         """Raise `CommitConflict` if the commit does not fit the table after this one."""
-        problem = self._of_table(intent)
+        problem = self._table_conflict(intent)
         if not problem and intent.depends_on_files:
-            problem = self._of_files(intent, location)
+            problem = self._file_conflict(intent, location)
         if problem:
             operation = self.info.get("operation")
             by = f"version {self.version}{f' ({operation})' if isinstance(operation, str) else ''}"
             raise CommitConflict(f"{location}: {by}, which another writer committed meanwhile, {problem}")
 
-    def _of_table(self, intent: Intent) -> str | None:
+    def _table_conflict(self, intent: Intent) -> str | None:
         for name, what in (("protocol", "protocol"), ("metaData", "columns or properties")):
             if self.others.get(name):
                 return f"changed the table's {what}: repeat the write"
@@ -127,7 +127,7 @@ class Winner:
             return f"changed the same domain metadata, {both[0]!r}"
         return None
 
-    def _of_files(self, intent: Intent, location: str) -> str | None:
+    def _file_conflict(self, intent: Intent, location: str) -> str | None:
         kinds, paths = self.files["action"], self.files["path"].combine_chunks()
         places = canonical_paths(file_locations(paths, location))
         # A file that is added again, with another vector or with row ids, is not the one that would be removed.

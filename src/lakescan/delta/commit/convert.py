@@ -16,10 +16,10 @@ from lakescan.common.references import dotted_path
 from lakescan.common.schema import FieldMatching
 from lakescan.common.timestamps import to_millis
 from lakescan.definition.from_rows import delta_columns
-from lakescan.definition.table_definition import TableDefinition, Term, numbered
+from lakescan.definition.table_definition import TableDefinition, Term, assign_ids
 from lakescan.delta.commit.commit import Operation
 from lakescan.delta.commit.creation import commit_first, new_table
-from lakescan.delta.commit.file_changes import ADD, FileChanges, log_paths, table_of
+from lakescan.delta.commit.file_changes import ADD, DeltaFileChanges, log_paths, table_of
 from lakescan.delta.data_files.statistics import stats_text
 from lakescan.delta.metadata.protocol import Metadata
 from lakescan.delta.scan.partition_values import NULL_PARTITION, typed_values
@@ -27,9 +27,9 @@ from lakescan.errors import CorruptMetadata, InvalidOption, UnsupportedFeature, 
 from lakescan.reading.file_schema import FileField, read_fields
 from lakescan.reading.parquet.file import ParquetData, open_parquet
 from lakescan.storage import FileEntry, Storage
-from lakescan.writing.foreign_columns import check_times, merged_columns, physical_types, with_instants
+from lakescan.writing.foreign_columns import check_times, merge_columns, physical_types, with_instants
 from lakescan.writing.foreign_files import FolderFiles, check_parquet, footer_bound
-from lakescan.writing.statistics import FileStatistics, Leaf, LeafStatistics
+from lakescan.writing.statistics import FileStatistics, LeafColumn, LeafStatistics
 
 _READERS = 16  # footers that are read at once
 _NO_NANOSECONDS = "Delta's timestamps have microseconds: read the files, and write their rows to a new table."
@@ -61,13 +61,15 @@ def convert_folder(location: str, how: Conversion, storage: Storage) -> int:
     The columns are those of all files. Raises `SchemaMismatch` if files have columns of other types, `InvalidOption`
     for folders that are not named after the partition columns, `CreatedConcurrently`, `CorruptData`.
     """
-    found = FolderFiles.under(location, storage)
+    found = FolderFiles.list_folder(location, storage)
     _check_partitions(found, how.partition_columns)
     names = {each.name.lower() for each in how.partition_columns}
     check_parquet(found.entries)
     with ThreadPoolExecutor(_READERS) as pool:
-        files = list(pool.map(lambda entry: _read(entry, storage, names), found.entries))
-    columns = numbered((*merged_columns((each.entry.location, each.columns) for each in files), *how.partition_columns))
+        files = list(pool.map(lambda entry: _read_file(entry, storage, names), found.entries))
+    columns = assign_ids(
+        (*merge_columns((each.entry.location, each.columns) for each in files), *how.partition_columns)
+    )
     if wrong := [each.name for each in t.walk(columns) if set(each.name) & set(_FORBIDDEN)]:
         raise UnsupportedFeature(
             f"converting {location}, which has a column {wrong[0]!r}",
@@ -89,7 +91,7 @@ def convert_folder(location: str, how: Conversion, storage: Storage) -> int:
     }
     operation = Operation("CONVERT", parameters, {"numConvertedFiles": len(files)})
     added = _adds(location, files, found, how, new.metadata)
-    commit_first(location, operation, new.protocol, new.metadata, storage, FileChanges(added=added))
+    commit_first(location, operation, new.protocol, new.metadata, storage, DeltaFileChanges(added=added))
     return len(files)
 
 
@@ -111,7 +113,7 @@ def _check_partitions(found: FolderFiles, columns: Sequence[t.Field]) -> None:
             raise InvalidOption(f"{found.folder}: {str(error).split('. ')[0]}: give the column another type") from error
 
 
-def _read(entry: FileEntry, storage: Storage, without: set[str]) -> _File:
+def _read_file(entry: FileEntry, storage: Storage, without: set[str]) -> _File:
     with open_parquet(storage, entry.location) as opened:
         data = opened.as_spark_reads()
         check_times(data, f"converting {data.path}", _NO_NANOSECONDS)
@@ -132,7 +134,7 @@ def _read(entry: FileEntry, storage: Storage, without: set[str]) -> _File:
         return _File(entry, columns, _statistics(data, leaves))
 
 
-def _leaves(field: FileField, way: tuple[t.Field, ...], place: int) -> Iterator[tuple[int, FileField, Leaf]]:
+def _leaves(field: FileField, way: tuple[t.Field, ...], place: int) -> Iterator[tuple[int, FileField, LeafColumn]]:
     """The leaf columns that are neither in lists nor in maps, with their places in the file."""
     kind = way[-1].type
     if isinstance(kind, t.Struct):
@@ -140,10 +142,10 @@ def _leaves(field: FileField, way: tuple[t.Field, ...], place: int) -> Iterator[
             yield from _leaves(child, (*way, member), place)
             place += child.leaves
     elif not t.children(kind):
-        yield place, field, Leaf(way, ())
+        yield place, field, LeafColumn(way, ())
 
 
-def _statistics(data: ParquetData, leaves: Sequence[tuple[int, FileField, Leaf]]) -> FileStatistics:
+def _statistics(data: ParquetData, leaves: Sequence[tuple[int, FileField, LeafColumn]]) -> FileStatistics:
     """Counts and bounds from the footer. NaNs are not counted there: floating-point columns have no bounds."""
     groups = data.footer.statistics([place for place, _, _ in leaves])
     rows, writer = np.diff(data.footer.first_rows).tolist(), data.file.metadata.created_by

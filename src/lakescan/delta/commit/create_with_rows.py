@@ -9,24 +9,24 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from lakescan.catalogs.create import naming
+from lakescan.catalogs.create import delta_registration
 from lakescan.catalogs.registry import connection
 from lakescan.common.identifiers import Identifier
-from lakescan.delta.commit.actions import Transaction
+from lakescan.delta.commit.actions import SetTransaction
 from lakescan.delta.commit.commit import check_commit_properties
 from lakescan.delta.commit.creation import (
+    InitialRows,
     NewDelta,
-    NewRows,
+    as_replacement,
     check_no_table,
-    commit_created,
-    commit_replaced,
-    in_place_of,
+    commit_new_table,
+    commit_table_replacement,
     is_table,
 )
-from lakescan.delta.commit.file_changes import adds, marked
+from lakescan.delta.commit.file_changes import add_actions, identity_metadata
 from lakescan.delta.data_files.data_files import DeltaWrites
 from lakescan.delta.log.reader import DeltaVersion
-from lakescan.delta.maintenance.referenced_files import added_since
+from lakescan.delta.maintenance.referenced_files import new_files_since
 from lakescan.errors import UnsupportedFeature
 from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
@@ -64,29 +64,29 @@ class NewDeltaTable:
 
     def commit(self, files: Sequence[WrittenFile]) -> None:
         """Make version 0 with these files."""
-        with self._named():
-            commit_created(self.location, self.new, self.storage, _rows(files, self.writes))
+        with self._registration():
+            commit_new_table(self.location, self.new, self.storage, _rows(files, self.writes))
 
-    def _named(self) -> AbstractContextManager[None]:
+    def _registration(self) -> AbstractContextManager[None]:
         """What gives it the name while it is committed."""
         if self.name is None:
             return nullcontext()
-        return naming(connection(self.name.catalog), self.name, self.location, self.storage)
+        return delta_registration(connection(self.name.catalog), self.name, self.location, self.storage)
 
-    def of_transaction(self, application: str, number: int) -> NewDeltaTable:
+    def set_transaction(self, application: str, number: int) -> NewDeltaTable:
         """The table, whose rows are those of a transaction."""
         return replace(self, options=replace(self.options, txn_app_id=application, txn_version=number))
 
-    def in_session(self, session: SessionSettings) -> NewDeltaTable:
+    def apply_session(self, session: SessionSettings) -> NewDeltaTable:
         """The table: Delta has no staged rows."""
         return self
 
-    def named(self) -> Iterator[pa.Array]:
+    def referenced_locations(self) -> Iterator[pa.Array]:
         """The files of the table that is in the folder now."""
         if is_table(self.location, self.storage):
-            yield from added_since(self.location, self.storage, _BEFORE_ALL)
+            yield from new_files_since(self.location, self.storage, _BEFORE_ALL)
 
-    def adopted(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
+    def adopt_files(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
         """Raise `UnsupportedFeature`: a folder becomes a Delta table as a whole."""
         raise no_adoption(folder)
 
@@ -112,25 +112,25 @@ class ReplacedDeltaTable:
     @cached_property
     def writes(self) -> DeltaWrites:
         """How to write data files: by the metadata that the table will have."""
-        return _writes(self._location, in_place_of(self.base, self.new), self.storage, self.options)
+        return _writes(self._location, as_replacement(self.base, self.new), self.storage, self.options)
 
-    def of_transaction(self, application: str, number: int) -> ReplacedDeltaTable:
+    def set_transaction(self, application: str, number: int) -> ReplacedDeltaTable:
         """The table, whose rows are those of a transaction."""
         return replace(self, options=replace(self.options, txn_app_id=application, txn_version=number))
 
-    def in_session(self, session: SessionSettings) -> ReplacedDeltaTable:
+    def apply_session(self, session: SessionSettings) -> ReplacedDeltaTable:
         """The table: Delta has no staged rows."""
         return self
 
     def commit(self, files: Sequence[WrittenFile]) -> None:
         """Replace the version that was opened; a concurrent commit is a conflict."""
-        commit_replaced(self.base, self.new, self.storage, _rows(files, self.writes))
+        commit_table_replacement(self.base, self.new, self.storage, _rows(files, self.writes))
 
-    def named(self) -> Iterator[pa.Array]:
+    def referenced_locations(self) -> Iterator[pa.Array]:
         """The files that the table has got since it was opened."""
-        return added_since(self._location, self.storage, self.base.segment.version)
+        return new_files_since(self._location, self.storage, self.base.segment.version)
 
-    def adopted(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
+    def adopt_files(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
         """Raise `UnsupportedFeature`: a folder becomes a Delta table as a whole."""
         raise no_adoption(folder)
 
@@ -144,12 +144,18 @@ def _writes(location: str, new: NewDelta, storage: Storage, options: WriteOption
     return DeltaWrites(location, new.protocol, new.metadata, storage, options, new.clustering)
 
 
-def _rows(files: Sequence[WrittenFile], writes: DeltaWrites) -> NewRows:
+def _rows(files: Sequence[WrittenFile], writes: DeltaWrites) -> InitialRows:
     options = writes.options
     metrics = {
         "numFiles": len(files),
         "numOutputRows": sum(each.rows for each in files),
         "numOutputBytes": sum(each.size for each in files),
     }
-    transaction = None if options.transaction is None else Transaction(*options.transaction)
-    return NewRows(adds(files, writes), metrics, marked(writes.metadata, files), transaction, options.commit_properties)
+    transaction = None if options.transaction is None else SetTransaction(*options.transaction)
+    return InitialRows(
+        add_actions(files, writes),
+        metrics,
+        identity_metadata(writes.metadata, files),
+        transaction,
+        options.commit_properties,
+    )

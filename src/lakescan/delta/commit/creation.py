@@ -15,24 +15,30 @@ from lakescan.common import types as t
 from lakescan.common.references import dotted_path
 from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.delta.alter.state import TableState
-from lakescan.delta.commit.actions import CommitText, Transaction, metadata_action, protocol_action
+from lakescan.delta.commit.actions import CommitText, SetTransaction, metadata_action, protocol_action
 from lakescan.delta.commit.catalog_managed import check_managed_change, check_not_managed
 from lakescan.delta.commit.commit import DeltaCommit, Operation, commit_info_of
 from lakescan.delta.commit.conflicts import ROW_TRACKING, Reads
-from lakescan.delta.commit.declarations import declared, declared_features, declared_schema
-from lakescan.delta.commit.file_changes import ADD, FileChanges, removes
+from lakescan.delta.commit.declarations import add_declarations, declared_features, declared_schema
+from lakescan.delta.commit.file_changes import ADD, DeltaFileChanges, remove_actions
 from lakescan.delta.commit.live_adds import live_adds
-from lakescan.delta.commit.post_commit_hooks import after_commit
+from lakescan.delta.commit.post_commit_hooks import run_post_commit_hooks
 from lakescan.delta.commit.put import put_commit
-from lakescan.delta.commit.restore import with_protection
-from lakescan.delta.commit.row_ids import assigns_row_ids, with_row_ids
+from lakescan.delta.commit.restore import keep_protection
+from lakescan.delta.commit.row_ids import assign_row_ids, needs_row_ids
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.segment import LOG_FOLDER, list_log
 from lakescan.delta.metadata.clustering import CLUSTERING
-from lakescan.delta.metadata.features import Support, brought_by_type, implied, of_new_table, with_needed
+from lakescan.delta.metadata.features import (
+    Support,
+    add_dependencies,
+    implied_features,
+    new_table_features,
+    type_feature,
+)
 from lakescan.delta.metadata.new_metadata import check_columns
 from lakescan.delta.metadata.new_properties import asked_features, checked_properties
-from lakescan.delta.metadata.new_schema import check_partitioning, mapped
+from lakescan.delta.metadata.new_schema import assign_column_ids, check_partitioning
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import CreatedConcurrently, InvalidOption, NotATable, UnsupportedFeature
@@ -57,7 +63,7 @@ class NewDelta:
 
 
 @dataclass(frozen=True)
-class NewRows:
+class InitialRows:
     """The rows that a table is created with: the files to add, and what they counted for the table's history.
 
     `metadata` is the table's with the last ids of identity columns; None if there are none. `properties` are members
@@ -67,7 +73,7 @@ class NewRows:
     added: pa.Table = field(default_factory=ADD.empty_table)
     metrics: Mapping[str, int] = field(default_factory=dict)
     metadata: Metadata | None = None
-    transaction: Transaction | None = None
+    transaction: SetTransaction | None = None
     properties: Mapping[str, Any] = field(default_factory=dict)
     of_query: bool = True
 
@@ -77,7 +83,7 @@ def create_table(location: str, definition: TableDefinition, storage: Storage) -
 
     Raises `CreatedConcurrently` if one is there, and what `new_table` and `put_commit` raise.
     """
-    commit_created(location, new_table(definition), storage, NewRows(of_query=False))
+    commit_new_table(location, new_table(definition), storage, InitialRows(of_query=False))
 
 
 def check_no_table(location: str, storage: Storage) -> None:
@@ -86,7 +92,7 @@ def check_no_table(location: str, storage: Storage) -> None:
         raise CreatedConcurrently(f"a Delta table already exists at {location}")
 
 
-def commit_created(location: str, new: NewDelta, storage: Storage, rows: NewRows) -> None:
+def commit_new_table(location: str, new: NewDelta, storage: Storage, rows: InitialRows) -> None:
     """Create a table in a folder: its version 0 has the rows, too.
 
     Raises `CreatedConcurrently` if one is there by now, and what `put_commit` raises.
@@ -99,7 +105,7 @@ def commit_created(location: str, new: NewDelta, storage: Storage, rows: NewRows
         new.protocol,
         metadata,
         storage,
-        FileChanges(rows.added),
+        DeltaFileChanges(rows.added),
         new.domains,
         rows.transaction,
         rows.properties,
@@ -112,9 +118,9 @@ def commit_first(
     protocol: Protocol,
     metadata: Metadata,
     storage: Storage,
-    files: FileChanges | None = None,
+    files: DeltaFileChanges | None = None,
     domains: Mapping[str, str | None] | None = None,
-    transaction: Transaction | None = None,
+    transaction: SetTransaction | None = None,
     properties: Mapping[str, Any] | None = None,
 ) -> None:
     """Commit the first version of a table; raises `CreatedConcurrently` if another writer has.
@@ -125,17 +131,17 @@ def commit_first(
     now = int(time.time() * 1000)
     timestamp = {"inCommitTimestamp": now} if metadata.properties.in_commit_timestamps else {}
     own_id = uuid.uuid4().hex
-    files, domains = files or FileChanges(), dict(domains or {})
-    if files.added.num_rows and assigns_row_ids(protocol, metadata):
-        added, mark = with_row_ids(files.added, -1, 0)
+    files, domains = files or DeltaFileChanges(), dict(domains or {})
+    if files.added.num_rows and needs_row_ids(protocol, metadata):
+        added, mark = assign_row_ids(files.added, -1, 0)
         files = replace(files, added=added)
         domains[ROW_TRACKING] = f'{{"rowIdHighWaterMark":{mark}}}'
     more = {"isolationLevel": "Serializable", **(properties or {})}
     info = commit_info_of(operation, own_id, {**timestamp, "timestamp": now}, more)
     text = CommitText(info, protocol, metadata, transaction, domains, files)
-    if not put_commit(storage, location, 0, text.encoded(), own_id):
+    if not put_commit(storage, location, 0, text.encode(), own_id):
         raise CreatedConcurrently(f"a Delta table already exists at {location}")
-    after_commit(location, 0, text, None, storage)
+    run_post_commit_hooks(location, 0, text, None, storage)
 
 
 def replace_table(location: str, definition: TableDefinition, storage: Storage) -> None:
@@ -145,11 +151,13 @@ def replace_table(location: str, definition: TableDefinition, storage: Storage) 
     """
     if not is_table(location, storage):
         return create_table(location, definition, storage)
-    commit_replaced(replaceable(location, storage), new_table(definition), storage, NewRows(of_query=False))
+    commit_table_replacement(
+        replaceable_version(location, storage), new_table(definition), storage, InitialRows(of_query=False)
+    )
     return None
 
 
-def replaceable(location: str, storage: Storage) -> DeltaVersion:
+def replaceable_version(location: str, storage: Storage) -> DeltaVersion:
     """The newest version of a table; raises `UnsupportedFeature` if it cannot be replaced."""
     base = LogReader(location, storage).version(list_log(location, storage).segment())
     base.protocol.check_supports(Support.WRITE, "replacing", location)
@@ -159,19 +167,19 @@ def replaceable(location: str, storage: Storage) -> DeltaVersion:
     return base
 
 
-def in_place_of(base: DeltaVersion, new: NewDelta) -> NewDelta:
+def as_replacement(base: DeltaVersion, new: NewDelta) -> NewDelta:
     """A new table as it takes the place of another: the protocol is only upgraded, protected checkpoints stay so."""
-    configuration = with_protection(new.metadata.configuration, base.metadata)
+    configuration = keep_protection(new.metadata.configuration, base.metadata)
     metadata = replace(new.metadata, configuration=configuration)
     return replace(new, protocol=base.protocol.with_features(new.protocol.features), metadata=metadata)
 
 
-def commit_replaced(base: DeltaVersion, new: NewDelta, storage: Storage, rows: NewRows) -> None:
+def commit_table_replacement(base: DeltaVersion, new: NewDelta, storage: Storage, rows: InitialRows) -> None:
     """Replace a table and its rows, in one commit; earlier versions stay.
 
     Raises `CommitConflict` if another writer changed the table since it was read, and what `DeltaCommit` raises.
     """
-    after = in_place_of(base, new)
+    after = as_replacement(base, new)
     metadata = rows.metadata or after.metadata
     is_clustered = "clustering" in base.protocol.features
     gone = {CLUSTERING: None} if is_clustered and CLUSTERING not in new.domains else {}
@@ -179,8 +187,8 @@ def commit_replaced(base: DeltaVersion, new: NewDelta, storage: Storage, rows: N
         base,
         storage,
         _operation("CREATE OR REPLACE TABLE", replace(after, metadata=metadata), rows.of_query, rows.metrics),
-        FileChanges(added=rows.added, removed=removes(live_adds(base, storage))),
-        Reads.of_table(),
+        DeltaFileChanges(added=rows.added, removed=remove_actions(live_adds(base, storage))),
+        Reads.whole_table(),
         metadata,
         None if after.protocol == base.protocol else after.protocol,
         rows.transaction,
@@ -215,10 +223,10 @@ def new_table(definition: TableDefinition) -> NewDelta:
     check_partitioning(definition.columns, partition_by)
     brought = declared_features(definition)
     properties = checked_properties(definition.properties)
-    asked = asked_features(definition.properties, {*of_new_table(properties), *brought})
+    asked = asked_features(definition.properties, {*new_table_features(properties), *brought})
     schema = declared_schema(definition)
     if properties.get(_MAPPING, "none") != "none":
-        schema, last = mapped(schema, 0)
+        schema, last = assign_column_ids(schema, 0)
         properties[_LAST_ID] = str(last)
     if properties.get(DeltaProperties.row_tracking.name) == "true":
         properties |= {
@@ -235,7 +243,7 @@ def new_table(definition: TableDefinition) -> NewDelta:
         int(time.time() * 1000),
     )
     check_columns(metadata)
-    state = declared(
+    state = add_declarations(
         TableState("the new table", protocol_of(definition, properties, asked.union(brought)), metadata), definition
     )
     return NewDelta(state.protocol, state.metadata, state.domains, state.clustering or ())
@@ -243,10 +251,10 @@ def new_table(definition: TableDefinition) -> NewDelta:
 
 def protocol_of(definition: TableDefinition, properties: Mapping[str, str], declared: Collection[str] = ()) -> Protocol:
     """Return the least protocol with the features that properties, column types and declarations bring."""
-    brought = {brought_by_type(column.type) for column in t.walk(definition.columns)} - {None}
-    features = {*of_new_table(properties), *declared, *(name for name in brought if name is not None)}
-    asked = implied(int(properties.get(_WRITER, 2)), int(properties.get(_READER, 1)))
-    return Protocol.of_features(with_needed(features | asked))
+    brought = {type_feature(column.type) for column in t.walk(definition.columns)} - {None}
+    features = {*new_table_features(properties), *declared, *(name for name in brought if name is not None)}
+    asked = implied_features(int(properties.get(_WRITER, 2)), int(properties.get(_READER, 1)))
+    return Protocol.weakest(add_dependencies(features | asked))
 
 
 def partition_column(definition: TableDefinition, term: Term) -> str:

@@ -13,13 +13,13 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.common.references import parse_reference
-from lakescan.definition.column_rules import Declared, IdentityColumn, NewColumnRule
+from lakescan.definition.column_rules import IdentityColumn, NewColumnRule, TableDeclarations
 from lakescan.definition.literals import default_of
 from lakescan.definition.table_changes import AddConstraint, SetClustering
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.alter.clustering import logical_name, set_clustering
 from lakescan.delta.alter.constraints import add_constraint
-from lakescan.delta.alter.schema_tree import parsed
+from lakescan.delta.alter.schema_tree import parse_schema_tree
 from lakescan.delta.alter.state import TableState
 from lakescan.delta.data_files.column_rules import DeclaredRules
 from lakescan.delta.log.reader import DeltaVersion, LogReader
@@ -60,7 +60,7 @@ def declared_schema(definition: TableDefinition) -> str:
     return json.dumps({"type": "struct", "fields": nodes}, separators=(",", ":"))
 
 
-def declared(state: TableState, definition: TableDefinition) -> TableState:
+def add_declarations(state: TableState, definition: TableDefinition) -> TableState:
     """The new table with its constraints and clustering columns.
 
     Raises `UnsupportedFeature` for rules that writers here would not obey.
@@ -75,15 +75,15 @@ def declared(state: TableState, definition: TableDefinition) -> TableState:
     return state
 
 
-def declarations_of(version: DeltaVersion, storage: Storage) -> Declared:
+def declarations_of(version: DeltaVersion, storage: Storage) -> TableDeclarations:
     """What a table declares, by its metadata: the definition that would declare it again."""
     metadata, protocol = version.metadata, version.protocol
-    schema = parsed(metadata.schema_string)
+    schema = parse_schema_tree(metadata.schema_string)
     rules = {node["name"]: _declared_rule(node.get("metadata") or {}, protocol.features) for node in schema["fields"]}
     paths: Sequence[tuple[str, ...]] = ()
     if "clustering" in protocol.features:
         paths = clustering_paths(LogReader(version.segment.location, storage).domain(version.segment, CLUSTERING))
-    return Declared(
+    return TableDeclarations(
         {name: rule for name, rule in rules.items() if rule != _NONE},
         tuple(parse_reference(logical_name(schema, path)) for path in paths),
         metadata.properties.constraints,

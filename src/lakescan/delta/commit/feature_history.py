@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.timestamps import from_millis
-from lakescan.delta.alter.feature_use import was_used
+from lakescan.delta.alter.feature_use import needs_feature
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_actions import checkpoint_actions
 from lakescan.delta.log.segment import Checkpoint, LogListing, LogSegment
@@ -42,9 +42,9 @@ class FeatureHistory:
 
     def newest_use(self) -> int | None:
         """The newest version that uses the feature; None if no version in the log does. Raises `CorruptMetadata`."""
-        found = [-1, *self._of_commits()]
+        found = [-1, *self._commit_uses()]
         if self.listing.checkpoints:
-            found += self._of_state(self.listing.checkpoints[0])
+            found += self._checkpoint_uses(self.listing.checkpoints[0])
         if self.feature == _V2:
             found += [each.version for each in self.listing.checkpoints if is_v2(each, self.storage)]
         newest = max(found)
@@ -62,11 +62,11 @@ class FeatureHistory:
         whole = (from_millis(made) + retention).replace(second=0, microsecond=0)
         return whole + timedelta(minutes=1)
 
-    def _of_state(self, oldest: Checkpoint) -> list[int]:
+    def _checkpoint_uses(self, oldest: Checkpoint) -> list[int]:
         """The version of a checkpoint, if its state uses the feature."""
         parts = [part.location for part in oldest.parts]
         actions = (each for part in parts for each in checkpoint_actions(part, self.storage, ("metaData",)))
-        if any(was_used(self.feature, Metadata.parse(each)) for each in actions):
+        if any(needs_feature(self.feature, Metadata.parse(each)) for each in actions):
             return [oldest.version]
         if self.feature != _VECTORS:
             return []
@@ -79,20 +79,20 @@ class FeatureHistory:
                 return [oldest.version]
         return []
 
-    def _of_commits(self) -> list[int]:
+    def _commit_uses(self) -> list[int]:
         """Versions whose commits use the feature."""
         found: list[int] = []
         for batch in batches(self.listing.commits):
             texts = read_commits(batch, self.storage)
             found += [each.version for each in texts if self._changes_metadata(each)]
             if self.feature == _VECTORS:
-                found += self._with_vectors(texts)
+                found += self._vector_versions(texts)
         return found
 
     def _changes_metadata(self, text: LogText) -> bool:
-        return any(was_used(self.feature, Metadata.parse(each)) for each in single_actions(text, ("metaData",)))
+        return any(needs_feature(self.feature, Metadata.parse(each)) for each in single_actions(text, ("metaData",)))
 
-    def _with_vectors(self, texts: Sequence[LogText]) -> list[int]:
+    def _vector_versions(self, texts: Sequence[LogText]) -> list[int]:
         files = ActionReader(self.storage, ()).changes(texts)
         return list(pc.unique(files["version"].filter(has_vectors(files))).to_pylist())
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from lakescan.common.arrays import member_named
+from lakescan.common.arrays import struct_member
 from lakescan.delta.commit.file_changes import ADD, REMOVE, TEXTS, as_map
 from lakescan.delta.log.action_checks import (
     Where,
@@ -70,7 +70,7 @@ class FileActions:
             names = names_in(lines)
             self._check_known(names, lines.texts[0].location)
             maps = parse_lines(lines, self._maps_schema(names), _LOOSE).rows
-            tables += [self._of_lines(lines, maps, name) for name in FILE_ACTIONS]
+            tables += [self._lines_table(lines, maps, name) for name in FILE_ACTIONS]
         return pa.concat_tables(tables)
 
     def checkpoint_file(self, location: str) -> Iterator[pa.Table]:
@@ -82,10 +82,10 @@ class FileActions:
         members = file.members()
         for other in sorted(set(members) - {*FILE_ACTIONS, *_OTHERS}):
             if file.count(other):
-                raise self._lost(f"the action {other!r}", location)
+                raise self._loss_error(f"the action {other!r}", location)
         for name in FILE_ACTIONS:
             for rows, start in file.batches(name, members.get(name, ())):
-                yield self._of_checkpoint(file, rows.combine_chunks(), start, name)
+                yield self._checkpoint_table(file, rows.combine_chunks(), start, name)
 
     def checkpoint_adds(self, location: str, without: Collection[str]) -> Iterator[pa.Table]:
         """The adds of one checkpoint file or sidecar, in batches; members `without` which they are read are null.
@@ -99,10 +99,10 @@ class FileActions:
         file = CheckpointFile(location, self.storage)
         members = [each for each in file.members().get("add", ()) if each not in without]
         for rows, start in file.batches("add", members):
-            yield self._of_checkpoint(file, rows.combine_chunks(), start, "add")
+            yield self._checkpoint_table(file, rows.combine_chunks(), start, "add")
 
-    def _of_checkpoint(self, file: CheckpointFile, rows: pa.StructArray, start: int, name: str) -> pa.Table:
-        own, at = _present(rows)
+    def _checkpoint_table(self, file: CheckpointFile, rows: pa.StructArray, start: int, name: str) -> pa.Table:
+        own, at = _non_null_actions(rows)
         self._check_members(own, name, _KNOWN[name], file.location)
         if pc.any(has_vector(own)).as_py():
             self._check_members(pc.struct_field(own, "deletionVector"), "deletionVector", _OF_VECTOR, file.location)
@@ -116,8 +116,8 @@ class FileActions:
         index = own.type.get_field_index("stats_parsed")
         return table if index < 0 else table.append_column("stats_parsed", pc.struct_field(own, [index]))
 
-    def _of_lines(self, lines: LogLines, maps: pa.Table, name: str) -> pa.Table:
-        own, at = _present(lines.rows[name].combine_chunks())
+    def _lines_table(self, lines: LogLines, maps: pa.Table, name: str) -> pa.Table:
+        own, at = _non_null_actions(lines.rows[name].combine_chunks())
         texts = maps[name].combine_chunks().take(pa.array(at))
 
         def where(row: int) -> str:
@@ -149,21 +149,21 @@ class FileActions:
     def _check_known(self, names: Names, location: str) -> None:
         """Refuse actions and members of JSON lines that are not known."""
         for action in sorted(set(names) - {*FILE_ACTIONS, *_OTHERS}):
-            raise self._lost(f"the action {action!r}", location)
+            raise self._loss_error(f"the action {action!r}", location)
         for action in FILE_ACTIONS:
             members = names.get(action, {})
             for member in sorted(set(members) - _KNOWN[action]):
-                raise self._lost(f"the member {action}.{member}", location)
+                raise self._loss_error(f"the member {action}.{member}", location)
             for member in sorted(set(members.get("deletionVector", {})) - _OF_VECTOR):
-                raise self._lost(f"the member {action}.deletionVector.{member}", location)
+                raise self._loss_error(f"the member {action}.deletionVector.{member}", location)
 
     def _check_members(self, rows: pa.StructArray, name: str, known: set[str], location: str) -> None:
         """Refuse members of a checkpoint's rows that are not known, unless they are null everywhere."""
         for field in rows.type:
-            if field.name not in known and member_named(rows, field.name).null_count < len(rows):
-                raise self._lost(f"the member {name}.{field.name}", location)
+            if field.name not in known and struct_member(rows, field.name).null_count < len(rows):
+                raise self._loss_error(f"the member {name}.{field.name}", location)
 
-    def _lost(self, what: str, location: str) -> UnsupportedFeature:
+    def _loss_error(self, what: str, location: str) -> UnsupportedFeature:
         return UnsupportedFeature(
             f"{self.purpose} with {what}", f"{location}, or a file of the log after it, has it, and it would be lost."
         )
@@ -175,7 +175,7 @@ def _flat_schema() -> pa.Schema:
     return pa.schema([pa.field(name, pa.struct(fields)) for name, fields in flat.items()])
 
 
-def _present(actions: pa.StructArray) -> tuple[pa.StructArray, np.ndarray]:
+def _non_null_actions(actions: pa.StructArray) -> tuple[pa.StructArray, np.ndarray]:
     """The actions that are not null, and the numbers of their rows."""
     at = np.flatnonzero(actions.is_valid().to_numpy(zero_copy_only=False))
     return (actions if len(at) == len(actions) else actions.take(pa.array(at))), at
@@ -191,11 +191,11 @@ def _table(name: str, actions: pa.StructArray, complete: pa.Array, version: np.n
         "has_partition": complete,
         "vector": vector_of(actions),
     }
-    kinds = {n: _normalised(actions, k) if n == name else pa.nulls(rows, k) for n, k in _KINDS.items()}
+    kinds = {n: _select_members(actions, k) if n == name else pa.nulls(rows, k) for n, k in _KINDS.items()}
     return pa.table({**columns, **kinds})
 
 
-def _normalised(actions: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
+def _select_members(actions: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
     """The actions with exactly the members of a type."""
     members = [member_of(actions, f.name, f.type) if f.type != VECTOR else _vectors(actions) for f in kind]
     return pa.StructArray.from_arrays(members, fields=list(kind))
@@ -226,18 +226,18 @@ def names_in(lines: LogLines) -> Names:
     is_file = pc.match_substring_regex(lines.raw, _FILE_LINE)
     names: Names = {}
     for line in lines.raw.filter(pc.invert(is_file)).to_pylist():  # few: a commit has one of each kind
-        _merge(names, _of_node(parse_object(line, "")))
+        _merge(names, _node_names(parse_object(line, "")))
     files = lines.raw.filter(is_file)
-    inferred = _inferred(files)
+    inferred = _infer_schema(files)
     if inferred is not None:
-        _merge(names, _of_type(inferred))
+        _merge(names, _type_names(inferred))
         return names
     for line in files.to_pylist():  # Arrow's reader accepts nearly all logs
-        _merge(names, _of_node(parse_object(line, "")))
+        _merge(names, _node_names(parse_object(line, "")))
     return names
 
 
-def _inferred(lines: pa.Array) -> pa.Schema | None:
+def _infer_schema(lines: pa.Array) -> pa.Schema | None:
     """The schema of the lines as Arrow's reader infers it; None if it refuses them."""
     if not len(lines):
         return pa.schema([])
@@ -250,17 +250,17 @@ def _inferred(lines: pa.Array) -> pa.Schema | None:
         return None
 
 
-def _of_type(fields: Any) -> Names:
+def _type_names(fields: Any) -> Names:
     return {
-        field.name: _of_type(field.type) if pa.types.is_struct(field.type) else {}
+        field.name: _type_names(field.type) if pa.types.is_struct(field.type) else {}
         for field in fields
         if not pa.types.is_null(field.type)
     }
 
 
-def _of_node(node: dict[str, Any]) -> Names:
+def _node_names(node: dict[str, Any]) -> Names:
     return {
-        name: _of_node(value) if isinstance(value, dict) else {} for name, value in node.items() if value is not None
+        name: _node_names(value) if isinstance(value, dict) else {} for name, value in node.items() if value is not None
     }
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lakescan.delta.data_files.data_files import DeltaWrites
 from lakescan.delta.log.actions import VECTOR
-from lakescan.delta.metadata.new_schema import with_identity_marks
+from lakescan.delta.metadata.new_schema import set_identity_marks
 from lakescan.delta.metadata.protocol import Metadata
 from lakescan.writing.column_rules import MARKS
 from lakescan.writing.table_writes import WrittenFile
@@ -63,7 +63,7 @@ _UNSAFE = r"[^A-Za-z0-9_.\-~/!$&'()+,:;=@]"
 
 
 @dataclass(frozen=True)
-class FileChanges:
+class DeltaFileChanges:
     """What a commit adds (`ADD`) and removes (`REMOVE`), and its change data files (`CDC`). Paths are as in the log.
 
     `replaced` are those of the added files that are live already (`ADD`, as they were): the same files, with other
@@ -82,11 +82,11 @@ class FileChanges:
         return bool(self.changes.num_rows) or any(pc.any(each["dataChange"]).as_py() for each in actions)
 
 
-def adds(files: Sequence[WrittenFile], writes: DeltaWrites, *, changes_data: bool = True) -> pa.Table:
+def add_actions(files: Sequence[WrittenFile], writes: DeltaWrites, *, changes_data: bool = True) -> pa.Table:
     """Return the add actions of written files (`ADD`)."""
     columns = {
         **_files(files, writes),
-        "modificationTime": [_now()] * len(files),
+        "modificationTime": [_current_millis()] * len(files),
         "dataChange": [changes_data] * len(files),
         "stats": [each.details["stats"] for each in files],
     }
@@ -112,7 +112,7 @@ def _files(files: Sequence[WrittenFile], writes: DeltaWrites) -> dict[str, Any]:
     }
 
 
-def removes(live: pa.Table, *, changes_data: bool = True) -> pa.Table:
+def remove_actions(live: pa.Table, *, changes_data: bool = True) -> pa.Table:
     """Return the remove actions (`REMOVE`) of live files, as `live_adds.live_adds` reads them.
 
     Their paths and vectors are those of the log: readers match the texts.
@@ -120,12 +120,12 @@ def removes(live: pa.Table, *, changes_data: bool = True) -> pa.Table:
     rows = live.num_rows
     columns = {
         "path": live["written_path"],
-        "deletionTimestamp": [_now()] * rows,
+        "deletionTimestamp": [_current_millis()] * rows,
         "dataChange": [changes_data] * rows,
         "extendedFileMetadata": [True] * rows,
         "partitionValues": as_map(live["partition"].combine_chunks()),
         "size": live["size"],
-        "deletionVector": without_empty(live["vector"].combine_chunks()),
+        "deletionVector": null_empty_vectors(live["vector"].combine_chunks()),
         "baseRowId": live["base_row_id"],
         "defaultRowCommitVersion": live["row_commit_version"],
     }
@@ -160,7 +160,7 @@ def as_map(values: pa.StructArray, always: Collection[str] | None = None) -> pa.
     )
 
 
-def without_empty(vectors: pa.StructArray) -> pa.StructArray:
+def null_empty_vectors(vectors: pa.StructArray) -> pa.StructArray:
     """Return descriptors of vectors, null where they have none: the reader marks files without one by null members."""
     missing = pc.is_null(vectors.field("storageType"))
     return pa.StructArray.from_arrays(vectors.flatten(), fields=list(vectors.type), mask=missing)
@@ -175,11 +175,11 @@ def log_paths(paths: pa.Array) -> pa.Array:
     return pc.replace_with_mask(paths, unsafe, pa.array(encoded, pa.string()))
 
 
-def _now() -> int:
+def _current_millis() -> int:
     return int(time.time() * 1000)
 
 
-def marked(metadata: Metadata, files: Sequence[WrittenFile]) -> Metadata | None:
+def identity_metadata(metadata: Metadata, files: Sequence[WrittenFile]) -> Metadata | None:
     """The metadata with the ids that writers of these files have assigned; None if they assigned none."""
-    schema = with_identity_marks(metadata.schema_string, [each.details.get(MARKS, {}) for each in files])
+    schema = set_identity_marks(metadata.schema_string, [each.details.get(MARKS, {}) for each in files])
     return None if schema is None else replace(metadata, schema_string=schema)

@@ -31,7 +31,7 @@ def json_texts(values: pa.Array) -> pa.Array:
     if pa.types.is_map(kind):
         return _maps(values)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _quoted(values.cast(pa.large_string()))
+        return _quote(values.cast(pa.large_string()))
     if any(is_kind(kind) for is_kind in _AS_CAST):
         return values.cast(pa.large_string())
     raise TypeError(f"no JSON text of {kind}")
@@ -43,24 +43,24 @@ def _objects(values: pa.StructArray) -> pa.Array:
     for field, column in zip(values.type, values.flatten(), strict=True):
         name = f"{json.dumps(field.name, ensure_ascii=False)}:"
         named = pc.if_else(follows, _text(f",{name}"), _text(name))
-        members.append(pc.fill_null(_joined(named, json_texts(column)), _text("")))
+        members.append(pc.fill_null(_join(named, json_texts(column)), _text("")))
         follows = pc.or_(follows, column.is_valid())
-    body = _joined(*members) if members else pa.array([""] * len(values), pa.large_string())
-    return _if_valid(values, _joined("{", body, "}"))
+    body = _join(*members) if members else pa.array([""] * len(values), pa.large_string())
+    return _if_valid(values, _join("{", body, "}"))
 
 
 def _maps(values: pa.MapArray) -> pa.Array:
     offsets = values.offsets.to_numpy().astype(np.int64)
     first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
     keys, items = (child.slice(first, last - first) for child in (values.keys, values.items))
-    texts = _joined(json_texts(keys), ":", pc.fill_null(json_texts(items), _text("null")))
+    texts = _join(json_texts(keys), ":", pc.fill_null(json_texts(items), _text("null")))
     lists = pa.LargeListArray.from_arrays(pa.array(offsets - first), texts)
-    return _if_valid(values, _joined("{", pc.binary_join(lists, _text(",")), "}"))
+    return _if_valid(values, _join("{", pc.binary_join(lists, _text(",")), "}"))
 
 
-def _quoted(texts: pa.Array) -> pa.Array:
+def _quote(texts: pa.Array) -> pa.Array:
     escaped = pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
-    quoted = _joined('"', escaped, '"')
+    quoted = _join('"', escaped, '"')
     rare = pc.fill_null(pc.match_substring_regex(texts, _CONTROLS), False)
     if not pc.any(rare).as_py():
         return quoted
@@ -68,7 +68,7 @@ def _quoted(texts: pa.Array) -> pa.Array:
     return pc.replace_with_mask(quoted, rare, pa.array(one_by_one, pa.large_string()))
 
 
-def _joined(*parts: pa.Array | str) -> pa.Array:
+def _join(*parts: pa.Array | str) -> pa.Array:
     """The parts of each row, one after another; null where one of them is."""
     texts = [_text(part) if isinstance(part, str) else part for part in parts]
     return pc.binary_join_element_wise(*texts, _text(""))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.delta.commit.file_actions import FileActions
-from lakescan.delta.commit.file_changes import ADD, as_map, table_of, without_empty
+from lakescan.delta.commit.file_changes import ADD, as_map, null_empty_vectors, table_of
 from lakescan.delta.commit.json_stats import stats_texts
 from lakescan.delta.data_files.data_files import DeltaWrites
 from lakescan.delta.log.actions import VECTOR, ActionReader
@@ -93,7 +93,7 @@ def whole_adds(version: DeltaVersion, storage: Storage, live: pa.Table) -> pa.Ta
         "dataChange": pa.repeat(pa.scalar(True), live.num_rows),
         "stats": _stats(live),
         "tags": pc.struct_field(own, "tags"),
-        "deletionVector": without_empty(live["vector"].combine_chunks()),
+        "deletionVector": null_empty_vectors(live["vector"].combine_chunks()),
         "baseRowId": live["base_row_id"],
         "defaultRowCommitVersion": live["row_commit_version"],
         "clusteringProvider": pc.struct_field(own, "clusteringProvider"),

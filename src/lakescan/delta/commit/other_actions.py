@@ -63,7 +63,7 @@ class OtherActions:
             elif action.name == "domainMetadata":
                 self.domains[_key(action, "domain")] = action
 
-    def of(self, name: str, location: str, version: int) -> Action:
+    def required_action(self, name: str, location: str, version: int) -> Action:
         """The protocol or metaData action; raises `CorruptMetadata` without one."""
         if name not in self.of_table:
             raise CorruptMetadata(f"{location}: the log has no {name} action up to version {version}")
@@ -99,10 +99,10 @@ def _key(action: Action, member: str) -> str | None:
 
 def _row(action: Action) -> dict[str, Any]:
     kind = OTHER_ACTIONS[action.name]
-    return {f.name: _value(action, f) for f in _checked(action, kind)}
+    return {f.name: _value(action, f) for f in _check_members(action, kind)}
 
 
-def _checked(action: Action, kind: pa.StructType) -> pa.StructType:
+def _check_members(action: Action, kind: pa.StructType) -> pa.StructType:
     known = {f.name for f in kind}
     if lost := sorted(name for name, value in action.members.items() if value is not None and name not in known):
         raise UnsupportedFeature(

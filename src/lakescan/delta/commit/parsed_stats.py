@@ -21,7 +21,7 @@ from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.scan.partition_values import parse_timestamps, typed_values
 from lakescan.delta.scan.recorded_bounds import DECIMALS, within
 from lakescan.delta.scan.statistics import NOT_FINITE
-from lakescan.writing.statistics import Leaf, leaves_of
+from lakescan.writing.statistics import LeafColumn, leaves_of
 
 _BOUNDS = ("minValues", "maxValues")
 _DATE = r"^\d{4}-\d{2}-\d{2}$"
@@ -30,7 +30,7 @@ _ZONE = r"(Z|[+-]\d{2}:\d{2})$"
 
 
 @dataclass(frozen=True)
-class Column:
+class StatsColumn:
     """A column with statistics: its path of physical names, its type, and whether it has bounds."""
 
     path: tuple[str, ...]
@@ -43,7 +43,7 @@ class Column:
         return self.type in kinds or isinstance(self.type, t.Timestamp | t.Decimal)
 
 
-def columns_with_stats(schema: Schema, partition: Sequence[str], properties: DeltaProperties) -> list[Column]:
+def columns_with_stats(schema: Schema, partition: Sequence[str], properties: DeltaProperties) -> list[StatsColumn]:
     """The columns whose statistics a table keeps, in order; none inside lists and maps."""
     fields = tuple(f for f in schema.fields if f.name not in partition and f.type != t.UNKNOWN)
     leaves = leaves_of(fields)
@@ -51,31 +51,31 @@ def columns_with_stats(schema: Schema, partition: Sequence[str], properties: Del
     return [_column(leaf) for leaf, kept in zip(leaves, indexed, strict=True) if kept and leaf.field.type != t.UNKNOWN]
 
 
-def _column(leaf: Leaf) -> Column:
-    return Column(tuple(field.physical_name for field in leaf.way), leaf.field.type)
+def _column(leaf: LeafColumn) -> StatsColumn:
+    return StatsColumn(tuple(field.physical_name for field in leaf.way), leaf.field.type)
 
 
 @dataclass(frozen=True)
 class ParsedStats:
     """Parses the statistics of a table's files; `has_tight_bounds` where files may have deletion vectors."""
 
-    columns: Sequence[Column]
+    columns: Sequence[StatsColumn]
     has_tight_bounds: bool
 
-    def of_texts(self, texts: pa.Array) -> pa.StructArray:
+    def parse_texts(self, texts: pa.Array) -> pa.StructArray:
         """The statistics of files from their JSON texts, null where there is no text."""
         texts = pc.replace_substring_regex(texts, NOT_FINITE, ":null")
-        return self._built(parse_json_texts(texts, self._schema(parsed=False)), texts.is_valid())
+        return self._build(parse_json_texts(texts, self._schema(parsed=False)), texts.is_valid())
 
-    def of_parsed(self, stats: pa.StructArray) -> pa.StructArray:
+    def convert_stats(self, stats: pa.StructArray) -> pa.StructArray:
         """The statistics of files from those of another checkpoint."""
-        return self._built(stats, stats.is_valid())
+        return self._build(stats, stats.is_valid())
 
     def type(self) -> pa.DataType:
         """The type of the column."""
         return pa.struct(list(self._schema(parsed=True)))
 
-    def _built(self, source: pa.Table | pa.StructArray, present: pa.Array) -> pa.StructArray:
+    def _build(self, source: pa.Table | pa.StructArray, present: pa.Array) -> pa.StructArray:
         rows = source.combine_chunks().to_struct_array() if isinstance(source, pa.Table) else source
         rows = rows.combine_chunks() if isinstance(rows, pa.ChunkedArray) else rows
         kind = self.type()
@@ -88,29 +88,31 @@ class ParsedStats:
             members = [self._member(rows, inner, way) for inner in field.type]
             return pa.StructArray.from_arrays(members, fields=list(field.type))
         recorded = _walk(rows, way)
-        return pa.nulls(len(rows), field.type) if recorded is None else _typed(recorded, field.type, way[0])
+        return pa.nulls(len(rows), field.type) if recorded is None else _convert_or_null(recorded, field.type, way[0])
 
     def _schema(self, *, parsed: bool) -> pa.Schema:
-        bounded = [(c.path, c.type.arrow() if parsed else _in_json(c.type)) for c in self.columns if c.has_bounds]
+        bounded = [(c.path, c.type.arrow() if parsed else _json_type(c.type)) for c in self.columns if c.has_bounds]
         fields = [pa.field("numRecords", pa.int64())]
         if bounded:
-            fields += [pa.field(name, nested(bounded)) for name in _BOUNDS]
+            fields += [pa.field(name, nested_type(bounded)) for name in _BOUNDS]
         if self.columns:
-            fields.append(pa.field("nullCount", nested([(c.path, pa.int64()) for c in self.columns])))
+            fields.append(pa.field("nullCount", nested_type([(c.path, pa.int64()) for c in self.columns])))
         if self.has_tight_bounds:
             fields.append(pa.field("tightBounds", pa.bool_()))
         return pa.schema(fields)
 
 
-def nested(leaves: Sequence[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataType:
+def nested_type(leaves: Sequence[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataType:
     """A struct type with a leaf at each path."""
     heads: dict[str, list[tuple[tuple[str, ...], pa.DataType]]] = {}
     for path, kind in leaves:
         heads.setdefault(path[0], []).append((path[1:], kind))
-    return pa.struct([pa.field(name, rest[0][1] if not rest[0][0] else nested(rest)) for name, rest in heads.items()])
+    return pa.struct(
+        [pa.field(name, rest[0][1] if not rest[0][0] else nested_type(rest)) for name, rest in heads.items()]
+    )
 
 
-def _in_json(kind: t.Type) -> pa.DataType:
+def _json_type(kind: t.Type) -> pa.DataType:
     """The type that JSON is parsed into."""
     if isinstance(kind, t.Decimal):
         return DECIMALS
@@ -128,15 +130,15 @@ def _walk(rows: pa.StructArray, path: Sequence[str]) -> pa.Array | None:
     return rows
 
 
-def _typed(values: pa.Array, kind: pa.DataType, role: str) -> pa.Array:
+def _convert_or_null(values: pa.Array, kind: pa.DataType, role: str) -> pa.Array:
     """Recorded values in a column's type; null where they do not fit it."""
     try:
-        return _converted(values, kind, role)
+        return _convert(values, kind, role)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return pa.nulls(len(values), kind)
 
 
-def _converted(values: pa.Array, kind: pa.DataType, role: str) -> pa.Array:
+def _convert(values: pa.Array, kind: pa.DataType, role: str) -> pa.Array:
     if values.type == kind:
         return values
     if pa.types.is_decimal(kind) and pa.types.is_decimal(values.type):

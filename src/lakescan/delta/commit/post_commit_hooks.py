@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakescan.delta.commit.actions import CommitText
 from lakescan.delta.commit.checkpoint import checkpoint_version, is_due
 from lakescan.delta.commit.version_checksum import next_checksum, read_checksum, write_checksum
-from lakescan.delta.log.catalog_managed import managing
+from lakescan.delta.log.catalog_managed import find_managed_table
 from lakescan.delta.maintenance.log_cleanup import clean_up
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.storage import Storage
@@ -21,7 +21,7 @@ from lakescan.storage import Storage
 _LOG = logging.getLogger("lakescan")
 
 
-def after_commit(
+def run_post_commit_hooks(
     location: str, version: int, text: CommitText, before: tuple[Protocol, Metadata] | None, storage: Storage
 ) -> None:
     """Write what is due after a commit was made as this version.
@@ -33,7 +33,7 @@ def after_commit(
     if metadata is None or not is_due(version, metadata.properties):
         return
     done = _try("checkpoint", location, version, lambda: checkpoint_version(location, version, storage))
-    if done and managing(location, storage) is None:  # else clean-up is the catalog's
+    if done and find_managed_table(location, storage) is None:  # else clean-up is the catalog's
         _try("clean-up of the log", location, version, lambda: clean_up(location, storage))
 
 

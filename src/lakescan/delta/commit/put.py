@@ -35,12 +35,12 @@ def put_commit(storage: Storage, location: str, version: int, data: bytes, own_i
     """
     file = commit_file(location, version)
 
-    def look() -> bool | None:
+    def put_or_find() -> bool | None:
         return True if put_if_absent(storage, file, data) else _is_own(storage, file, own_id)
 
     name = f"{location} (version {version})"
     try:
-        return bool(_once_sent(look))
+        return bool(_retry_send(put_or_find))
     except NotSent:
         raise
     except NotCreated as error:
@@ -52,10 +52,10 @@ def put_commit(storage: Storage, location: str, version: int, data: bytes, own_i
     except (UnsupportedFeature, InvalidOption, LocationRefused, MissingDependency, MemoryError):
         raise
     except Exception as error:
-        return outcome_of(name, error, look, policy=PUTS)
+        return outcome_of(name, error, put_or_find, policy=PUTS)
 
 
-def _once_sent(look: Callable[[], bool | None]) -> bool | None:
+def _retry_send(look: Callable[[], bool | None]) -> bool | None:
     """Put the commit, again while nothing could be sent; raises what `look` raises, at last `NotSent`."""
     attempts: Attempts | None = None
     while True:

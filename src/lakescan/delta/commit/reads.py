@@ -12,39 +12,39 @@ import pyarrow.compute as pc
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.log.replay import canonical_paths
-from lakescan.delta.scan.scan_files import ScanFiles
+from lakescan.delta.scan.scan_files import DeltaScanFiles
 from lakescan.expressions.bind import bind_columns_only
 from lakescan.expressions.predicate import TRUE, Predicate, leaves
 from lakescan.tables.scan_spec import ScanSpec
 
 
-def planner_of(scan: ScanSpec, version: DeltaVersion, predicate: Predicate = TRUE) -> ScanFiles:
+def planner_of(scan: ScanSpec, version: DeltaVersion, predicate: Predicate = TRUE) -> DeltaScanFiles:
     """Return what plans file actions of a version, by a predicate that is bound to its columns."""
     schema = scan.snapshot.schema
     ids = {leaf.bound_id for leaf in leaves(predicate)}.intersection(schema.by_id)
     columns = {each: schema.by_id[each] for each in ids}
     fields = version.partition_fields(schema)
-    return ScanFiles(version.segment.location, schema, fields, predicate, columns, {}, {})
+    return DeltaScanFiles(version.segment.location, schema, fields, predicate, columns, {}, {})
 
 
-def reads_of_overwrite(scan: ScanSpec, version: DeltaVersion, where: Predicate | None) -> Reads:
+def overwrite_reads(scan: ScanSpec, version: DeltaVersion, where: Predicate | None) -> Reads:
     """Return what an overwrite has read: it would have replaced matching rows of files that others added, too."""
-    return Reads.of_table() if where is None else Reads(_may_match(scan, version, where))
+    return Reads.whole_table() if where is None else Reads(_may_match(scan, version, where))
 
 
-def reads_of_statement(scan: ScanSpec, version: DeltaVersion, read: Predicate | None) -> Reads:
+def statement_reads(scan: ScanSpec, version: DeltaVersion, read: Predicate | None) -> Reads:
     """Return what a DELETE, UPDATE or MERGE has read: also the files of its base that may have matching rows.
 
     These are planned only if another commit has to be compared with them.
     """
     if read is None:
-        return Reads.of_table()
+        return Reads.whole_table()
 
     @cache
     def files() -> pa.Array:
         return canonical_paths(scan.where(read).plan().table.files["path"].combine_chunks())
 
-    return replace(reads_of_overwrite(scan, version, read), has_read=lambda paths: pc.is_in(paths, value_set=files()))
+    return replace(overwrite_reads(scan, version, read), has_read=lambda paths: pc.is_in(paths, value_set=files()))
 
 
 def _may_match(scan: ScanSpec, version: DeltaVersion, where: Predicate) -> Callable[[pa.Table], pa.Array]:

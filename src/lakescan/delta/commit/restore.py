@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.delta.alter.schema_tree import encoded, parsed
-from lakescan.delta.commit.file_changes import FileChanges, removes
+from lakescan.delta.alter.schema_tree import parse_schema_tree, schema_text
+from lakescan.delta.commit.file_changes import DeltaFileChanges, remove_actions
 from lakescan.delta.commit.live_adds import live_adds, whole_adds
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.replay import identity
@@ -39,7 +39,7 @@ class RestoredFiles:
     kept: pa.Table
 
     @staticmethod
-    def of(now: DeltaVersion, earlier: DeltaVersion, storage: Storage) -> RestoredFiles:
+    def compare(now: DeltaVersion, earlier: DeltaVersion, storage: Storage) -> RestoredFiles:
         """Compare the live files of two versions; one with another deletion vector is another file."""
         live, before = live_adds(now, storage), live_adds(earlier, storage)
         mine, theirs = (_identities(each) for each in (live, before))
@@ -65,9 +65,9 @@ class RestoredFiles:
                 f"{', '.join(missing[:_SHOWN])}{more}. They were removed by VACUUM, or by hand: restore a newer version"
             )
 
-    def changes(self, earlier: DeltaVersion, storage: Storage) -> FileChanges:
+    def changes(self, earlier: DeltaVersion, storage: Storage) -> DeltaFileChanges:
         """The file actions of the commit: as of changed rows."""
-        return FileChanges(whole_adds(earlier, storage, self.back), removes(self.gone))
+        return DeltaFileChanges(whole_adds(earlier, storage, self.back), remove_actions(self.gone))
 
     @property
     def metrics(self) -> dict[str, int]:
@@ -88,15 +88,15 @@ def restored_metadata(now: Metadata, earlier: Metadata) -> Metadata:
 
     Versions whose checkpoints are protected stay so: they are in the history of the restored table, too.
     """
-    configuration = with_protection(earlier.configuration, now)
+    configuration = keep_protection(earlier.configuration, now)
     if _LAST_ID in configuration:
         last = max(now.properties.max_column_id, earlier.properties.max_column_id)
         configuration[_LAST_ID] = str(last)
-    schema = with_marks(earlier.schema_string, now.schema_string)
+    schema = keep_identity_marks(earlier.schema_string, now.schema_string)
     return replace(earlier, schema_string=schema, configuration=configuration, id=now.id)
 
 
-def with_protection(configuration: Mapping[str, str], base: Metadata) -> dict[str, str]:
+def keep_protection(configuration: Mapping[str, str], base: Metadata) -> dict[str, str]:
     """Properties with what the log of a table needs that goes on: before which version checkpoints are protected."""
     before = max(base.properties.protected_before, DeltaProperties(configuration, base.where).protected_before)
     return {**configuration, **({_PROTECTED: str(before)} if before else {})}
@@ -113,9 +113,9 @@ def _text(action: Any) -> str | None:
     return None if action is None else action.text("configuration")
 
 
-def with_marks(schema: str, now: str) -> str:
+def keep_identity_marks(schema: str, now: str) -> str:
     """A schema whose identity columns go on behind the ids that columns of the same names have in another."""
-    node, marks = parsed(schema), _marks(now)
+    node, marks = parse_schema_tree(schema), _marks(now)
     changed = False
     for field in node["fields"]:
         metadata = field.get("metadata") or {}
@@ -125,11 +125,11 @@ def with_marks(schema: str, now: str) -> str:
         known = metadata.get(IDENTITY_MARK, mark)
         metadata[IDENTITY_MARK] = max(known, mark) if step > 0 else min(known, mark)
         changed = True
-    return encoded(node) if changed else schema
+    return schema_text(node) if changed else schema
 
 
 def _marks(schema: str) -> Mapping[str, int]:
-    fields = parsed(schema)["fields"]
+    fields = parse_schema_tree(schema)["fields"]
     return {
         each["name"]: each["metadata"][IDENTITY_MARK]
         for each in fields

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.delta.commit.commit import Operation
-from lakescan.delta.commit.file_changes import ADD, FileChanges, adds, change_actions, removes
+from lakescan.delta.commit.file_changes import ADD, DeltaFileChanges, add_actions, change_actions, remove_actions
 from lakescan.delta.commit.vector_changes import ChangedFiles
 from lakescan.delta.data_files.data_files import DeltaWrites
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import UnsupportedFeature
-from lakescan.tables.row_changes import Mode, RowChanges, Statement
+from lakescan.tables.row_changes import RowChanges, RowLevelCommand, RowLevelOperationMode
 
 _CLAUSES = ("matchedPredicates", "notMatchedPredicates", "notMatchedBySourcePredicates")
 
@@ -36,29 +36,36 @@ def check_vectors(protocol: Protocol, metadata: Metadata, name: str) -> None:
     )
 
 
-def mode_of(option: str | None, protocol: Protocol, metadata: Metadata, name: str) -> Mode:
+def mode_of(option: str | None, protocol: Protocol, metadata: Metadata, name: str) -> RowLevelOperationMode:
     """Return how changes are recorded: by the write option, else in vectors where the table allows them.
 
     Raises `UnsupportedFeature` if the option asks for vectors, and the table does not allow them.
     """
-    mode = Mode(option or (Mode.MERGE_ON_READ if allows_vectors(protocol, metadata) else Mode.COPY_ON_WRITE))
-    if mode == Mode.MERGE_ON_READ:
+    mode = RowLevelOperationMode(
+        option
+        or (
+            RowLevelOperationMode.MERGE_ON_READ
+            if allows_vectors(protocol, metadata)
+            else RowLevelOperationMode.COPY_ON_WRITE
+        )
+    )
+    if mode == RowLevelOperationMode.MERGE_ON_READ:
         check_vectors(protocol, metadata, name)
     return mode
 
 
-def file_changes(changes: RowChanges, files: ChangedFiles, writes: DeltaWrites) -> FileChanges:
+def file_changes(changes: RowChanges, files: ChangedFiles, writes: DeltaWrites) -> DeltaFileChanges:
     """Return the file actions of the commit; with change files that are none, nothing changes but where rows are."""
     moves_only = changes.change_files is not None and not changes.change_files and not changes.deletes
-    new = adds(changes.files, writes, changes_data=not moves_only)
-    return FileChanges(
+    new = add_actions(changes.files, writes, changes_data=not moves_only)
+    return DeltaFileChanges(
         pa.concat_tables([files.added, new]) if files.added.num_rows else new.cast(ADD),
-        removes(files.removed, changes_data=not moves_only),
+        remove_actions(files.removed, changes_data=not moves_only),
         change_actions(changes.change_files or (), writes),
     )
 
 
-def operation_of(changes: RowChanges, files: ChangedFiles) -> Operation:
+def statement_operation(changes: RowChanges, files: ChangedFiles) -> Operation:
     """Return the operation with Delta's parameters and metrics; what was not counted or measured is left out.
 
     No such statement is a blind append: it has read the table, even if it only inserts.
@@ -80,22 +87,22 @@ def _parameters(changes: RowChanges) -> dict[str, str]:
     """The parameters: the condition becomes a list of one, as Delta writes it."""
     given = dict(changes.parameters)
     predicate = given.pop("predicate", None)
-    clauses = dict.fromkeys(_CLAUSES, "[]") if changes.statement == Statement.MERGE else {}
+    clauses = dict.fromkeys(_CLAUSES, "[]") if changes.statement == RowLevelCommand.MERGE else {}
     return {"predicate": json.dumps([] if predicate is None else [predicate], ensure_ascii=False), **clauses, **given}
 
 
-def _of_delete(changes: RowChanges, files: ChangedFiles) -> dict[str, int]:
+def _delete_metrics(changes: RowChanges, files: ChangedFiles) -> dict[str, int]:
     return {
-        **_of_files(changes, files, "num{}Files", "num{}Bytes", "num"),
+        **_file_metrics(changes, files, "num{}Files", "num{}Bytes", "num"),
         "numAddedChangeFiles": len(changes.change_files or ()),
         "numDeletedRows": changes.counts.deleted,
         "numCopiedRows": changes.counts.copied,
     }
 
 
-def _of_update(changes: RowChanges, files: ChangedFiles) -> dict[str, int]:
+def _update_metrics(changes: RowChanges, files: ChangedFiles) -> dict[str, int]:
     return {
-        **_of_files(changes, files, "num{}Files", "num{}Bytes", "num"),
+        **_file_metrics(changes, files, "num{}Files", "num{}Bytes", "num"),
         "numRemovedFiles": files.removed.num_rows,  # of UPDATE, Delta counts files with another vector, too
         "numAddedChangeFiles": len(changes.change_files or ()),
         "numUpdatedRows": changes.counts.updated,
@@ -103,11 +110,11 @@ def _of_update(changes: RowChanges, files: ChangedFiles) -> dict[str, int]:
     }
 
 
-def _of_merge(changes: RowChanges, files: ChangedFiles) -> dict[str, int]:
+def _merge_metrics(changes: RowChanges, files: ChangedFiles) -> dict[str, int]:
     counts = changes.counts
     return {
         **({} if counts.source is None else {"numSourceRows": counts.source}),
-        **_of_files(changes, files, "numTargetFiles{}", "numTargetBytes{}", "numTarget"),
+        **_file_metrics(changes, files, "numTargetFiles{}", "numTargetBytes{}", "numTarget"),
         "numTargetChangeFilesAdded": len(changes.change_files or ()),
         "numTargetRowsInserted": counts.inserted,
         "numTargetRowsUpdated": counts.updated,
@@ -121,7 +128,7 @@ def _of_merge(changes: RowChanges, files: ChangedFiles) -> dict[str, int]:
     }
 
 
-def _of_files(changes: RowChanges, files: ChangedFiles, number: str, size: str, prefix: str) -> Mapping[str, int]:
+def _file_metrics(changes: RowChanges, files: ChangedFiles, number: str, size: str, prefix: str) -> Mapping[str, int]:
     """The metrics of files. As in Delta, an updated vector counts as added and removed, too; its file as neither.
 
     `number`, `size` and `prefix` make Delta's names of them.
@@ -139,4 +146,8 @@ def _of_files(changes: RowChanges, files: ChangedFiles, number: str, size: str, 
     }
 
 
-_METRICS = {Statement.DELETE: _of_delete, Statement.UPDATE: _of_update, Statement.MERGE: _of_merge}
+_METRICS = {
+    RowLevelCommand.DELETE: _delete_metrics,
+    RowLevelCommand.UPDATE: _update_metrics,
+    RowLevelCommand.MERGE: _merge_metrics,
+}

@@ -18,7 +18,7 @@ _ROWS = pa.schema([pa.field("numRecords", pa.int64())])
 PRESERVED = {"delta.rowTracking.preserved": "true"}  # tags of a commit after which all rows have the ids of before
 
 
-def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
+def needs_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
     """Return whether new files get row ids.
 
     Raises `UnsupportedFeature` for properties that demand row ids and suspend them at once, as Delta does.
@@ -35,7 +35,7 @@ def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
     return False
 
 
-def with_row_ids(added: pa.Table, mark: int, version: int) -> tuple[pa.Table, int]:
+def assign_row_ids(added: pa.Table, mark: int, version: int) -> tuple[pa.Table, int]:
     """Return add actions with `baseRowId` and `defaultRowCommitVersion`, and the highest row id in use after them.
 
     `mark` is the highest row id before, -1 for none. Files that have ids keep them. Raises `UnsupportedFeature` for

@@ -81,14 +81,14 @@ def changed_files(
     own = pc.index_in(places, value_set=_places([each.path for each in deletes]))
     if len(deletes) - len(pc.unique(_places([each.path for each in deletes]))):
         raise ValueError(f"{version.segment.location}: two deletion vectors were written for one data file")
-    is_gone = pc.or_(pc.is_in(places, value_set=_places(removed)), pc.is_in(own, value_set=_emptied(deletes)))
+    is_gone = pc.or_(pc.is_in(places, value_set=_places(removed)), pc.is_in(own, value_set=_empty_files(deletes)))
     stays, own = live.filter(pc.invert(is_gone)), own.filter(pc.invert(is_gone))
     vectors = [deletes[at] for at in own.to_pylist()]
     _check_same(version, stays, vectors)
     has_vector = pc.is_valid(pc.struct_field(live["vector"].combine_chunks(), "storageType"))
     return ChangedFiles(
         live,
-        _with_vectors(whole_adds(version, storage, stays), vectors),
+        _replace_vectors(whole_adds(version, storage, stays), vectors),
         pc.sum(has_vector).as_py() or 0,
         sum(each.details[BEFORE] is not None for each in vectors),
     )
@@ -98,7 +98,7 @@ def _places(paths: Sequence[str]) -> pa.Array:
     return canonical_paths(pa.array(paths, pa.string()))
 
 
-def _emptied(deletes: Sequence[WrittenDeletes]) -> pa.Array:
+def _empty_files(deletes: Sequence[WrittenDeletes]) -> pa.Array:
     """The numbers of the deletes that leave no row."""
     left = [each.details[RECORDS] - each.details[VECTOR_MEMBER]["cardinality"] for each in deletes]
     return pa.array(np.flatnonzero(np.array(left, dtype=np.int64) == 0), pa.int32())
@@ -118,16 +118,16 @@ def _check_same(version: DeltaVersion, live: pa.Table, deletes: Sequence[Written
             )
 
 
-def _with_vectors(adds: pa.Table, deletes: Sequence[WrittenDeletes]) -> pa.Table:
+def _replace_vectors(adds: pa.Table, deletes: Sequence[WrittenDeletes]) -> pa.Table:
     vectors = pa.array([each.details[VECTOR_MEMBER] for each in deletes], VECTOR)
     records = pa.array([each.details[RECORDS] for each in deletes], pa.int64())
-    stats = with_wide_bounds(adds["stats"].combine_chunks(), records)
+    stats = mark_wide_bounds(adds["stats"].combine_chunks(), records)
     names = adds.column_names
     adds = adds.set_column(names.index("deletionVector"), ADD.field("deletionVector"), vectors)
     return adds.set_column(names.index("stats"), ADD.field("stats"), stats)
 
 
-def with_wide_bounds(stats: pa.Array, records: pa.Array) -> pa.Array:
+def mark_wide_bounds(stats: pa.Array, records: pa.Array) -> pa.Array:
     """Return the statistics of files as texts that say that bounds may not be tight.
 
     `records` are the rows of the files, deleted ones included, which replace the recorded numbers. A file without
@@ -146,15 +146,15 @@ def with_wide_bounds(stats: pa.Array, records: pa.Array) -> pa.Array:
     rest = pc.replace_substring_regex(plain, _COUNT, "")
     texts = pc.replace_with_mask(stats, is_plain, pc.binary_join_element_wise('{"numRecords":', counts, rest, ""))
     others = zip(stats.filter(is_other).to_pylist(), records.filter(is_other).to_pylist(), strict=True)
-    return pc.replace_with_mask(texts, is_other, pa.array([_widened(*each) for each in others], pa.string()))
+    return pc.replace_with_mask(texts, is_other, pa.array([_widen_stats(*each) for each in others], pa.string()))
 
 
-def _widened(text: str | None, records: int) -> str:
-    node = _parsed(text)
+def _widen_stats(text: str | None, records: int) -> str:
+    node = _parse_stats(text)
     return json_text({**node, "numRecords": records, "tightBounds": False})
 
 
-def _parsed(text: str | None) -> Mapping[str, Any]:
+def _parse_stats(text: str | None) -> Mapping[str, Any]:
     try:
         node = json.loads(text or "{}", parse_float=Decimal)
     except (ValueError, RecursionError):

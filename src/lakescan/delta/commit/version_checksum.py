@@ -53,19 +53,19 @@ def next_checksum(
     for action in actions:
         for name, members in action.items():
             by_name.setdefault(name, []).append(members)
-    node = _counted(previous, added, removed)
+    node = _count_files(previous, added, removed)
     of_table = {n: _last(by_name, n) or (previous or {}).get(_MEMBERS[n]) for n in _MEMBERS}
     if node is None or None in of_table.values():
         return None
     for name, members in of_table.items():
-        node[_MEMBERS[name]] = _present(members or {})
+        node[_MEMBERS[name]] = _drop_nulls(members or {})
     info = _last(by_name, "commitInfo") or {}
     if not _add_time(node, info):
         return None
     if isinstance(info.get("txnId"), str):
         node["txnId"] = info["txnId"]
     for name in _LISTS:
-        listed = _listed(name, previous, by_name, node["metadata"])
+        listed = _list_actions(name, previous, by_name, node["metadata"])
         if listed is not None:
             node[name] = listed
     return node
@@ -82,7 +82,7 @@ def state_checksum(files: int, size: int, actions: Iterable[Node]) -> Node | Non
     return None if node is None else {**node, "numFiles": files, "tableSizeBytes": size}
 
 
-def _counted(previous: Node | None, added: pa.Table, removed: pa.Table) -> dict[str, Any] | None:
+def _count_files(previous: Node | None, added: pa.Table, removed: pa.Table) -> dict[str, Any] | None:
     """The counts of a checksum; None if a size is not known, or the counts become impossible."""
     if added["size"].null_count or removed["size"].null_count:
         return None
@@ -130,19 +130,21 @@ def _configuration(node: Node) -> Node:
     return node["metadata"].get("configuration") or {}
 
 
-def _listed(name: str, previous: Node | None, by_name: Mapping[str, list[Node]], metadata: Node) -> list[Node] | None:
+def _list_actions(
+    name: str, previous: Node | None, by_name: Mapping[str, list[Node]], metadata: Node
+) -> list[Node] | None:
     """The live actions of one kind; None if those before are not known, or there are too many."""
     action, key, most = _LISTS[name]
     expires = "delta.setTransactionRetentionDuration" in (metadata.get("configuration") or {})
     before = [] if previous is None else previous.get(name)
     if not isinstance(before, list) or (action == "txn" and expires):
         return None
-    live = {each[key]: _present(each) for each in (*before, *by_name.get(action, ()))}
+    live = {each[key]: _drop_nulls(each) for each in (*before, *by_name.get(action, ()))}
     listed = [each for each in live.values() if not each.get("removed")]
     return listed if len(listed) <= most else None
 
 
-def _present(members: Node) -> Node:
+def _drop_nulls(members: Node) -> Node:
     return {name: value for name, value in members.items() if value is not None}
 
 

@@ -41,16 +41,18 @@ class _Reader:
         """The lengths of the type that begins at a position, and its end."""
         match kind:
             case t.Struct():
-                return self._nested("struct<", [each.type for each in kind.fields], at, named=True)
+                return self._nested_lengths("struct<", [each.type for each in kind.fields], at, named=True)
             case t.ListOf():
-                return self._nested("array<", [kind.element.type], at)
+                return self._nested_lengths("array<", [kind.element.type], at)
             case t.MapOf():
-                return self._nested("map<", [kind.key.type, kind.value.type], at)
+                return self._nested_lengths("map<", [kind.key.type, kind.value.type], at)
         if kind == t.STRING and (match := _TEXT.match(self._text, at)):
             return TextLength(int(match[2]), match[1].lower() == "char"), match.end()
         return None, self._after(_ATOMIC, at)
 
-    def _nested(self, opening: str, kinds: list[t.Type], at: int, *, named: bool = False) -> tuple[Lengths | None, int]:
+    def _nested_lengths(
+        self, opening: str, kinds: list[t.Type], at: int, *, named: bool = False
+    ) -> tuple[Lengths | None, int]:
         at = self._after(re.compile(re.escape(opening), re.IGNORECASE), at)
         children: list[Lengths | None] = []
         for place, kind in enumerate(kinds):

@@ -16,15 +16,15 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.delta.data_files.char_types import text_lengths
-from lakescan.delta.log.text import as_long, parse_json, shown
+from lakescan.delta.log.text import as_long, parse_json, short_json
 from lakescan.delta.metadata.new_schema import IDENTITY_MARK, IDENTITY_STEP
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.errors import CorruptMetadata, InvalidFilter, NoSuchColumn, SchemaMismatch, UnsupportedFeature
-from lakescan.expressions.scalar.condition import Condition
+from lakescan.expressions.scalar.condition import RowCondition
 from lakescan.expressions.scalar.expression import ScalarExpression
-from lakescan.expressions.scalar.time_functions import values_at
+from lakescan.expressions.scalar.time_functions import clock_values
 from lakescan.writing.column_rules import ColumnRules
-from lakescan.writing.conform import fitted
+from lakescan.writing.conform import fit_array
 from lakescan.writing.identity_values import Identity
 from lakescan.writing.text_lengths import Lengths
 
@@ -51,10 +51,10 @@ class DeclaredRules:
         self._check_nested()
         return ColumnRules(
             {**self._checks(), **self._invariants()},
-            self._of_columns(self._generated),
-            self._of_columns(self._default),
-            self._of_columns(self._identity),
-            self._of_columns(self._lengths),
+            self._column_rules(self._generation_expression),
+            self._column_rules(self._default),
+            self._column_rules(self._identity),
+            self._column_rules(self._lengths),
         )
 
     @cached_property
@@ -63,7 +63,7 @@ class DeclaredRules:
         fields: list[dict[str, Any]] = parse_json(self.metadata.schema_string, self.location)["fields"]
         return fields
 
-    def _of_columns(self, parse: Callable[[t.Field, Mapping[str, Any]], Rule | None]) -> dict[str, Rule]:
+    def _column_rules(self, parse: Callable[[t.Field, Mapping[str, Any]], Rule | None]) -> dict[str, Rule]:
         found = {}
         for column, node in zip(self.schema.fields, self._fields, strict=False):  # hidden columns come last
             if (rule := parse(column, node.get("metadata") or {})) is not None:
@@ -72,7 +72,7 @@ class DeclaredRules:
 
     def _check_nested(self) -> None:
         """Refuse what no writer declares: rules of fields where Delta on Spark does not look for them."""
-        for each in _declared(self._fields):
+        for each in _schema_fields(self._fields):
             names = () if each.is_column else (*_OF_COLUMNS, *((_INVARIANT,) if each.is_repeated else ()))
             for name in names:
                 if name in each.metadata:
@@ -81,27 +81,29 @@ class DeclaredRules:
                         f"{self.location}: {each.path} has it.",
                     )
 
-    def _checks(self) -> dict[str, Condition]:
+    def _checks(self) -> dict[str, RowCondition]:
         texts = self.metadata.properties.constraints
         return {name: self._condition(f"the constraint {name!r}", text) for name, text in texts.items()}
 
-    def _invariants(self) -> dict[str, Condition]:
+    def _invariants(self) -> dict[str, RowCondition]:
         found = {}
-        for each in _declared(self._fields):
+        for each in _schema_fields(self._fields):
             if (raw := each.metadata.get(_INVARIANT)) is None:
                 continue
             node = parse_json(raw, f"{self.location}: {_INVARIANT} of {each.path}") if isinstance(raw, str) else None
             rule = node.get("expression") if isinstance(node, dict) else None
             text = rule.get("expression") if isinstance(rule, dict) else None
             if not isinstance(text, str):
-                raise CorruptMetadata(f"{self.location}: {_INVARIANT} of {each.path} is {shown(raw)}, no expression")
+                raise CorruptMetadata(
+                    f"{self.location}: {_INVARIANT} of {each.path} is {short_json(raw)}, no expression"
+                )
             found[f"{_INVARIANT} of {each.path}"] = self._condition(f"the invariant of column {each.path!r}", text)
         return found
 
-    def _condition(self, what: str, text: str) -> Condition:
-        return self._understood(what, text, lambda: Condition.of(text, self.schema))
+    def _condition(self, what: str, text: str) -> RowCondition:
+        return self._parse_rule(what, text, lambda: RowCondition.parse(text, self.schema))
 
-    def _understood(self, what: str, text: str, parse: Callable[[], Rule]) -> Rule:
+    def _parse_rule(self, what: str, text: str, parse: Callable[[], Rule]) -> Rule:
         """A parsed rule; raises `UnsupportedFeature` that names it."""
         whole = f"{what} of {self.location}, {text}"
         try:
@@ -115,12 +117,12 @@ class DeclaredRules:
         except InvalidFilter as error:
             raise UnsupportedFeature(whole, str(error)) from error
 
-    def _generated(self, column: t.Field, metadata: Mapping[str, Any]) -> ScalarExpression | None:
+    def _generation_expression(self, column: t.Field, metadata: Mapping[str, Any]) -> ScalarExpression | None:
         text = metadata.get(_GENERATED)
         if text is None or "generatedColumns" not in self.protocol.features:
             return None  # older writers copied the metadata to tables whose columns are not generated
         what = f"the generated column {column.name!r}"
-        expression = self._understood(what, str(text), lambda: ScalarExpression.of(str(text), self.schema))
+        expression = self._parse_rule(what, str(text), lambda: ScalarExpression.parse(str(text), self.schema))
         if expression.type != column.type:
             raise UnsupportedFeature(
                 f"{what} of {self.location}, {text}", f"The column is {column.type}, its expression {expression.type}."
@@ -140,12 +142,12 @@ class DeclaredRules:
         what = f"the default of column {column.name!r}"
 
         def parse() -> pa.Scalar:
-            expression = ScalarExpression.of(str(text), Schema(()), values_at(self.now))
+            expression = ScalarExpression.parse(str(text), Schema(()), clock_values(self.now))
             one = pa.RecordBatch.from_arrays([pa.nulls(1)], names=["row"])
-            return fitted(expression.evaluate(one), t.Field(0, column.name, column.type))[0]
+            return fit_array(expression.evaluate(one), t.Field(0, column.name, column.type))[0]
 
         try:
-            return self._understood(what, str(text), parse)
+            return self._parse_rule(what, str(text), parse)
         except SchemaMismatch as error:
             raise UnsupportedFeature(f"{what} of {self.location}, {text}", str(error)) from error
 
@@ -165,7 +167,7 @@ class DeclaredRules:
         first = start - step
         # A mark before the start is another writer's mistake: ids never come before the start.
         last = first if mark is None else max(mark, first) if step > 0 else min(mark, first)
-        return Identity(step, _aligned(last, start, step), bool(explicit))
+        return Identity(step, _align_mark(last, start, step), bool(explicit))
 
     def _lengths(self, column: t.Field, metadata: Mapping[str, Any]) -> Lengths | None:
         raw = metadata.get(_CHAR)
@@ -173,7 +175,7 @@ class DeclaredRules:
 
 
 @dataclass(frozen=True)
-class _Declared:
+class _FieldMetadata:
     """The metadata of a field of the schema's JSON; `is_repeated` within lists and maps."""
 
     path: str
@@ -182,7 +184,7 @@ class _Declared:
     is_repeated: bool
 
 
-def _declared(nodes: list[dict[str, Any]]) -> Iterator[_Declared]:
+def _schema_fields(nodes: list[dict[str, Any]]) -> Iterator[_FieldMetadata]:
     """All fields, at any depth."""
     pending: list[tuple[Any, str, bool, bool]] = [(node, "", True, False) for node in reversed(nodes)]
     while pending:
@@ -191,7 +193,7 @@ def _declared(nodes: list[dict[str, Any]]) -> Iterator[_Declared]:
             continue
         if "name" in node:
             path = f"{path}.{node['name']}" if path else node["name"]
-            yield _Declared(path, node.get("metadata") or {}, is_column, is_repeated)
+            yield _FieldMetadata(path, node.get("metadata") or {}, is_column, is_repeated)
             pending.append((node["type"], path, False, is_repeated))
         else:
             pending += [(each, path, False, is_repeated) for each in reversed(node.get("fields") or ())]
@@ -199,6 +201,6 @@ def _declared(nodes: list[dict[str, Any]]) -> Iterator[_Declared]:
             pending += [(each, path, False, True) for each in inner]
 
 
-def _aligned(mark: int, start: int, step: int) -> int:
+def _align_mark(mark: int, start: int, step: int) -> int:
     """The mark, or the next value of the column after it: other writers' own values may be between."""
     return start - (start - mark) // step * step

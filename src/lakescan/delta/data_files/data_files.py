@@ -34,7 +34,7 @@ from lakescan.storage import Storage, join
 from lakescan.writing.column_rules import ColumnRules
 from lakescan.writing.sort_keys import SortKey, sort_key
 from lakescan.writing.statistics import FileStatistics
-from lakescan.writing.table_writes import ByOptions, Key
+from lakescan.writing.table_writes import CommonWriteOptions, Key
 
 _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}  # pyarrow's names
 _KNOWN_CODECS = ("snappy", "zstd", "gzip", "brotli", "lz4", "lz4_raw", "uncompressed", "none")
@@ -42,7 +42,7 @@ _CHANGES = "_change_data"  # the folder of change data files
 
 
 @dataclass(frozen=True)
-class DeltaWrites(ByOptions):
+class DeltaWrites(CommonWriteOptions):
     """A table to write to, by its newest protocol and metadata; write options replace its properties.
 
     `clustering` are the physical names of clustering columns. `hidden` are columns that files have beside those of the
@@ -76,10 +76,10 @@ class DeltaWrites(ByOptions):
                 f"recording changes of {self.location}, which has its own column {m.CHANGE_TYPE.name!r}",
                 "Rename the column.",
             )
-        return schema.extended(m.with_free_names(self.hidden, schema.names))
+        return schema.append_fields(m.avoid_name_clashes(self.hidden, schema.names))
 
     @property
-    def of_moved_rows(self) -> DeltaWrites:
+    def lineage_writes(self) -> DeltaWrites:
         """Settings for rows moved between files: with row tracking, they keep their ids and commit versions.
 
         Raises `UnsupportedFeature` for row tracking without names of the columns that hold them.
@@ -96,7 +96,7 @@ class DeltaWrites(ByOptions):
         return replace(self, hidden=m.row_tracking_columns(*names))
 
     @property
-    def of_change_files(self) -> DeltaWrites:
+    def change_file_writes(self) -> DeltaWrites:
         """Settings for change data files: rows have their kind of change in `_change_type`."""
         return replace(self, hidden=(m.CHANGE_TYPE,), of_changes=True)
 
@@ -144,7 +144,7 @@ class DeltaWrites(ByOptions):
 
     def widens(self, old: t.Type, new: t.Type) -> bool:
         """Whether Delta's schema evolution widens a type: with the feature, and within integers, floats or decimals."""
-        if not self.metadata.properties.type_widening or not t.widens(old, new):
+        if not self.metadata.properties.type_widening or not t.is_widening(old, new):
             return False
         kinds = (t.INTEGRAL, t.FLOATING)
         same = any(old in kind and new in kind for kind in kinds)
@@ -178,11 +178,11 @@ class DeltaWrites(ByOptions):
                 raise UnsupportedFeature(f"sorting a Delta table by {each.term}", "Sort by columns.")
         return tuple(sort_key(each, self.schema) for each in terms)
 
-    def of_sorted_rows(self, terms: Sequence[SortTerm]) -> DeltaWrites:
+    def keep_row_order(self, terms: Sequence[SortTerm]) -> DeltaWrites:
         """The same settings: rows always stay in their order, and files claim none."""
         return self
 
-    def in_order(self, rows: pa.Table) -> pa.Table:
+    def sort_rows(self, rows: pa.Table) -> pa.Table:
         """The rows unchanged: the format has no sort order."""
         return rows
 
@@ -206,7 +206,7 @@ class DeltaWrites(ByOptions):
         Change data files have the same folders below their own.
         """
         values = self.partition_values(key)
-        folders = [f"{escaped(n)}={NULL_PARTITION if v is None else escaped(v)}" for n, v in values.items()]
+        folders = [f"{escape_name(n)}={NULL_PARTITION if v is None else escape_name(v)}" for n, v in values.items()]
         if self.metadata.column_mapping_mode != "none":
             folders = []
         if self.of_changes:
@@ -251,7 +251,7 @@ def _type(kind: t.Type, mapped: bool) -> pa.DataType:
     return kind.arrow()
 
 
-def escaped(text: str) -> str:
+def escape_name(text: str) -> str:
     """Return a name or value as Hive-style folders have it."""
     return quote(text, safe=" -_.,@()!+").replace("~", "%7E")
 
@@ -268,11 +268,11 @@ def text_of(value: Any, field: t.Field) -> str | None:
         case _ if value is None:
             return None
         case t.BINARY:
-            text = _decoded(value)
+            text = _decode_text(value)
         case t.DATE:
-            text = _with_sign(str(np.datetime64(value, "D")))
+            text = _sign_year(str(np.datetime64(value, "D")))
         case t.Timestamp(zoned=zoned):
-            text = _with_sign(str(np.datetime64(value, "us")))
+            text = _sign_year(str(np.datetime64(value, "us")))
             text = f"{text}Z" if zoned else text.replace("T", " ")
         case t.FLOAT:
             text = float_text(value)
@@ -290,13 +290,13 @@ def text_of(value: Any, field: t.Field) -> str | None:
     return text
 
 
-def _with_sign(text: str) -> str:
+def _sign_year(text: str) -> str:
     """A date or timestamp as Spark writes it: the year has at least four digits, and a sign if more or negative."""
     sign, digits, rest = re.fullmatch(r"(-?)(\d+)(.*)", text).groups()  # type: ignore[union-attr]
     return f"{sign or ('+' if len(digits) > 4 else '')}{digits:0>4}{rest}"
 
 
-def _decoded(value: bytes) -> str | None:
+def _decode_text(value: bytes) -> str | None:
     """Binary as text, as in Delta on Spark, which reads the bytes of the text; None if it is not UTF-8."""
     try:
         return value.decode()

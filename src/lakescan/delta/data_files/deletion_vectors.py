@@ -23,7 +23,7 @@ from lakescan.delta.scan.deletion_vectors import encode_z85
 from lakescan.planning.delete_file import DeleteFile, DeleteFiles, DeleteKind
 from lakescan.planning.file_table import FileTable
 from lakescan.reading.data_file import open_data_file
-from lakescan.reading.deletes.vectors import load_vector, of_file
+from lakescan.reading.deletes.vectors import check_vector_rows, load_vector
 from lakescan.reading.row_batches import check_rows
 from lakescan.storage import Storage, join
 from lakescan.storage.faults import storage_boundary
@@ -96,7 +96,7 @@ class VectorWriter:
             LimitExceeded: A vector would be too large.
             StorageError: Storage failed; what was written is removed if that is possible.
         """
-        vectors = [each for each in self._united(files, positions) if each.rows]
+        vectors = [each for each in self._merge_vectors(files, positions) if each.rows]
         written: list[str] = []
         try:
             return [each for group in _groups(vectors) for each in self._write(group, written)]
@@ -114,15 +114,15 @@ class VectorWriter:
         """The first half of the UUIDs of the write's files."""
         return sha256(self.write_id.encode()).digest()[:8]
 
-    def _united(self, files: FileTable, positions: Sequence[BitMap64]) -> list[_Vector]:
+    def _merge_vectors(self, files: FileTable, positions: Sequence[BitMap64]) -> list[_Vector]:
         before = self._existing(files)
         paths, records = files.files["path"].to_pylist(), self._records(files)
         vectors = []
         for at, (path, rows, own) in enumerate(zip(paths, records, positions, strict=True)):
             key, old = before.get(at, (None, BitMap64()))
-            bitmap = of_file(own, path, rows) | of_file(old, path, rows)
+            bitmap = check_vector_rows(own, path, rows) | check_vector_rows(old, path, rows)
             if len(bitmap) == rows:  # the file will be removed: a wrong number in the log would lose rows
-                check_rows(path, self._counted(path), rows)
+                check_rows(path, self._count_rows(path), rows)
             vectors.append(_Vector(path, rows, bitmap, len(bitmap) - len(old), key))
         return vectors
 
@@ -140,9 +140,9 @@ class VectorWriter:
     def _records(self, files: FileTable) -> list[int]:
         """The rows of each file, deleted ones included; read from its footer where they are not recorded."""
         recorded = zip(files.files["path"].to_pylist(), files.files["record_count"].to_pylist(), strict=True)
-        return [self._counted(path) if rows is None or rows < 0 else rows for path, rows in recorded]
+        return [self._count_rows(path) if rows is None or rows < 0 else rows for path, rows in recorded]
 
-    def _counted(self, path: str) -> int:
+    def _count_rows(self, path: str) -> int:
         with open_data_file(self.storage, path, "parquet") as file:
             assert file.rows is not None
             return file.rows

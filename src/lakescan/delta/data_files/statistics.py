@@ -17,7 +17,7 @@ import numpy as np
 
 from lakescan.common import types as t
 from lakescan.delta.metadata.table_properties import DeltaProperties
-from lakescan.writing.statistics import Extreme, FileStatistics, Leaf, LeafStatistics
+from lakescan.writing.statistics import Extreme, FileStatistics, LeafColumn, LeafStatistics
 
 _PREFIX = 32  # characters of a bound
 _HIGHEST = "\U0010ffff"
@@ -26,7 +26,7 @@ _DAYS = range(-719_162, 2_932_897)  # since 1970: the years 1 to 9999, which all
 _MILLIS = range(_DAYS.start * 86_400_000, _DAYS.stop * 86_400_000)
 
 
-def is_indexed(leaves: Sequence[Leaf], properties: DeltaProperties) -> list[bool]:
+def is_indexed(leaves: Sequence[LeafColumn], properties: DeltaProperties) -> list[bool]:
     """Which columns get statistics: those the table configures, else the first 32; none inside lists and maps."""
     names = properties.stats_columns
     if names is not None:
@@ -70,16 +70,16 @@ def stats_text(
 def _add(stats: dict[str, Any], each: LeafStatistics) -> None:
     path, kind = [field.physical_name for field in each.leaf.way], each.leaf.field.type
     if each.nulls is not None:
-        _put(stats["nullCount"], path, each.nulls)
+        _insert_value(stats["nullCount"], path, each.nulls)
     if each.least is None or each.most is None:
         return
     if (lower := _bound(each.least, kind, upper=False)) is not None:
-        _put(stats["minValues"], path, lower)
+        _insert_value(stats["minValues"], path, lower)
     if not each.nans and (upper := _bound(each.most, kind, upper=True)) is not None:
-        _put(stats["maxValues"], path, upper)
+        _insert_value(stats["maxValues"], path, upper)
 
 
-def _put(node: dict[str, Any], path: Sequence[str], value: Any) -> None:
+def _insert_value(node: dict[str, Any], path: Sequence[str], value: Any) -> None:
     for name in path[:-1]:
         node = node.setdefault(name, {})
     node[path[-1]] = value
@@ -91,7 +91,7 @@ def _bound(value: Extreme, kind: t.Type, *, upper: bool) -> Any:
         case t.STRING:
             return _cut(value, upper=upper)
         case t.Decimal():
-            return _shifted(int(value), kind.scale)
+            return _decimal_value(int(value), kind.scale)
         case t.DATE:
             return str(np.datetime64(int(value), "D")) if value in _DAYS else None
         case t.Timestamp():
@@ -101,7 +101,7 @@ def _bound(value: Extreme, kind: t.Type, *, upper: bool) -> Any:
     return value if kind in t.INTEGRAL else None
 
 
-def _shifted(number: int, scale: int) -> Decimal:
+def _decimal_value(number: int, scale: int) -> Decimal:
     return Decimal((number < 0, tuple(map(int, str(abs(number)))), -scale))
 
 

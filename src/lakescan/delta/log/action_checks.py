@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.arrays import member_named
-from lakescan.delta.log.text import ADVICE, parse_json, shown
+from lakescan.common.arrays import struct_member
+from lakescan.delta.log.text import ADVICE, parse_json, short_json
 from lakescan.errors import CorruptMetadata
 
 Where = Callable[[int], str]
@@ -56,7 +56,7 @@ def check_descriptors(vectors: pa.StructArray, present: pa.Array, where: Where) 
     for mask in wrong:
         if (row := _first(pc.and_(present, pc.fill_null(mask, True)))) is not None:
             raise CorruptMetadata(
-                f"{where(row)}: the deletion vector's descriptor is {shown(vectors[row].as_py())}. It needs "
+                f"{where(row)}: the deletion vector's descriptor is {short_json(vectors[row].as_py())}. It needs "
                 "storageType u, i or p, a matching pathOrInlineDv, sizeInBytes and cardinality. "
                 f"{ADVICE}"
             )
@@ -71,7 +71,7 @@ def names_in_lines(actions: pa.StructArray, columns: Sequence[str], raw: Callabl
         return pa.repeat(pa.scalar(True), len(actions))
     values = pc.struct_field(actions, "partitionValues")
     complete = values.is_valid().to_numpy(zero_copy_only=False).copy()
-    rows = _with_null([member_named(values, name) for name in columns], complete)
+    rows = _with_null([struct_member(values, name) for name in columns], complete)
     if rows.size:
         complete[rows] = _all_named(raw(rows), columns)
     return pa.array(complete)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.arrays import empty_structs, member_named
+from lakescan.common.arrays import empty_structs, struct_member
 from lakescan.delta.log.action_checks import (
     Where,
     check_descriptors,
@@ -24,7 +24,7 @@ from lakescan.delta.log.action_checks import (
 )
 from lakescan.delta.log.checkpoint_files import CheckpointFile
 from lakescan.delta.log.json_lines import LogLines, parse_log_texts
-from lakescan.delta.log.kept_rows import kept
+from lakescan.delta.log.kept_rows import keep_values
 from lakescan.delta.log.text import LogText
 from lakescan.reading.decoding import decoding
 from lakescan.storage import Storage
@@ -69,7 +69,7 @@ class ActionReader:
         for lines in parse_log_texts(commits, self._json_schema(), _LOOSE):
             check_one_action(lines.rows, ("add", "remove"), lines.where)
             for name in ("remove", "add"):
-                tables += [self._of_lines(own, lines, at, name) for own, at in _present(lines.rows[name])]
+                tables += [self._lines_table(own, lines, at, name) for own, at in _non_null_chunks(lines.rows[name])]
         return pa.concat_tables(tables)
 
     def changes(self, commits: Iterable[LogText]) -> pa.Table:
@@ -85,8 +85,8 @@ class ActionReader:
         for lines in parse_log_texts(commits, schema, _LOOSE):
             check_one_action(lines.rows, tuple(kinds), lines.where)
             for name in kinds:
-                for own, at in _present(lines.rows[name]):
-                    table = self._of_lines(own, lines, at, name)
+                for own, at in _non_null_chunks(lines.rows[name]):
+                    table = self._lines_table(own, lines, at, name)
                     data_change = pc.fill_null(member_of(own, "dataChange", pa.bool_()), True)
                     tables.append(_as_change(table, name, data_change))
         return pa.concat_tables(tables).combine_chunks()
@@ -99,20 +99,20 @@ class ActionReader:
         file = CheckpointFile(location, self.storage)
         with decoding(location, "the checkpoint"):
             for rows, start in file.batches("add", _MEMBERS):
-                tables += [self._of_checkpoint(own, at + start, file.where) for own, at in _present(rows)]
+                tables += [self._checkpoint_table(own, at + start, file.where) for own, at in _non_null_chunks(rows)]
             return pa.concat_tables(tables, promote_options="permissive")
 
     def sidecars(self, location: str) -> list[str]:
         """The paths of a checkpoint file's sidecars, as written (protocol, "V2 Spec")."""
         if location.endswith(".json"):
             parts = parse_log_texts([LogText(location, self.storage.read(location))], _SIDECAR)
-            actions = [(own, at, lines.where) for lines in parts for own, at in _present(lines.rows["sidecar"])]
+            actions = [(own, at, lines.where) for lines in parts for own, at in _non_null_chunks(lines.rows["sidecar"])]
         else:
             file = CheckpointFile(location, self.storage)
             batches = file.batches("sidecar", ("path",))
-            actions = [(own, at + start, file.where) for rows, start in batches for own, at in _present(rows)]
+            actions = [(own, at + start, file.where) for rows, start in batches for own, at in _non_null_chunks(rows)]
         for own, at, where in actions:
-            check_paths(member_of(own, "path", pa.string()), "sidecar", _shifted(where, at))
+            check_paths(member_of(own, "path", pa.string()), "sidecar", _select_where(where, at))
         return [path for own, _, _ in actions for path in member_of(own, "path", pa.string()).to_pylist()]
 
     def _json_schema(self) -> pa.Schema:
@@ -132,26 +132,26 @@ class ActionReader:
             return []
         return [pa.field("partitionValues", pa.struct([pa.field(n, pa.string()) for n in self.partition_columns]))]
 
-    def _of_lines(self, actions: pa.StructArray, lines: LogLines, at: np.ndarray, name: str) -> pa.Table:
+    def _lines_table(self, actions: pa.StructArray, lines: LogLines, at: np.ndarray, name: str) -> pa.Table:
         """Actions of one name as a table; `at` are the numbers of their rows in the lines."""
-        check_paths(member_of(actions, "path", pa.string()), name, _shifted(lines.where, at))
+        check_paths(member_of(actions, "path", pa.string()), name, _select_where(lines.where, at))
         columns = self.partition_columns if actions.type.get_field_index("partitionValues") >= 0 else ()
         if name == "remove" and columns:  # Delta's own writer leaves out the nulls of removes, and of nothing else
             has_partition = pc.struct_field(actions, "partitionValues").is_valid()
         else:
             has_partition = names_in_lines(actions, columns, lambda rows: lines.raw.take(pa.array(at[rows])))
-        table = self._normalised(actions, has_partition, is_add=name == "add")
-        check_descriptors(table["vector"].combine_chunks(), has_vector(actions), _shifted(lines.where, at))
-        return _placed(table, lines.version[at], lines.line[at])
+        table = self._build_table(actions, has_partition, is_add=name == "add")
+        check_descriptors(table["vector"].combine_chunks(), has_vector(actions), _select_where(lines.where, at))
+        return _add_position(table, lines.version[at], lines.line[at])
 
-    def _of_checkpoint(self, actions: pa.StructArray, at: np.ndarray, where: Where) -> pa.Table:
+    def _checkpoint_table(self, actions: pa.StructArray, at: np.ndarray, where: Where) -> pa.Table:
         """Adds of a checkpoint as a table; `at` are the numbers of their rows."""
-        check_paths(member_of(actions, "path", pa.string()), "add", _shifted(where, at))
-        table = self._normalised(actions, names_in_maps(actions, self.partition_columns), is_add=True)
-        check_descriptors(table["vector"].combine_chunks(), has_vector(actions), _shifted(where, at))
-        return _placed(table, np.full(len(at), -1, dtype=np.int64), at + 1)
+        check_paths(member_of(actions, "path", pa.string()), "add", _select_where(where, at))
+        table = self._build_table(actions, names_in_maps(actions, self.partition_columns), is_add=True)
+        check_descriptors(table["vector"].combine_chunks(), has_vector(actions), _select_where(where, at))
+        return _add_position(table, np.full(len(at), -1, dtype=np.int64), at + 1)
 
-    def _normalised(self, actions: pa.StructArray, has_partition: pa.Array, *, is_add: bool) -> pa.Table:
+    def _build_table(self, actions: pa.StructArray, has_partition: pa.Array, *, is_add: bool) -> pa.Table:
         rows = len(actions)
         columns = {
             "is_add": pa.repeat(pa.scalar(is_add), rows),
@@ -177,15 +177,15 @@ class ActionReader:
             elif pa.types.is_map(values.type):
                 members.append(pc.map_lookup(values, pa.scalar(name), "first").cast(pa.string()))
             else:
-                members.append(member_named(values, name).cast(pa.string()))
+                members.append(struct_member(values, name).cast(pa.string()))
         if not members:
             return empty_structs(len(actions))
         return pa.StructArray.from_arrays(members, names=list(self.partition_columns))
 
     def _empty(self) -> pa.Table:
         nothing = pa.array([], pa.struct([pa.field("path", pa.string())]))
-        table = self._normalised(nothing, pa.array([], pa.bool_()), is_add=True)
-        return _placed(table, np.array([], dtype=np.int64), np.array([], dtype=np.int64))
+        table = self._build_table(nothing, pa.array([], pa.bool_()), is_add=True)
+        return _add_position(table, np.array([], dtype=np.int64), np.array([], dtype=np.int64))
 
 
 def _as_change(table: pa.Table, name: str, data_change: pa.Array) -> pa.Table:
@@ -193,22 +193,22 @@ def _as_change(table: pa.Table, name: str, data_change: pa.Array) -> pa.Table:
     return table.append_column("data_change", data_change)
 
 
-def _placed(table: pa.Table, version: np.ndarray, line: np.ndarray) -> pa.Table:
+def _add_position(table: pa.Table, version: np.ndarray, line: np.ndarray) -> pa.Table:
     """Prepend the columns `version` and `line`."""
     table = table.add_column(0, "line", pa.array(line, pa.int64()))
     return table.add_column(0, "version", pa.array(version, pa.int64()))
 
 
-def _present(actions: pa.ChunkedArray) -> Iterator[tuple[pa.StructArray, np.ndarray]]:
+def _non_null_chunks(actions: pa.ChunkedArray) -> Iterator[tuple[pa.StructArray, np.ndarray]]:
     """The non-null rows, chunk by chunk, with their row numbers."""
     start = 0
     for chunk in actions.chunks:
         present = chunk.is_valid().to_numpy(zero_copy_only=False)
-        yield kept(chunk, present), np.flatnonzero(present) + start
+        yield keep_values(chunk, present), np.flatnonzero(present) + start
         start += len(chunk)
 
 
-def _shifted(where: Where, at: np.ndarray) -> Where:
+def _select_where(where: Where, at: np.ndarray) -> Where:
     """A `where` for a selection of rows, given their original row numbers."""
     return lambda row: where(int(at[row]))
 

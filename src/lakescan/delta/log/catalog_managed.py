@@ -33,7 +33,7 @@ class StagedCommit:
 
 
 @dataclass(frozen=True)
-class Ratified:
+class RatifiedCommits:
     """The newest version of a table by its catalog, and those commits that may not be published, oldest first."""
 
     latest: int
@@ -69,10 +69,10 @@ class ManagedTable(Protocol):
     def identity(self) -> Hashable:
         """Tells the table from every other one, also of the same name or in the same folder."""
 
-    def ratified(self) -> Ratified:
+    def ratified_commits(self) -> RatifiedCommits:
         """Ask the catalog; raises `NoSuchTable`, and `CommitConflict` if another table has the name by now."""
 
-    def propose(self, commit: StagedCommit, change: MetadataChange) -> Ratified:
+    def propose(self, commit: StagedCommit, change: MetadataChange) -> RatifiedCommits:
         """Propose a commit, as often as an answer is lost: the same proposal is ratified once.
 
         Returns what is ratified then. Raises `Taken` if the version has a commit, `NotCreated` if the catalog refuses
@@ -80,11 +80,11 @@ class ManagedTable(Protocol):
         answer.
         """
 
-    def published(self, version: int) -> None:
+    def report_publication(self, version: int) -> None:
         """Tell the catalog that all commits up to a version are published."""
 
 
-class Taken(Exception):
+class VersionConflict(Exception):
     """The version that a commit was proposed as has a commit: another one, if that is certain; else perhaps this."""
 
     def __init__(self, *, certain: bool) -> None:
@@ -96,7 +96,7 @@ class TooManyStaged(Exception):
     """The catalog takes no commit before some that are ratified are published."""
 
 
-def managing(location: str, storage: Storage) -> ManagedTable | None:
+def find_managed_table(location: str, storage: Storage) -> ManagedTable | None:
     """The catalog's entry of the table in a folder, if it was opened by its name and its commits are ratified there."""
     table = storage.vended
     if not isinstance(table, ManagedTable) or normal(table.location) != normal(location):

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakescan.common.arrays import member_named
+from lakescan.common.arrays import struct_member
 from lakescan.delta.log.text import ADVICE, Action
 from lakescan.errors import CorruptMetadata
 from lakescan.reading.decoding import decoding
-from lakescan.reading.parquet.footer import open_repaired
+from lakescan.reading.parquet.footer import open_lenient
 from lakescan.storage import Storage
 
 _BATCH_ROWS = 1 << 17
@@ -43,13 +43,13 @@ class CheckpointFile:
 
     def members(self) -> dict[str, tuple[str, ...]]:
         """The members of each struct column, by the column's name; other columns have none."""
-        with self._opened() as file:
+        with self._open_file() as file:
             kinds = {field.name: field.type for field in file.schema_arrow}
         return {n: tuple(f.name for f in k) if pa.types.is_struct(k) else () for n, k in kinds.items()}
 
     def count(self, column: str) -> int:
         """The number of rows in which a column is not null."""
-        with self._opened() as file:
+        with self._open_file() as file:
             return sum(len(batch) - batch.column(0).null_count for batch in file.iter_batches(columns=[column]))
 
     def batches(self, column: str, members: Sequence[str]) -> Iterator[tuple[pa.ChunkedArray, int]]:
@@ -58,7 +58,7 @@ class CheckpointFile:
         Yields nothing if the column is missing; `add` may be missing only if all rows are other actions. Raises
         `CorruptMetadata`.
         """
-        with self._opened() as file:
+        with self._open_file() as file:
             kind = _struct_of(file, column)
             if kind is None and (column != "add" or self._has_only_other_actions(file)):
                 return
@@ -79,7 +79,7 @@ class CheckpointFile:
 
         That member is decoded first, the others only of the row groups that have such actions: most have files alone.
         """
-        with self._opened() as file:
+        with self._open_file() as file:
             kind = _struct_of(file, name)
             if kind is None or kind.get_field_index(required) < 0:
                 return
@@ -112,9 +112,9 @@ class CheckpointFile:
         return bool(present) and pc.all(functools.reduce(pc.or_, present)).as_py()
 
     @contextmanager
-    def _opened(self) -> Iterator[pq.ParquetFile]:
+    def _open_file(self) -> Iterator[pq.ParquetFile]:
         with decoding(self.location, "the checkpoint"), self.storage.open(self.location) as handle:
-            file = open_repaired(handle, self.location)
+            file = open_lenient(handle, self.location)
             self._check_size(file.metadata, handle.size())
             yield file
 
@@ -156,4 +156,4 @@ def _check_texts(rows: pa.StructArray) -> None:
     """Refuse texts that are not UTF-8; statistics may hold anything."""
     for field in rows.type:
         if field.name not in ("stats", "stats_parsed"):
-            member_named(rows, field.name).validate(full=True)
+            struct_member(rows, field.name).validate(full=True)

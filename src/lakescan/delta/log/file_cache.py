@@ -44,7 +44,7 @@ class RememberingStorage(Storage):
     def open(self, location: str) -> Iterator[pa.NativeFile]:
         """Open a file for random access, in memory if it is small and remote; see `Storage.open`."""
         data = self._contents.get(location)
-        if data is None and (data := self.by_one_request(location)) is not None:
+        if data is None and (data := self.read_in_one_request(location)) is not None:
             self._remember(location, data)
         if data is None:
             with super().open(location) as file:

@@ -36,15 +36,15 @@ def _pairs(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Path and value of each scalar, in canonical form."""
     if isinstance(value, dict):
         for name, inner in value.items():
-            yield from _pairs(inner, (*path, _quoted(name)))
+            yield from _pairs(inner, (*path, _quote_text(name)))
     elif isinstance(value, list):
         for place, inner in enumerate(value):
             yield from _pairs(inner, (*path, str(place)))
     elif isinstance(value, float):
         raise _Unknown
     else:
-        yield "+".join(path), _quoted(value) if isinstance(value, str) else json.dumps(value)
+        yield "+".join(path), _quote_text(value) if isinstance(value, str) else json.dumps(value)
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     return f'"{quote(text, safe="")}"'

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from lakescan.delta.log.text import ADVICE, LogText, RepeatedMember, as_long, parse_json, parse_object, shown
+from lakescan.delta.log.text import ADVICE, LogText, RepeatedMember, as_long, parse_json, parse_object, short_json
 from lakescan.errors import CorruptMetadata
 
 _BLOCK, _LARGEST_BLOCK = 1 << 22, (1 << 31) - 1
@@ -153,10 +153,10 @@ def _members(node: dict[str, Any], fields: Iterable[pa.Field], path: str, loose:
     fields = tuple(fields)
     if isinstance(node, RepeatedMember) and any(field.name in node for field in fields):
         raise _Unfit(f"{path.rstrip('.') or 'the line'} has a member more than once")
-    return {f.name: _typed(node.get(f.name), f.type, path + f.name, loose) for f in fields}
+    return {f.name: _convert_value(node.get(f.name), f.type, path + f.name, loose) for f in fields}
 
 
-def _typed(value: Any, kind: pa.DataType, path: str, loose: frozenset[str]) -> Any:
+def _convert_value(value: Any, kind: pa.DataType, path: str, loose: frozenset[str]) -> Any:
     """A parsed value converted for its Arrow type; raises `_Unfit`."""
     if value is None:
         return None
@@ -171,7 +171,7 @@ def _typed(value: Any, kind: pa.DataType, path: str, loose: frozenset[str]) -> A
     elif isinstance(value, bool):
         converted = value
     if converted is None:
-        raise _Unfit(f"{path} is {shown(value)}; expected {_expected(kind)}")
+        raise _Unfit(f"{path} is {short_json(value)}; expected {_describe_type(kind)}")
     return converted
 
 
@@ -186,7 +186,7 @@ def _text(value: Any, path: str, loose: frozenset[str]) -> str | None:
     return value
 
 
-def _expected(kind: pa.DataType) -> str:
+def _describe_type(kind: pa.DataType) -> str:
     if pa.types.is_struct(kind):
         return "an object"
     if kind in _INTS:
@@ -206,7 +206,7 @@ def parse_json_texts(texts: pa.Array, schema: pa.Schema) -> pa.Table:
     try:
         return pa.Table.from_pylist(rows, schema=schema)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return pa.Table.from_pylist([_if_typed(row, schema) for row in rows], schema=schema)
+        return pa.Table.from_pylist([_valid_or_empty(row, schema) for row in rows], schema=schema)
 
 
 def _parse_one(text: str, schema: pa.Schema) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def _parse_one(text: str, schema: pa.Schema) -> dict[str, Any]:
         node = parse_json(text, "", parse_float=_exact)
     except CorruptMetadata:
         return {}
-    return _coerced(node, schema) if isinstance(node, dict) else {}
+    return _coerce_members(node, schema) if isinstance(node, dict) else {}
 
 
 def _exact(text: str) -> Decimal | float:
@@ -225,7 +225,7 @@ def _exact(text: str) -> Decimal | float:
         return float(text)
 
 
-def _coerced(node: dict[str, Any], fields: Iterable[pa.Field]) -> dict[str, Any]:
+def _coerce_members(node: dict[str, Any], fields: Iterable[pa.Field]) -> dict[str, Any]:
     """The members of the schema, coerced to its types where possible: scalars to text where the type is text."""
     members = {}
     for field in fields:
@@ -233,7 +233,7 @@ def _coerced(node: dict[str, Any], fields: Iterable[pa.Field]) -> dict[str, Any]
         if isinstance(value, Decimal) and not pa.types.is_decimal(field.type):
             value = float(value)
         if pa.types.is_struct(field.type):
-            value = _coerced(value, field.type) if isinstance(value, dict) else None
+            value = _coerce_members(value, field.type) if isinstance(value, dict) else None
         elif pa.types.is_string(field.type) and value is not None and not isinstance(value, str):
             value = json.dumps(value, default=float)
         elif pa.types.is_integer(field.type) and isinstance(value, float) and abs(value) >= _MOST_EXACT:
@@ -244,7 +244,7 @@ def _coerced(node: dict[str, Any], fields: Iterable[pa.Field]) -> dict[str, Any]
     return members
 
 
-def _if_typed(row: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
+def _valid_or_empty(row: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
     """The row if its values have the schema's types, else an empty row."""
     try:
         pa.Table.from_pylist([row], schema=schema)

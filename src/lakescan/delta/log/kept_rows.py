@@ -8,7 +8,7 @@ import pyarrow as pa
 _SHORT = 32  # average rows per run below which Arrow's own filter is faster
 
 
-def kept(array: pa.Array, mask: np.ndarray) -> pa.Array:
+def keep_values(array: pa.Array, mask: np.ndarray) -> pa.Array:
     """The values for which the mask is true."""
     edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
     if len(edges) == 2 and edges[1] - edges[0] == len(array):
@@ -19,16 +19,16 @@ def kept(array: pa.Array, mask: np.ndarray) -> pa.Array:
     return pa.concat_arrays(runs) if runs else array.slice(0, 0)
 
 
-def kept_rows(table: pa.Table, mask: np.ndarray) -> pa.Table:
+def keep_rows(table: pa.Table, mask: np.ndarray) -> pa.Table:
     """The rows for which the mask is true, chunk by chunk, so that large texts are never concatenated."""
     if mask.all():
         return table
     if not mask.any():
         return table.slice(0, 0)
-    return pa.table([_kept_chunks(column, mask) for column in table.columns], schema=table.schema)
+    return pa.table([_keep_chunks(column, mask) for column in table.columns], schema=table.schema)
 
 
-def _kept_chunks(column: pa.ChunkedArray, mask: np.ndarray) -> pa.ChunkedArray:
+def _keep_chunks(column: pa.ChunkedArray, mask: np.ndarray) -> pa.ChunkedArray:
     starts = np.cumsum([0, *(len(c) for c in column.chunks)]).tolist()
-    chunks = [kept(c, mask[s : s + len(c)]) for c, s in zip(column.chunks, starts[:-1], strict=True)]
+    chunks = [keep_values(c, mask[s : s + len(c)]) for c, s in zip(column.chunks, starts[:-1], strict=True)]
     return pa.chunked_array(chunks, column.type)

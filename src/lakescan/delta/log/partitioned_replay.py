@@ -16,7 +16,7 @@ from lakescan.common.hashing import hashes
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.replay import canonical_paths, file_locations, live_files
 from lakescan.delta.log.segment_parts import LogPiece, read_piece
-from lakescan.delta.scan.scan_files import ScanFiles
+from lakescan.delta.scan.scan_files import DeltaScanFiles
 from lakescan.planning.candidates import Candidates
 
 _SHARE_BYTES = 1 << 24  # of log files; parsed, they take several times as much memory
@@ -37,7 +37,7 @@ class LogShares:
 
     reader: ActionReader
     location: str
-    planner: ScanFiles
+    planner: DeltaScanFiles
     count: int
 
     def split(self, piece: LogPiece) -> Iterator[tuple[int, pa.Table]]:

@@ -11,25 +11,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.common.cache import Kind, table_size
+from lakescan.common.cache import CacheKind, table_size
 from lakescan.common.executors import LOCAL, PlanningExecutor, ShufflingExecutor
 from lakescan.common.schema import Schema
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.catalog_managed import FEATURES as _MANAGED
-from lakescan.delta.log.catalog_managed import managing
+from lakescan.delta.log.catalog_managed import find_managed_table
 from lakescan.delta.log.checkpoint_actions import checkpoint_actions
 from lakescan.delta.log.checksum import check_version
 from lakescan.delta.log.file_cache import RememberingStorage
 from lakescan.delta.log.partitioned_replay import LogShares, share_count
-from lakescan.delta.log.replay import continued, live_files
+from lakescan.delta.log.replay import live_files, update_live_files
 from lakescan.delta.log.segment import LAST_CHECKPOINT, LogFile, LogSegment, commits_between
 from lakescan.delta.log.segment_parts import LogPiece, batches, pieces_of, read_commits, read_piece
-from lakescan.delta.log.text import ADVICE, Action, LogText, only_actions, shown, single_actions
+from lakescan.delta.log.text import ADVICE, Action, LogText, only_actions, short_json, single_actions
 from lakescan.delta.metadata.features import why_not_read
 from lakescan.delta.metadata.protocol import Metadata, Protocol
-from lakescan.delta.scan.change_feed import changed_files, without_changes
-from lakescan.delta.scan.scan_files import ScanFiles
-from lakescan.delta.scan.statistics import with_record_counts
+from lakescan.delta.scan.change_feed import changed_files, has_no_changes
+from lakescan.delta.scan.scan_files import DeltaScanFiles
+from lakescan.delta.scan.statistics import add_record_counts
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.report import ScanMetrics
@@ -56,7 +56,8 @@ class DeltaVersion:
         fields = {f.name: f for f in schema.fields}
         if missing := [name for name in self.metadata.partition_columns if name not in fields]:
             raise CorruptMetadata(
-                f"{self.metadata.where}: partition column {shown(missing[0])} is not a column of the table's schema. "
+                f"{self.metadata.where}: partition column {short_json(missing[0])} is not a column of the table's "
+                "schema. "
                 f"{ADVICE}"
             )
         return tuple(fields[name] for name in self.metadata.partition_columns)
@@ -68,14 +69,16 @@ def _size_of(version: DeltaVersion) -> int:
     return _VERSION + sum(map(len, texts)) + 8 * len(version.segment.commits)
 
 
-_VERSIONS: Kind[DeltaVersion] = Kind("states of Delta tables", _size_of)
-_NEWEST: Kind[DeltaVersion] = Kind("newest states of Delta tables", _size_of)  # by location, of any open table
+_VERSIONS: CacheKind[DeltaVersion] = CacheKind("states of Delta tables", _size_of)
+_NEWEST: CacheKind[DeltaVersion] = CacheKind(
+    "newest states of Delta tables", _size_of
+)  # by location, of any open table
 
 
 def check_catalog_asked(features: Collection[str], location: str, storage: Storage) -> None:
     """Raise `UnsupportedFeature` if a catalog has commits of the table, which was opened without it."""
     for name in sorted(set(features) & set(_MANAGED)):
-        if managing(location, storage) is None:
+        if find_managed_table(location, storage) is None:
             raise UnsupportedFeature(f"Delta table feature {name!r}", why_not_read(name, ""))
 
 
@@ -84,7 +87,7 @@ class LogReader:
 
     def __init__(self, location: str, storage: Storage) -> None:
         self._location = location
-        self.storage: RememberingStorage = RememberingStorage.of(storage)
+        self.storage: RememberingStorage = RememberingStorage.copy_from(storage)
         self._log_id = object()  # part of cache keys: a later log at this location may be another table's
         self._last: DeltaVersion | None = None  # most calls ask for the same version again
         self.known_id: str | None = None  # the table's id, once a metaData action was read
@@ -202,11 +205,11 @@ class LogReader:
         known = LIVE_FILES.find(key)
         new = None if known is None else commits_after(known.segment, segment, self.storage)
         if known is None or new is None:
-            files = with_record_counts(self._live_files(segment, reader, metrics, executor))
+            files = add_record_counts(self._live_files(segment, reader, metrics, executor))
         else:
             parts = executor.map(partial(read_piece, reader), [LogPiece(commits=batch) for batch in batches(new)])
-            files = continued(
-                known.files, [with_record_counts(each) for each in (reader.commits(()), *parts)], self._location
+            files = update_live_files(
+                known.files, [add_record_counts(each) for each in (reader.commits(()), *parts)], self._location
             )
             metrics.total_data_manifests = len(segment.commits) + len(segment.parts)
             metrics.scanned_data_manifests = len(new)
@@ -226,7 +229,7 @@ class LogReader:
         return live_files([reader.commits(()), *parts], self._location)
 
     def live_shares(
-        self, segment: LogSegment, planner: ScanFiles, metrics: ScanMetrics, executor: ShufflingExecutor
+        self, segment: LogSegment, planner: DeltaScanFiles, metrics: ScanMetrics, executor: ShufflingExecutor
     ) -> Iterator[Candidates]:
         """The candidate files of a version, reconciled and pruned share by share on the executor."""
         reader = ActionReader(self.storage, tuple(f.physical_name for f in planner.partition_fields))
@@ -257,7 +260,7 @@ class LogReader:
         for batch in batches(commits):
             texts = read_commits(batch, self.storage)
             parts.append(reader.changes(texts))
-            unchanged |= {text.version for text in texts if without_changes(text)}
+            unchanged |= {text.version for text in texts if has_no_changes(text)}
         metrics.total_data_manifests = metrics.scanned_data_manifests = len(commits)
         return changed_files(pa.concat_tables(parts), unchanged, times, self._location)
 
@@ -289,7 +292,7 @@ class KnownFiles:
     files: pa.Table
 
 
-LIVE_FILES: Kind[KnownFiles] = Kind("live files of Delta tables", lambda known: table_size(known.files))
+LIVE_FILES: CacheKind[KnownFiles] = CacheKind("live files of Delta tables", lambda known: table_size(known.files))
 
 
 def commits_after(known: LogSegment, segment: LogSegment, storage: Storage) -> tuple[LogFile, ...] | None:

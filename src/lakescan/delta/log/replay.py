@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.delta.log.kept_rows import kept_rows
+from lakescan.delta.log.kept_rows import keep_rows
 from lakescan.delta.log.text import ADVICE
 from lakescan.errors import CorruptMetadata
-from lakescan.storage.locations import spelled_as, with_normal_roots
+from lakescan.storage.locations import adopt_root, normalize_roots
 
 _MOST_CHUNKS = 64  # of the live files of a log that was read again and again
 _ABSOLUTE = r"^([a-zA-Z][a-zA-Z0-9+.-]+:|/)"
@@ -34,26 +34,26 @@ def live_files(parts: list[pa.Table], location: str) -> pa.Table:
     return files
 
 
-def continued(known: pa.Table, parts: list[pa.Table], location: str) -> pa.Table:
+def update_live_files(known: pa.Table, parts: list[pa.Table], location: str) -> pa.Table:
     """The live files of a later version: `known` are those of an earlier one, `parts` the file actions since.
 
     Only files that these actions name are compared. Raises `CorruptMetadata`.
     """
-    actions = located(pa.concat_tables(parts, promote_options="permissive"), location)
+    actions = resolve_paths(pa.concat_tables(parts, promote_options="permissive"), location)
     if not actions.num_rows:
         return known
     named = pc.is_in(
         canonical_paths(known["path"]), value_set=canonical_paths(actions["path"]).combine_chunks()
     ).to_numpy()
-    both = pa.concat_tables([kept_rows(known, named), actions], promote_options="permissive")
-    wins = newest(both) & both["is_add"].to_numpy()
-    changed = kept_rows(both, wins)
+    both = pa.concat_tables([keep_rows(known, named), actions], promote_options="permissive")
+    wins = newest_mask(both) & both["is_add"].to_numpy()
+    changed = keep_rows(both, wins)
     check_partitions(changed)
     _check_once(changed, location)
     count = named.sum()
     stays = ~named
     stays[named] = wins[:count]
-    files = pa.concat_tables([kept_rows(known, stays), kept_rows(actions, wins[count:])], promote_options="permissive")
+    files = pa.concat_tables([keep_rows(known, stays), keep_rows(actions, wins[count:])], promote_options="permissive")
     return files.combine_chunks() if files["path"].num_chunks > _MOST_CHUNKS else files
 
 
@@ -64,7 +64,7 @@ def _check_once(files: pa.Table, location: str) -> None:
     if len(pc.unique(paths)) < len(paths):
         counts = pc.value_counts(paths)
         twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))[0].as_py()
-        places = [place(files, row) for row in pc.indices_nonzero(pc.equal(paths, twice)).to_pylist()[:2]]
+        places = [log_position(files, row) for row in pc.indices_nonzero(pc.equal(paths, twice)).to_pylist()[:2]]
         raise CorruptMetadata(
             f"{location}: the data file {twice} is live twice, with different deletion vectors, by "
             f"{' and '.join(places)}: a remove action is missing or damaged. {ADVICE}"
@@ -76,7 +76,7 @@ def check_partitions(files: pa.Table) -> None:
     row = pc.index(files["has_partition"], False).as_py()
     if row >= 0:
         raise CorruptMetadata(
-            f"{place(files, row)}: the action needs a value for each "
+            f"{log_position(files, row)}: the action needs a value for each "
             f"partition column ({', '.join(f.name for f in files['partition'].type)}). {ADVICE}"
         )
 
@@ -85,7 +85,7 @@ def _has_vector(files: pa.Table) -> pa.Array:
     return pc.is_valid(files["vector"].combine_chunks().field("storageType"))
 
 
-def place(files: pa.Table, row: int) -> str:
+def log_position(files: pa.Table, row: int) -> str:
     """The place of a file's action in the log, for messages."""
     version, line = files["version"][row].as_py(), files["line"][row].as_py()
     where = f"row {line} of a checkpoint" if version < 0 else f"{version:020d}.json, line {line}"
@@ -100,11 +100,11 @@ def reconcile(parts: list[pa.Table], location: str) -> pa.Table:
     actions = pa.concat_tables(parts, promote_options="permissive")
     if not actions.num_rows:
         return actions
-    actions = located(actions, location)
-    return kept_rows(actions, newest(actions) & actions["is_add"].to_numpy())
+    actions = resolve_paths(actions, location)
+    return keep_rows(actions, newest_mask(actions) & actions["is_add"].to_numpy())
 
 
-def newest(actions: pa.Table) -> np.ndarray:
+def newest_mask(actions: pa.Table) -> np.ndarray:
     """Which actions are the newest on their identities, as a mask; their paths are locations, and there is one."""
     codes = identity(actions).dictionary_encode().indices.to_numpy()
     version = actions["version"].to_numpy()
@@ -127,7 +127,7 @@ def identity(actions: pa.Table) -> pa.Array:
     return pc.binary_join_element_wise(canonical_paths(actions["path"].combine_chunks()), vector_id, "\x00")
 
 
-def located(actions: pa.Table, location: str) -> pa.Table:
+def resolve_paths(actions: pa.Table, location: str) -> pa.Table:
     """File actions with their paths replaced by locations."""
     paths = file_locations(actions["path"].combine_chunks(), location)
     return actions.set_column(actions.schema.get_field_index("path"), "path", paths)
@@ -141,7 +141,7 @@ def file_locations(paths: pa.Array, location: str) -> pa.Array:
     absolute = pc.match_substring_regex(paths, _ABSOLUTE)
     decoded = decoded_paths(paths)
     places = pc.if_else(absolute, decoded, pc.binary_join_element_wise(location.rstrip("/"), decoded, "/"))
-    return spelled_as(places, location) if pc.any(absolute).as_py() else places
+    return adopt_root(places, location) if pc.any(absolute).as_py() else places
 
 
 def decoded_paths(paths: pa.Array) -> pa.Array:
@@ -159,5 +159,5 @@ def decoded_paths(paths: pa.Array) -> pa.Array:
 def canonical_paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """Locations with their schemes and hosts in one form: `file:///x` and `/x` are the same file, as `s3a` and `s3`."""
     if isinstance(paths, pa.ChunkedArray):
-        return pa.chunked_array([with_normal_roots(each) for each in paths.chunks], paths.type)
-    return with_normal_roots(paths)
+        return pa.chunked_array([normalize_roots(each) for each in paths.chunks], paths.type)
+    return normalize_roots(paths)

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lakescan.common.cache import ENTRY, Kind
+from lakescan.common.cache import ENTRY, CacheKind
 from lakescan.common.timestamps import from_millis
-from lakescan.delta.log.catalog_managed import STAGED_FOLDER, Ratified, managing, staged_file
+from lakescan.delta.log.catalog_managed import STAGED_FOLDER, RatifiedCommits, find_managed_table, staged_file
 from lakescan.delta.log.json_checksum import has_right_checksum
 from lakescan.delta.log.text import Action, parse_object
 from lakescan.errors import CorruptMetadata, LimitExceeded, MissingFile, NoSuchSnapshot, NotATable, StorageError
@@ -117,19 +117,19 @@ def next_commits(location: str, start: int, storage: Storage) -> list[LogFile]:
     own look. Of a table whose commits a catalog ratifies, the catalog is asked, and the log only for what it leaves
     out.
     """
-    table = managing(location, storage)
+    table = find_managed_table(location, storage)
     if table is not None:
-        ratified = table.ratified()
-        known = [each for each in _staged(location, ratified) if each.version >= start]
+        ratified = table.ratified_commits()
+        known = [each for each in _staged_commits(location, ratified) if each.version >= start]
         missing = ratified.latest >= start and (not known or known[0].version > start)
         found = commits_from(location, start, storage) if missing else []
-        commits = list(_with_ratified(found, known, ratified.latest))
+        commits = list(_merge_commits(found, known, ratified.latest))
         return commits[: first_gap(commits, start) - start]
     commits = commits_from(location, start, storage)
     return commits[: first_gap(commits, start) - start]
 
 
-_ENDS: Kind[LogListing] = Kind("ends of Delta logs", lambda listing: ENTRY * len(listing.commits))
+_ENDS: CacheKind[LogListing] = CacheKind("ends of Delta logs", lambda listing: ENTRY * len(listing.commits))
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class LogSegment:
         return sum(part.size for part in self.parts) + sum(commit.entry.size for commit in self.commits)
 
 
-def _staged(location: str, ratified: Ratified) -> list[LogFile]:
+def _staged_commits(location: str, ratified: RatifiedCommits) -> list[LogFile]:
     """The commits that a catalog names, oldest first."""
     return [
         LogFile(
@@ -163,23 +163,23 @@ def _staged(location: str, ratified: Ratified) -> list[LogFile]:
     ]
 
 
-def _with_ratified(commits: Sequence[LogFile], staged: Sequence[LogFile], latest: int) -> tuple[LogFile, ...]:
+def _merge_commits(commits: Sequence[LogFile], staged: Sequence[LogFile], latest: int) -> tuple[LogFile, ...]:
     """Commits of the log up to a version, those that the catalog names in the place of the same ones in the log."""
     by_version = {each.version: each for each in (*commits, *staged) if each.version <= latest}
     return tuple(by_version[version] for version in sorted(by_version))
 
 
-def _as_ratified(listing: LogListing, ratified: Ratified) -> LogListing:
+def _limit_listing(listing: LogListing, ratified: RatifiedCommits) -> LogListing:
     """A listing as far as the catalog has ratified its versions."""
-    staged = [each for each in _staged(listing.location, ratified) if each.version >= listing.first]
-    commits = _with_ratified(listing.commits, staged, ratified.latest)
+    staged = [each for each in _staged_commits(listing.location, ratified) if each.version >= listing.first]
+    commits = _merge_commits(listing.commits, staged, ratified.latest)
     checkpoints = tuple(each for each in listing.checkpoints if each.version <= ratified.latest)
     return LogListing(listing.location, commits, checkpoints)
 
 
 def end_of_log(location: str, storage: Storage) -> LogListing | None:
     """The checkpoint named by `_last_checkpoint` and the commits from it on; None if the log has to be listed."""
-    return _end(location, storage, _ask(location, storage))
+    return _find_end(location, storage, _ask_catalog(location, storage))
 
 
 def newest_log(location: str, storage: Storage) -> tuple[LogListing, bool]:
@@ -187,28 +187,28 @@ def newest_log(location: str, storage: Storage) -> tuple[LogListing, bool]:
 
     A catalog is asked once. Raises what `list_log` raises.
     """
-    ratified = _ask(location, storage)
-    end = _end(location, storage, ratified)
-    return (_whole(location, storage, ratified), True) if end is None else (end, False)
+    ratified = _ask_catalog(location, storage)
+    end = _find_end(location, storage, ratified)
+    return (_list_whole_log(location, storage, ratified), True) if end is None else (end, False)
 
 
-def _ask(location: str, storage: Storage) -> Ratified | None:
+def _ask_catalog(location: str, storage: Storage) -> RatifiedCommits | None:
     """What the catalog has ratified; None for a table that commits to its log itself."""
-    table = managing(location, storage)
-    return None if table is None else table.ratified()
+    table = find_managed_table(location, storage)
+    return None if table is None else table.ratified_commits()
 
 
-def _end(location: str, storage: Storage, ratified: Ratified | None) -> LogListing | None:
-    published = _published_end(location, storage)
+def _find_end(location: str, storage: Storage, ratified: RatifiedCommits | None) -> LogListing | None:
+    published = _find_end_in_log(location, storage)
     if ratified is None or published is None:
         return published
-    end, start = _as_ratified(published, ratified), published.checkpoints[0].version + 1
+    end, start = _limit_listing(published, ratified), published.checkpoints[0].version + 1
     after = [each for each in end.commits if each.version >= start]
     is_whole = bool(end.checkpoints) and first_gap(after, start) == ratified.latest + 1
     return end if is_whole else None
 
 
-def _published_end(location: str, storage: Storage) -> LogListing | None:
+def _find_end_in_log(location: str, storage: Storage) -> LogListing | None:
     checkpoint = _last_checkpoint(join(location, LOG_FOLDER), storage)
     if checkpoint is None:
         return None
@@ -245,7 +245,7 @@ def commits_from(location: str, start: int, storage: Storage, *, most: int | Non
     Others may be missing: the first, which a log clean-up may have removed if there is a checkpoint of its version.
     They are looked up by name where the store cannot list a folder from a name on.
     """
-    listed = _listed_from(location, start, storage, most)
+    listed = _list_commits(location, start, storage, most)
     if listed is not None:
         return listed
     commits: list[LogFile] = []
@@ -260,7 +260,7 @@ def commits_from(location: str, start: int, storage: Storage, *, most: int | Non
     return commits
 
 
-def _listed_from(location: str, start: int, storage: Storage, most: int | None) -> list[LogFile] | None:
+def _list_commits(location: str, start: int, storage: Storage, most: int | None) -> list[LogFile] | None:
     """The commits from a version on, by listing the log from its name on; None if the store cannot."""
     last = f"{start:020d}."
     try:
@@ -333,14 +333,14 @@ def list_log(location: str, storage: Storage) -> LogListing:
 
     Raises `CorruptMetadata` if a catalog has ratified a newer version than is there.
     """
-    return _whole(location, storage, _ask(location, storage))
+    return _list_whole_log(location, storage, _ask_catalog(location, storage))
 
 
-def _whole(location: str, storage: Storage, ratified: Ratified | None) -> LogListing:
-    listing = _published(location, storage)
+def _list_whole_log(location: str, storage: Storage, ratified: RatifiedCommits | None) -> LogListing:
+    listing = _list_folder(location, storage)
     if ratified is None:
         return listing
-    listing = _as_ratified(listing, ratified)
+    listing = _limit_listing(listing, ratified)
     newest = max([-1, *(c.version for c in listing.commits[-1:]), *(c.version for c in listing.checkpoints[-1:])])
     if newest < ratified.latest:
         raise CorruptMetadata(
@@ -350,7 +350,7 @@ def _whole(location: str, storage: Storage, ratified: Ratified | None) -> LogLis
     return listing
 
 
-def _published(location: str, storage: Storage) -> LogListing:
+def _list_folder(location: str, storage: Storage) -> LogListing:
     folder = join(location, LOG_FOLDER)
     commits: dict[int, LogFile] = {}
     whole: dict[int, Checkpoint] = {}

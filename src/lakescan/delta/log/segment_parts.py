@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from lakescan.common.cache import METADATA
-from lakescan.common.folder_cache import in_folder
+from lakescan.common.folder_cache import cache_in_folder
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_actions import check_checkpoint
 from lakescan.delta.log.segment import LOG_FOLDER, LogFile, LogSegment
-from lakescan.delta.log.text import ADVICE, LogText, shown
+from lakescan.delta.log.text import ADVICE, LogText, short_json
 from lakescan.errors import CorruptMetadata
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.locations import split_location
@@ -47,7 +47,7 @@ def read_piece(reader: ActionReader, piece: LogPiece) -> pa.Table:
     """The file actions of a piece, from the metadata cache if possible."""
     files = tuple(c.entry for c in piece.commits) if piece.checkpoint is None else (piece.checkpoint,)
     key = (tuple((f.location, f.size, f.modified) for f in files), reader.partition_columns, reader.storage.identity)
-    return METADATA.get(key, in_folder(reader.storage.cache_folder, key, partial(_read, reader, piece)))
+    return METADATA.get(key, cache_in_folder(reader.storage.cache_folder, key, partial(_read, reader, piece)))
 
 
 def _read(reader: ActionReader, piece: LogPiece) -> pa.Table:
@@ -71,7 +71,9 @@ def batches(commits: tuple[LogFile, ...]) -> list[tuple[LogFile, ...]]:
 
 def _sidecar(location: str, name: str, part: FileEntry) -> FileEntry:
     if not name.endswith(".parquet"):
-        raise CorruptMetadata(f"{part.location} names the sidecar {shown(name)}, which is not a Parquet file. {ADVICE}")
+        raise CorruptMetadata(
+            f"{part.location} names the sidecar {short_json(name)}, which is not a Parquet file. {ADVICE}"
+        )
     is_relative = split_location(name)[0] == "file" and not name.startswith("/")
     path = join(location, LOG_FOLDER, "_sidecars", name) if is_relative else name
     return FileEntry(name, path, 0, None)

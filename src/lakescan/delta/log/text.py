@@ -106,7 +106,7 @@ class Action:
     def wrong(self, member: str, expected: str) -> CorruptMetadata:
         """The error for a missing or malformed member."""
         value = self.members.get(member)
-        fault = "is missing" if value is None else f"is {shown(value)}"
+        fault = "is missing" if value is None else f"is {short_json(value)}"
         return CorruptMetadata(f"{self.where}: {self.name}.{member} {fault}; expected {expected}. {ADVICE}")
 
 
@@ -117,7 +117,7 @@ def as_long(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value in _LONGS else None
 
 
-def shown(value: Any) -> str:
+def short_json(value: Any) -> str:
     """A parsed value for messages: as JSON, truncated if long."""
     try:
         text = json.dumps(value, ensure_ascii=True)
@@ -139,7 +139,7 @@ def parse_object(text: bytes | str, where: str) -> dict[str, Any]:
     """Parse a JSON object; raises `CorruptMetadata` that begins with `where`."""
     node = parse_json(text, where)
     if not isinstance(node, dict):
-        raise CorruptMetadata(f"{where} is {shown(node)}; expected a JSON object. {ADVICE}")
+        raise CorruptMetadata(f"{where} is {short_json(node)}; expected a JSON object. {ADVICE}")
     return node
 
 
@@ -164,13 +164,13 @@ def single_actions(text: LogText, names: tuple[str, ...]) -> Iterator[Action]:
     content = text.content.removeprefix(_BOM)
     for start, stop in sorted(_lines_that_mention(content, names), reverse=True):
         line = content[start:stop]
-        node = _parsed_line(line, text, content, start)
+        node = _parse_line(line, text, content, start)
         for name in names:
             if (members := node.get(name)) is None:
                 continue
             where = text.place(content.count(b"\n", 0, start) + 1)
             if not isinstance(members, dict):
-                raise CorruptMetadata(f"{where}: {name} is {shown(members)}; expected an object. {ADVICE}")
+                raise CorruptMetadata(f"{where}: {name} is {short_json(members)}; expected an object. {ADVICE}")
             if isinstance(node, RepeatedMember) or isinstance(members, RepeatedMember):
                 raise CorruptMetadata(f"{where}: the {name} action has a member more than once. {ADVICE}")
             yield Action(name, members, where)
@@ -189,7 +189,7 @@ def only_actions(actions: Iterable[Action]) -> dict[str, Action]:
     return by_name
 
 
-def _parsed_line(line: bytes, text: LogText, content: bytes, start: int) -> dict[str, Any]:
+def _parse_line(line: bytes, text: LogText, content: bytes, start: int) -> dict[str, Any]:
     try:
         return parse_object(line, "")
     except CorruptMetadata as error:

@@ -37,7 +37,7 @@ def _raw_times(
         if has_in_commit_timestamp(commit, properties):
             yield commit.version, in_commit_timestamp(commit, storage)
         else:
-            yield commit.version, modified(commit)
+            yield commit.version, modification_time(commit)
 
 
 def has_in_commit_timestamp(commit: LogFile, properties: DeltaProperties) -> bool:
@@ -71,7 +71,7 @@ def timestamp_or_none(milliseconds: Any) -> datetime | None:
         return None
 
 
-def modified(commit: LogFile) -> int:
+def modification_time(commit: LogFile) -> int:
     """When a commit's file was modified, in milliseconds since 1970; 0 if that is not known."""
     time = commit.entry.modified
     return 0 if time is None else to_millis(time)

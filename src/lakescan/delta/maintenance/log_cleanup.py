@@ -32,7 +32,7 @@ from lakescan.delta.metadata.protocol import Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import LakescanError
 from lakescan.storage import FileEntry, Storage, join
-from lakescan.storage.removal import Named, remove_unnamed
+from lakescan.storage.removal import Named, remove_unreferenced_files
 
 _LOG = logging.getLogger("lakescan")
 _OF_VERSION = re.compile(r"(\d{20})\.(?:json|crc|checkpoint\..+)")
@@ -83,7 +83,7 @@ def clean_up(
     if first is None:
         return CleanupResult()
     entries = list(storage.list(join(location, LOG_FOLDER)))
-    removed = _removed_in_order(storage, [each for each in entries if _is_before(each.name, first)])
+    removed = _remove_in_order(storage, [each for each in entries if _is_before(each.name, first)])
     sidecars = _remove_sidecars(location, min(cutoff, _midnight(now) - _DAY), storage)
     return CleanupResult(first, (*removed, *sidecars))
 
@@ -162,7 +162,7 @@ def _is_before(name: str, first: int) -> bool:
     return match is not None and int(match[1]) < first
 
 
-def _removed_in_order(storage: Storage, entries: Sequence[FileEntry]) -> list[str]:
+def _remove_in_order(storage: Storage, entries: Sequence[FileEntry]) -> list[str]:
     """Remove commits, then checkpoints, which stay as long as one of their commits does.
 
     A reader that does not know a feature of an old version may take a checkpoint after it for the beginning of the log,
@@ -170,11 +170,11 @@ def _removed_in_order(storage: Storage, entries: Sequence[FileEntry]) -> list[st
     """
     checkpoints = [each.location for each in entries if _CHECKPOINT.fullmatch(each.name)]
     others = [each.location for each in entries if not _CHECKPOINT.fullmatch(each.name)]
-    removed = _removed(storage, others)
-    return [*removed, *(_removed(storage, checkpoints) if len(removed) == len(others) else [])]
+    removed = _remove_files(storage, others)
+    return [*removed, *(_remove_files(storage, checkpoints) if len(removed) == len(others) else [])]
 
 
-def _removed(storage: Storage, locations: Sequence[str]) -> list[str]:
+def _remove_files(storage: Storage, locations: Sequence[str]) -> list[str]:
     left = set(storage.remove(locations))
     if left:
         _LOG.warning("%d expired files of a log could not be removed, %s among them", len(left), min(left))
@@ -192,13 +192,13 @@ def _remove_sidecars(location: str, before: datetime, storage: Storage) -> list[
     if not old:
         return []
 
-    def named() -> Named:
+    def referenced_sidecars() -> Named:
         for file in _checkpoint_files(location, storage):
             names = [unquote(path).rsplit("/", 1)[-1] for path in _sidecars(file, storage)]
             yield pa.array([join(folder, name) for name in names], pa.string())
 
     try:
-        return remove_unnamed(storage, old, named)
+        return remove_unreferenced_files(storage, old, referenced_sidecars)
     except LakescanError as error:
         _LOG.warning("%s: no sidecars are removed, as a checkpoint cannot be read: %s", location, error)
         return []

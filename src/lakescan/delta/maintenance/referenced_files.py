@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from lakescan.common.timestamps import from_millis
 from lakescan.delta.log.actions import VECTOR, ActionReader
 from lakescan.delta.log.json_lines import parse_log_texts
-from lakescan.delta.log.replay import canonical_paths, file_locations, identity, newest
+from lakescan.delta.log.replay import canonical_paths, file_locations, identity, newest_mask
 from lakescan.delta.log.segment import LogFile, LogListing, list_log
 from lakescan.delta.log.segment_parts import batches, pieces_of, read_commits
 from lakescan.delta.log.text import LogText
 from lakescan.delta.scan.deletion_vectors import delete_table
 from lakescan.errors import CorruptMetadata, StorageError
-from lakescan.reading.parquet.footer import open_repaired
+from lakescan.reading.parquet.footer import open_lenient
 from lakescan.storage import Storage, join
 
 _FILE = [pa.field("path", pa.string()), pa.field("deletionVector", VECTOR)]
@@ -80,12 +80,12 @@ class LogPart:
                 yield _claims(each)
             if self.since is not None:
                 mine = part.actions.filter(pc.is_in(part.actions["version"], value_set=self.since))
-                for each in _located(mine, self.location):
+                for each in _action_locations(mine, self.location):
                     yield _claims(each)
             else:
-                yield from self._of_actions(part.actions)
+                yield from self._action_claims(part.actions)
 
-    def _of_actions(self, actions: pa.Table) -> Iterator[pa.Table]:
+    def _action_claims(self, actions: pa.Table) -> Iterator[pa.Table]:
         if not actions.num_rows:
             return
         entry = identity(actions)
@@ -105,11 +105,11 @@ class LogPart:
         for each in _spellings(chosen["location"].combine_chunks(), self.location):
             yield chosen.set_column(0, CLAIMS.field(0), each)
 
-    def _parts(self) -> Iterator[_Part]:
+    def _parts(self) -> Iterator[_ActionBatch]:
         if self.checkpoint is not None:
-            yield from _Part.of_checkpoint(self.checkpoint, self.storage)
+            yield from _ActionBatch.read_checkpoint(self.checkpoint, self.storage)
         else:
-            yield _Part.of_commits(self.commits, self.storage)
+            yield _ActionBatch.parse_commits(self.commits, self.storage)
 
 
 def _claims(locations: pa.Array) -> pa.Table:
@@ -143,15 +143,15 @@ def parts_in_use(location: str, storage: Storage, cutoff: int, changes_cutoff: i
         yield replace(part, commits=batch, since=since)
 
 
-def added_since(location: str, storage: Storage, version: int) -> Iterator[pa.Array]:
+def new_files_since(location: str, storage: Storage, version: int) -> Iterator[pa.Array]:
     """The locations of all files added after a version; raises `StorageError` if the log lacks one of its commits."""
     listing = list_log(location, storage)
     commits = tuple(each for each in listing.commits if each.version > version)
     if [each.version for each in commits] != list(range(version + 1, listing.latest + 1)):
         raise StorageError(f"{location}: some commits after version {version} were removed from the log")
     for batch in batches(commits):
-        part = _Part.of_commits(batch, storage)
-        yield from _located(part.actions.filter(part.actions["is_add"]), location)
+        part = _ActionBatch.parse_commits(batch, storage)
+        yield from _action_locations(part.actions.filter(part.actions["is_add"]), location)
         yield from _spellings(part.changes, location)
 
 
@@ -164,10 +164,10 @@ def removed_files(location: str, storage: Storage) -> Iterator[pa.Array]:
     pieces = pieces_of(listing.segment(), ActionReader(storage, ()))
     for each in pieces:
         if each.checkpoint is not None:
-            for part in _Part.of_checkpoint(each.checkpoint.location, storage):
-                yield from _removed(part, location)
+            for part in _ActionBatch.read_checkpoint(each.checkpoint.location, storage):
+                yield from _tombstone_locations(part, location)
     for batch in batches(listing.commits):
-        yield from _removed(_Part.of_commits(batch, storage), location)
+        yield from _tombstone_locations(_ActionBatch.parse_commits(batch, storage), location)
 
 
 def vectors_of_removed(location: str, storage: Storage, cutoff: int) -> pa.Array:
@@ -179,9 +179,9 @@ def vectors_of_removed(location: str, storage: Storage, cutoff: int) -> pa.Array
     segment = list_log(location, storage).segment()
     pieces = pieces_of(segment, ActionReader(storage, ()))
     files = [each.checkpoint.location for each in pieces if each.checkpoint is not None]
-    parts = [part for each in files for part in _Part.of_checkpoint(each, storage)]
-    parts += [_Part.of_commits(batch, storage) for batch in batches(segment.commits)]
-    actions = _retained([part.actions for part in parts], cutoff)
+    parts = [part for each in files for part in _ActionBatch.read_checkpoint(each, storage)]
+    parts += [_ActionBatch.parse_commits(batch, storage) for batch in batches(segment.commits)]
+    actions = _retain_actions([part.actions for part in parts], cutoff)
     removed = actions.filter(pc.invert(actions["is_add"]))
     vectors = removed["vector"].combine_chunks()
     vectors = vectors.filter(pc.is_in(vectors.field("storageType"), value_set=pa.array(["u", "p"])))
@@ -192,12 +192,12 @@ def vectors_of_removed(location: str, storage: Storage, cutoff: int) -> pa.Array
     return pc.utf8_slice_codeunits(inside, len(folder))
 
 
-def _removed(part: _Part, location: str) -> Iterator[pa.Array]:
-    yield from _located(part.actions.filter(pc.invert(part.actions["is_add"])), location)
+def _tombstone_locations(part: _ActionBatch, location: str) -> Iterator[pa.Array]:
+    yield from _action_locations(part.actions.filter(pc.invert(part.actions["is_add"])), location)
     yield from _spellings(part.changes, location)
 
 
-class _Part:
+class _ActionBatch:
     """The adds and removes, and the change data files, of a batch of commits or a checkpoint file."""
 
     def __init__(self, rows: pa.Table, source: str) -> None:
@@ -211,31 +211,31 @@ class _Part:
         return self.changes.filter(pc.is_in(self._changed, value_set=versions))
 
     @staticmethod
-    def of_commits(commits: Sequence[LogFile], storage: Storage) -> _Part:
-        return _Part(_parsed(read_commits(commits, storage)), commits[0].entry.location)
+    def parse_commits(commits: Sequence[LogFile], storage: Storage) -> _ActionBatch:
+        return _ActionBatch(_parse_actions(read_commits(commits, storage)), commits[0].entry.location)
 
     @staticmethod
-    def of_checkpoint(location: str, storage: Storage) -> Iterator[_Part]:
+    def read_checkpoint(location: str, storage: Storage) -> Iterator[_ActionBatch]:
         """The parts of a checkpoint file; statistics and the other members of actions are not read."""
         if location.endswith(".json"):
-            yield _Part(_parsed([LogText(location, storage.read(location))]), location)
+            yield _ActionBatch(_parse_actions([LogText(location, storage.read(location))]), location)
             return
         with storage.open(location) as handle:
             try:
-                file = open_repaired(handle, location)
+                file = open_lenient(handle, location)
                 for batch in file.iter_batches(_ROWS, columns=_LEAVES):
-                    yield _Part(_shaped(pa.Table.from_batches([batch])), location)
+                    yield _ActionBatch(_cast_actions(pa.Table.from_batches([batch])), location)
             except (pa.ArrowException, OSError) as error:
                 raise CorruptMetadata(f"{location}: the checkpoint cannot be read: {error}") from error
 
 
-def _parsed(texts: Sequence[LogText]) -> pa.Table:
+def _parse_actions(texts: Sequence[LogText]) -> pa.Table:
     """The actions of commits or a JSON checkpoint, with their versions."""
     parts = [lines.rows.append_column("version", pa.array(lines.version)) for lines in parse_log_texts(texts, _ACTIONS)]
     return pa.concat_tables(parts)
 
 
-def _shaped(rows: pa.Table) -> pa.Table:
+def _cast_actions(rows: pa.Table) -> pa.Table:
     """A Parquet checkpoint's actions in the schema of commits: other members are dropped, missing ones null."""
     columns = []
     for field in _ACTIONS:
@@ -282,17 +282,17 @@ def _paths(actions: pa.StructArray, source: str) -> pa.Array:
     return paths.drop_null()
 
 
-def _retained(tables: list[pa.Table], cutoff: int) -> pa.Table:
+def _retain_actions(tables: list[pa.Table], cutoff: int) -> pa.Table:
     """The actions whose files are kept: the newest per file and vector, if it is an add, or a remove since `cutoff`."""
     actions = pa.concat_tables(tables).combine_chunks()
     if not actions.num_rows:
         return actions
-    last = actions.filter(pa.array(newest(actions)))
+    last = actions.filter(pa.array(newest_mask(actions)))
     recent = pc.fill_null(pc.greater_equal(last["removed_at"], cutoff), True)
     return last.filter(pc.or_(last["is_add"], recent))
 
 
-def _located(actions: pa.Table, location: str) -> Iterator[pa.Array]:
+def _action_locations(actions: pa.Table, location: str) -> Iterator[pa.Array]:
     """The locations of the actions' files and deletion vector files."""
     yield from _spellings(actions["path"].combine_chunks(), location)
     vectors = actions["vector"].combine_chunks()

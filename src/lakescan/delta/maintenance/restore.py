@@ -36,7 +36,7 @@ def restore(
     wanted = earlier.segment.version
     earlier.protocol.check_readable(location)
     earlier.protocol.check_supports(Support.WRITE, f"restoring version {wanted} of", location)
-    files = RestoredFiles.of(now, earlier, storage)
+    files = RestoredFiles.compare(now, earlier, storage)
     if files.gone.num_rows:
         check_removable()
     files.check_present(wanted, location, storage)
@@ -50,7 +50,7 @@ def restore(
             storage,
             Operation("RESTORE", parameters, files.metrics),
             files.changes(earlier, storage),
-            Reads.of_table(),
+            Reads.whole_table(),
             metadata,
             None if upgraded == protocol else upgraded,
             domains=restored_domains(now, earlier, storage),

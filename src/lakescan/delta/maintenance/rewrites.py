@@ -13,14 +13,14 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.delta.commit.commit import DeltaCommit, Operation
 from lakescan.delta.commit.conflicts import Reads
-from lakescan.delta.commit.file_changes import FileChanges, adds, removes
+from lakescan.delta.commit.file_changes import DeltaFileChanges, add_actions, remove_actions
 from lakescan.delta.data_files.data_files import DeltaWrites
 from lakescan.delta.log.replay import canonical_paths
 from lakescan.delta.metadata.protocol import Metadata
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.file_schema import FileField, read_fields
 from lakescan.tables.rewrite import rewrite_rows
-from lakescan.tables.save import removed_on_failure
+from lakescan.tables.save import remove_on_failure
 
 if TYPE_CHECKING:
     from lakescan.delta.target import DeltaTarget
@@ -43,20 +43,20 @@ def rewrite_files(
     Without `writes`, they are written as the table's are now; `metadata` and `domains` are new ones of the commit.
     Raises `CommitConflict` if another writer changed one of the files, or what `reads` says.
     """
-    scan = replace(table.scan.select_columns(table.writes.of_moved_rows.schema), ignores_residuals=True)
+    scan = replace(table.scan.select_columns(table.writes.lineage_writes.schema), ignores_residuals=True)
     plan = scan.plan()
     wanted = canonical_paths(old["path"].combine_chunks())
     chosen = pc.is_in(canonical_paths(plan.table.files["path"].combine_chunks()), value_set=wanted)
     some = scan.plan_of(plan, chosen)
     into = table.writes if writes is None else writes
-    files = rewrite_rows(into.of_moved_rows, some, scan.read_context(some), None)
+    files = rewrite_rows(into.lineage_writes, some, scan.read_context(some), None)
     metrics = {"numRemovedFiles": old.num_rows, "numAddedFiles": len(files)}
-    with removed_on_failure(table, files):
+    with remove_on_failure(table, files):
         DeltaCommit(
             table.version,
             table.storage,
             replace(operation, metrics=metrics),
-            FileChanges(adds(files, into, changes_data=False), removes(old, changes_data=False)),
+            DeltaFileChanges(add_actions(files, into, changes_data=False), remove_actions(old, changes_data=False)),
             reads or Reads(),
             metadata,
             domains=domains or {},
@@ -64,7 +64,7 @@ def rewrite_files(
         ).commit()
 
 
-def of_earlier_types(table: DeltaTarget, live: pa.Table, columns: set[str]) -> pa.Table:
+def files_with_old_types(table: DeltaTarget, live: pa.Table, columns: set[str]) -> pa.Table:
     """Those of the live files that have one of the columns, or a member of it, in another type than the table.
 
     Reads the footers of all files. Partition values count, too: those of a date are no texts of timestamps.

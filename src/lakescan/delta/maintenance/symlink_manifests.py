@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.delta.commit.live_adds import live_adds
-from lakescan.delta.data_files.data_files import escaped
+from lakescan.delta.data_files.data_files import escape_name
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.scan.partition_values import NULL_PARTITION
 from lakescan.errors import UnsupportedFeature
@@ -68,7 +68,10 @@ def _partitions(live: pa.Table, columns: list[str]) -> Iterator[tuple[list[str],
     grouped = pa.table([*texts, live["path"]], names=[*keys, "path"]).group_by(keys).aggregate([("path", "list")])
     for row in grouped.to_pylist():
         named = zip(columns, (row[key] for key in keys), strict=True)
-        yield [f"{escaped(n)}={NULL_PARTITION if v is None else escaped(v)}" for n, v in named], row["path_list"]
+        yield (
+            [f"{escape_name(n)}={NULL_PARTITION if v is None else escape_name(v)}" for n, v in named],
+            row["path_list"],
+        )
 
 
 def _uri(path: str) -> str:

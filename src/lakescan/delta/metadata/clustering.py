@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakescan.delta.log.text import ADVICE, Action, parse_object, shown
+from lakescan.delta.log.text import ADVICE, Action, parse_object, short_json
 from lakescan.errors import CorruptMetadata
 
 CLUSTERING = "delta.clustering"
@@ -17,7 +17,7 @@ def clustering_paths(domain: Action | None) -> list[tuple[str, ...]]:
     where = f"{domain.where}: the clustering configuration"
     paths = parse_object(domain.text("configuration") or "", where).get("clusteringColumns")
     if not isinstance(paths, list) or not all(_are_names(path) for path in paths):
-        raise CorruptMetadata(f"{where} has clusteringColumns {shown(paths)}; expected lists of names. {ADVICE}")
+        raise CorruptMetadata(f"{where} has clusteringColumns {short_json(paths)}; expected lists of names. {ADVICE}")
     return [tuple(path) for path in paths]
 
 

@@ -115,7 +115,7 @@ FEATURES: Mapping[str, Feature] = {each.name: each for each in _ALL}
 _NEW_WRITER_VERSION = 2  # of a new table that no property asks more of
 
 
-def unsupported(names: Iterable[str], support: Support) -> list[str]:
+def unsupported_features(names: Iterable[str], support: Support) -> list[str]:
     """Return those of the features for which lakescan does not have a support, in order of their names."""
     return sorted(n for n in names if n not in FEATURES or support not in FEATURES[n].support)
 
@@ -125,7 +125,7 @@ def why_not_read(name: str, default: str) -> str:
     return (FEATURES[name].why_not if name in FEATURES else "") or default
 
 
-def implied(writer_version: int, reader_version: int = READERS_LISTED - 1) -> frozenset[str]:
+def implied_features(writer_version: int, reader_version: int = READERS_LISTED - 1) -> frozenset[str]:
     """Return the features that versions imply; writer versions from LISTED on, none.
 
     A feature of readers takes both versions: writer version 6 with reader version 1 has no column mapping.
@@ -143,13 +143,13 @@ def oldest_reader(name: str) -> int:
     return FEATURES[name].reader_version or READERS_LISTED
 
 
-def with_needed(names: Iterable[str]) -> frozenset[str]:
+def add_dependencies(names: Iterable[str]) -> frozenset[str]:
     """Return features with those that they depend on."""
     given = frozenset(names)
     return given.union(*(_NEEDED.get(name, ()) for name in given))
 
 
-def needing(name: str) -> list[str]:
+def dependent_features(name: str) -> list[str]:
     """Return the features that depend on one."""
     return sorted(each for each, needed in _NEEDED.items() if name in needed)
 
@@ -159,17 +159,17 @@ def is_for_readers(name: str) -> bool:
     return name in FEATURES and (Support.READ in FEATURES[name].support or bool(FEATURES[name].why_not))
 
 
-def brought_by_type(kind: t.Type) -> str | None:
+def type_feature(kind: t.Type) -> str | None:
     """Return the feature that columns of a type bring to a table; None for most types."""
     return next((each.name for each in _ALL if each.brought_by is not None and each.brought_by(kind)), None)
 
 
-def brought_by_property(name: str, value: str) -> str | None:
+def property_feature(name: str, value: str) -> str | None:
     """Return the feature that a table property brings to a table; None for most."""
     return next((each.name for each in _ALL if each.property == (name, value)), None)
 
 
-def of_new_table(properties: Mapping[str, str]) -> list[str]:
+def new_table_features(properties: Mapping[str, str]) -> list[str]:
     """Return the features that a new table with these properties has, those of its types left out."""
     return [
         each.name

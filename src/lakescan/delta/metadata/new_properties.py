@@ -37,7 +37,9 @@ _UNSUPPORTED: Mapping[str, tuple[str, str]] = {
 
 # Properties that users set: those that writers honour, or that do not affect rows.
 SETTABLE: Mapping[str, Property[Any]] = {
-    name: each for name, each in DeltaProperties.declared().items() if not each.is_internal and name not in _UNSUPPORTED
+    name: each
+    for name, each in DeltaProperties.declarations().items()
+    if not each.is_internal and name not in _UNSUPPORTED
 }
 _SPELLING = {name.lower(): name for name in (*SETTABLE, *_UNSUPPORTED)}
 
@@ -57,12 +59,12 @@ def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
         elif name.lower().startswith(CONSTRAINT):
             raise UnsupportedFeature(f"{name!r} for a new table", "Add the constraint with ALTER TABLE, as in Delta.")
         else:
-            known = spelled(name)
+            known = canonical_name(name)
             checked[known] = checked_value(known, str(value), "for a new table")
     return checked
 
 
-def spelled(name: str) -> str:
+def canonical_name(name: str) -> str:
     """Return Delta's spelling of a property's name, in any case; raises `InvalidOption`, which names the nearest."""
     known = _SPELLING.get(name.lower())
     if known is None:

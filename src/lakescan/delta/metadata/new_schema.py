@@ -25,13 +25,13 @@ def schema_string(columns: Iterable[t.Field]) -> str:
     return json.dumps({"type": "struct", "fields": [field_node(each) for each in columns]}, separators=(",", ":"))
 
 
-def with_columns(schema: str, columns: Iterable[t.Field]) -> str:
+def append_columns(schema: str, columns: Iterable[t.Field]) -> str:
     """Return a schema's JSON with more columns at its end; what it says of the others is kept."""
     node = parse_json(schema, "the table's schema")
     return json.dumps({**node, "fields": [*node["fields"], *map(field_node, columns)]}, separators=(",", ":"))
 
 
-def with_identity_marks(schema: str, marks: Iterable[Mapping[str, int]]) -> str | None:
+def set_identity_marks(schema: str, marks: Iterable[Mapping[str, int]]) -> str | None:
     """Return a schema's JSON with the last ids of identity columns, of all that tasks have assigned, by column.
 
     None if there are none.
@@ -49,7 +49,7 @@ def with_identity_marks(schema: str, marks: Iterable[Mapping[str, int]]) -> str 
     return json.dumps(node, separators=(",", ":"))
 
 
-def mapped(schema: str, last_id: int) -> tuple[str, int]:
+def assign_column_ids(schema: str, last_id: int) -> tuple[str, int]:
     """Return a schema's JSON with an id and a physical name for each field that has none, and the highest id.
 
     New ids follow `last_id`, which other writers may not have kept up to date, and those of the schema.
@@ -65,7 +65,7 @@ def mapped(schema: str, last_id: int) -> tuple[str, int]:
     return json.dumps(node, separators=(",", ":")), last_id
 
 
-def with_same_mapping(schema: str, before: str) -> str:
+def keep_mapping(schema: str, before: str) -> str:
     """Return a schema's JSON in which columns have the ids and physical names of those in `before` that they replace.
 
     A column replaces one of the same name and type. Names and nullability of nested fields belong to the type.

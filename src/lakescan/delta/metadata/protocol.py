@@ -8,16 +8,16 @@ from functools import cached_property
 
 from lakescan.common.schema import Schema
 from lakescan.common.types import walk
-from lakescan.delta.log.text import ADVICE, Action, shown
+from lakescan.delta.log.text import ADVICE, Action, short_json
 from lakescan.delta.metadata.features import (
     FEATURES,
     LISTED,
     READERS_LISTED,
     Support,
-    implied,
+    implied_features,
     is_for_readers,
     oldest_reader,
-    unsupported,
+    unsupported_features,
     why_not_read,
 )
 from lakescan.delta.metadata.schema_json import parse_schema
@@ -57,10 +57,10 @@ class Protocol:
     def features(self) -> frozenset[str]:
         """The table features in force: those listed, and those that older versions imply."""
         listed = self.reader_features | self.writer_features
-        return listed | implied(self.min_writer_version, self.min_reader_version)
+        return listed | implied_features(self.min_writer_version, self.min_reader_version)
 
     @staticmethod
-    def of_features(names: Collection[str]) -> Protocol:
+    def weakest(names: Collection[str]) -> Protocol:
         """The weakest protocol that has exactly these features, as Delta on Spark normalises them.
 
         That is one of the older versions if it implies these and no other; else they are listed for writers, and for
@@ -70,7 +70,7 @@ class Protocol:
         wanted = frozenset(names)
         reader = max([1, *map(oldest_reader, wanted)])
         writer = max([1, *(FEATURES[name].writer_version if name in FEATURES else LISTED for name in wanted)])
-        if writer < LISTED and implied(writer, reader) == wanted:
+        if writer < LISTED and implied_features(writer, reader) == wanted:
             return Protocol(reader, writer, frozenset())
         for_readers = frozenset(name for name in wanted if is_for_readers(name))
         return Protocol(reader, LISTED, for_readers if reader == READERS_LISTED else frozenset(), wanted)
@@ -79,17 +79,17 @@ class Protocol:
         """The weakest protocol that has this one's features and more; itself if it has them all."""
         if not set(names) - self.features:
             return self
-        return Protocol.of_features(self.features | set(names))
+        return Protocol.weakest(self.features | set(names))
 
-    def without_features(self, names: Collection[str]) -> Protocol:
+    def remove_features(self, names: Collection[str]) -> Protocol:
         """The weakest protocol that has this one's features but for some."""
-        return Protocol.of_features(self.features - set(names))
+        return Protocol.weakest(self.features - set(names))
 
     def check_readable(self, location: str) -> None:
         """Raise `UnsupportedFeature` for an unsupported reader version or reader feature."""
         if not 1 <= self.min_reader_version <= READERS_LISTED:
             raise UnsupportedFeature(f"Delta reader version {self.min_reader_version}", f"{location} needs it.")
-        for feature in unsupported(self.reader_features, Support.READ):
+        for feature in unsupported_features(self.reader_features, Support.READ):
             raise UnsupportedFeature(
                 f"Delta table feature {feature!r}",
                 why_not_read(feature, f"{location} requires readers to support it."),
@@ -99,7 +99,7 @@ class Protocol:
         """Raise `UnsupportedFeature` if the writer version, or a feature, does not allow `doing` something."""
         if self.min_writer_version > LISTED:
             raise UnsupportedFeature(f"Delta writer version {self.min_writer_version}", f"{location} needs it.")
-        for feature in unsupported(self.features, support):
+        for feature in unsupported_features(self.features, support):
             raise UnsupportedFeature(f"{doing} Delta tables with the feature {feature!r}", f"{location} has it.")
 
 
@@ -132,7 +132,8 @@ class Metadata:
         mode = DeltaProperties(configuration, action.where).column_mapping
         if mode not in _MAPPING_MODES:
             raise CorruptMetadata(
-                f"{action.where}: {_MAPPING_MODE} is {shown(mode)}; it must be {', '.join(_MAPPING_MODES)}. {ADVICE}"
+                f"{action.where}: {_MAPPING_MODE} is {short_json(mode)}; it must be {', '.join(_MAPPING_MODES)}. "
+                f"{ADVICE}"
             )
         format_options = _format_options(action)
         return Metadata(
@@ -161,7 +162,7 @@ class Metadata:
         mapped = parse_schema(self.schema_string, "name", self.where)
         if renamed := [f.name for f in walk(mapped.fields) if f.physical_name != f.name]:
             raise CorruptMetadata(
-                f"{self.where}: column {shown(renamed[0])} has another physical name, and {_MAPPED} is set, but "
+                f"{self.where}: column {short_json(renamed[0])} has another physical name, and {_MAPPED} is set, but "
                 f"{_MAPPING_MODE} is not: data files may have the column under either name. {ADVICE}"
             )
 
@@ -184,7 +185,8 @@ def _format_options(action: Action) -> dict[str, str]:
         raise action.wrong("format", "an object with a provider")
     if provider is not None and provider.lower() != "parquet":
         raise UnsupportedFeature(
-            f"Delta tables of {shown(provider)} files", f"{action.where} declares this format; only Parquet is read."
+            f"Delta tables of {short_json(provider)} files",
+            f"{action.where} declares this format; only Parquet is read.",
         )
     options = (file_format or {}).get("options")  # only kept for others, so nothing depends on what it is
     return {k: v for k, v in options.items() if isinstance(v, str)} if isinstance(options, dict) else {}

@@ -10,7 +10,7 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.delta.log.text import ADVICE, as_long, parse_json, shown
+from lakescan.delta.log.text import ADVICE, as_long, parse_json, short_json
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 
 _SIMPLE: dict[str, t.Type] = {
@@ -77,18 +77,18 @@ class _SchemaReader:
     def struct(self, node: Any, path: str, depth: int) -> t.Struct:
         """Parse a struct type; `path` is its dotted path, `depth` its nesting depth. Raises `CorruptMetadata`."""
         if not isinstance(node, dict) or not isinstance(node.get("fields"), list):
-            raise self._wrong(path, f"is {shown(node)}; expected a struct with fields")
+            raise self._wrong(path, f"is {short_json(node)}; expected a struct with fields")
         fields = tuple(self._field(each, path, depth) for each in node["fields"])
         for key in ("name", "physical_name"):
             # Delta's column names are case-insensitive; physical names are Parquet's, which are case-sensitive.
             names = [getattr(f, key).lower() if key == "name" else getattr(f, key) for f in fields]
             if twice := [name for name, count in Counter(names).items() if count > 1]:
-                raise self._wrong(path, f"has two columns with the {key.replace('_', ' ')} {shown(twice[0])}")
+                raise self._wrong(path, f"has two columns with the {key.replace('_', ' ')} {short_json(twice[0])}")
         return t.Struct(fields)
 
     def _field(self, node: Any, path: str, depth: int) -> t.Field:
         if not isinstance(node, dict) or not isinstance(node.get("name"), str) or "type" not in node:
-            raise self._wrong(path, f"has {shown(node)}; expected a field with name and type")
+            raise self._wrong(path, f"has {short_json(node)}; expected a field with name and type")
         inner = f"{path}.{node['name']}" if path else node["name"]
         metadata, nullable = node.get("metadata"), node.get("nullable", True)
         metadata = {} if metadata is None else metadata
@@ -98,7 +98,7 @@ class _SchemaReader:
         return t.Field(
             id=self._id(metadata, inner) if self._mapped else next(self._fresh),
             name=node["name"],
-            type=_with_lengths(self._type(node["type"], inner, depth + 1), metadata.get(_LENGTHS)),
+            type=_apply_lengths(self._type(node["type"], inner, depth + 1), metadata.get(_LENGTHS)),
             required=not nullable,
             doc=doc if isinstance(doc, str) else None,
             physical_name=self._physical_name(metadata, inner) if self._mapped else "",
@@ -108,22 +108,22 @@ class _SchemaReader:
     def _id(self, metadata: dict[str, Any], path: str) -> int:
         field_id = as_long(metadata.get(_ID))
         if field_id is None or field_id not in _IDS:
-            raise self._wrong(path, f"has {_ID} {shown(metadata.get(_ID))}; column mapping needs a whole number")
+            raise self._wrong(path, f"has {_ID} {short_json(metadata.get(_ID))}; column mapping needs a whole number")
         if (other := self._paths.setdefault(field_id, path)) != path:
-            raise self._wrong(path, f"has the same {_ID} as column {shown(other)}: {field_id}")
+            raise self._wrong(path, f"has the same {_ID} as column {short_json(other)}: {field_id}")
         return field_id
 
     def _physical_name(self, metadata: dict[str, Any], path: str) -> str:
         name = metadata.get(_PHYSICAL)
         if not isinstance(name, str) or not name:
-            raise self._wrong(path, f"has {_PHYSICAL} {shown(name)}; column mapping needs a name")
+            raise self._wrong(path, f"has {_PHYSICAL} {short_json(name)}; column mapping needs a name")
         return name
 
     def _type(self, node: Any, path: str, depth: int) -> t.Type:
         if depth > _MOST_DEPTH:
             raise UnsupportedFeature(f"columns nested more than {_MOST_DEPTH} levels deep", f"{self._where} has one.")
         if isinstance(node, str):
-            return self._named(node, path)
+            return self._simple_type(node, path)
         kind = node.get("type") if isinstance(node, dict) else None
         match kind:
             case "struct":
@@ -136,8 +136,10 @@ class _SchemaReader:
                 required = not node.get("valueContainsNull", True)
                 return t.MapOf(self._child("key", key, required=True), self._child("value", value, required=required))
         if isinstance(kind, str):
-            raise UnsupportedFeature(f"column type {shown(kind)}", f"{self._where}: column {shown(path)} has it.")
-        raise self._wrong(path, f"has the invalid type {shown(node)}")
+            raise UnsupportedFeature(
+                f"column type {short_json(kind)}", f"{self._where}: column {short_json(path)} has it."
+            )
+        raise self._wrong(path, f"has the invalid type {short_json(node)}")
 
     def _child(self, name: str, kind: t.Type, *, required: bool) -> t.Field:
         return t.Field(next(self._fresh), name, kind, required=required)
@@ -147,19 +149,19 @@ class _SchemaReader:
             raise self._wrong(path, f"has a type without {name}")
         return self._type(node[name], path, depth + 1)
 
-    def _named(self, name: str, path: str) -> t.Type:
+    def _simple_type(self, name: str, path: str) -> t.Type:
         if (match := _DECIMAL.fullmatch(name)) is not None:
             precision, scale = int(match[1]), int(match[2])
             if not (1 <= precision <= _MOST_DIGITS and scale <= precision):
-                raise self._wrong(path, f"has the type {shown(name)}: a decimal has at most {_MOST_DIGITS} digits")
-        return _named(name)
+                raise self._wrong(path, f"has the type {short_json(name)}: a decimal has at most {_MOST_DIGITS} digits")
+        return _atomic_type(name)
 
     def _wrong(self, path: str, fault: str) -> CorruptMetadata:
-        what = f"column {shown(path)} of the table's schema" if path else "the table's schema"
+        what = f"column {short_json(path)} of the table's schema" if path else "the table's schema"
         return CorruptMetadata(f"{self._where}: {what} {fault}. {ADVICE}")
 
 
-def _named(name: str) -> t.Type:
+def _atomic_type(name: str) -> t.Type:
     if (simple := _SIMPLE.get(name)) is not None:
         return simple
     if name == "decimal":
@@ -178,7 +180,7 @@ def _char_length(metadata: dict[str, Any]) -> int:
     return 0 if match is None else int(match[1])
 
 
-def _with_lengths(kind: t.Type, text: Any) -> t.Type:
+def _apply_lengths(kind: t.Type, text: Any) -> t.Type:
     """A column's type, with the lengths of CHAR(n) within a struct, list or map, which its metadata keeps as text.
 
     A text that is not the type, as writers leave it that change a member alone, says no length.
@@ -190,18 +192,18 @@ def _with_lengths(kind: t.Type, text: Any) -> t.Type:
     from lakescan.delta.data_files.char_types import text_lengths  # readers of other tables need no writers' modules
 
     try:
-        return _padded(kind, text_lengths(text, kind, ""))
+        return _pad_type(kind, text_lengths(text, kind, ""))
     except CorruptMetadata:
         return kind
 
 
-def _padded(kind: t.Type, lengths: Any) -> t.Type:
+def _pad_type(kind: t.Type, lengths: Any) -> t.Type:
     def inner(field: t.Field, length: Any) -> t.Field:
         if length is None:
             return field
         if field.type == t.STRING:
             return replace(field, inner_pad=length.length if length.is_padded else 0)
-        return replace(field, type=_padded(field.type, length))
+        return replace(field, type=_pad_type(field.type, length))
 
     if lengths is None:
         return kind

@@ -19,7 +19,7 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.delta.log.actions import VECTOR
-from lakescan.delta.log.replay import canonical_paths, check_partitions, located
+from lakescan.delta.log.replay import canonical_paths, check_partitions, resolve_paths
 from lakescan.delta.log.text import LogText
 from lakescan.delta.log.time_travel import commit_info
 from lakescan.delta.metadata.protocol import Metadata
@@ -151,12 +151,12 @@ def _incompatible(theirs: tuple[t.Field, ...], ours: tuple[t.Field, ...], path: 
         if inner[0] and inner[1] and type(each.type) is type(own.type):
             if problem := _incompatible(*inner, f"{name}."):
                 return problem
-        elif each.type != own.type and not t.widens(each.type, own.type):
+        elif each.type != own.type and not t.is_widening(each.type, own.type):
             return f"a column {name!r} of type {each.type}, which is {own.type} in the read schema"
     return None
 
 
-def without_changes(commit: LogText) -> bool:
+def has_no_changes(commit: LogText) -> bool:
     """Whether a commit is a MERGE whose metrics count no changed row: the files it rewrote are not changes."""
     info = commit_info(commit)
     metrics = info.get("operationMetrics")
@@ -179,7 +179,7 @@ def changed_files(actions: pa.Table, unchanged: set[int], times: Mapping[int, in
     counts = pc.and_not(actions["data_change"], pc.is_in(actions["version"], value_set=pa.array(unchanged, pa.int64())))
     is_cdc = pc.equal(actions["action"], "cdc")
     actions = actions.filter(pc.or_(is_cdc, pc.and_not(counts, recorded)))
-    actions = located(actions, location)
+    actions = resolve_paths(actions, location)
     adds, removes = _where(actions, "add"), _where(actions, "remove")
     old, new = _partner(adds, removes), _partner(removes, adds)
     both = adds.filter(pc.is_valid(old))

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 
 from lakescan.common.uuids import format_uuids
 from lakescan.delta.log.replay import decoded_paths
-from lakescan.delta.log.text import ADVICE, shown
+from lakescan.delta.log.text import ADVICE, short_json
 from lakescan.errors import CorruptMetadata
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import DELETES
 from lakescan.storage import join
-from lakescan.storage.locations import spelled_as
+from lakescan.storage.locations import adopt_root
 
 _ALPHABET = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _DIGIT = np.full(256, 255, dtype=np.uint8)
@@ -97,7 +97,7 @@ def delete_table(vectors: pa.StructArray, location: str, *, kept: bool = False) 
 def _paths(kinds: pa.Array, where: pa.Array, location: str) -> pa.Array:
     is_uuid = pc.equal(kinds, "u")
     uris = pc.if_else(pc.equal(kinds, "p"), where, pa.scalar(None, pa.string()))
-    absolute = spelled_as(decoded_paths(uris), location)  # as paths of adds
+    absolute = adopt_root(decoded_paths(uris), location)  # as paths of adds
     if not pc.any(is_uuid).as_py():
         return absolute
     encoded = where.filter(is_uuid)
@@ -115,13 +115,15 @@ def _uuids(encoded: pa.Array) -> pa.Array:
     """Decode UUIDs from the last 20 characters of descriptors, as text."""
     texts = pc.utf8_slice_codeunits(encoded, -_UUID_LENGTH).cast(pa.binary())
     if (at := pc.index(pc.equal(pc.binary_length(texts), _UUID_LENGTH), False).as_py()) >= 0:
-        raise CorruptMetadata(f"a deletion vector's path is not a Base85 UUID: {shown(encoded[at].as_py())}. {ADVICE}")
+        raise CorruptMetadata(
+            f"a deletion vector's path is not a Base85 UUID: {short_json(encoded[at].as_py())}. {ADVICE}"
+        )
     last = texts.cast(pa.binary(_UUID_LENGTH))
     raw = np.frombuffer(last.buffers()[1], dtype=np.uint8, count=len(last) * _UUID_LENGTH, offset=last.offset * 20)
     digits = _DIGIT[raw].reshape(-1, 4, 5)
     words = _words(digits)
     if (wrong := ((digits == 255) | (words > _LARGEST)[..., None]).any(axis=(1, 2))).any():
-        text = shown(encoded[int(wrong.argmax())].as_py())
+        text = short_json(encoded[int(wrong.argmax())].as_py())
         raise CorruptMetadata(f"a deletion vector's path is not a Base85 UUID: {text}. {ADVICE}")
     return format_uuids(np.ascontiguousarray(words.astype(">u4")).view(np.uint8).reshape(-1, 16))
 

@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 
 from lakescan.common.schema import Schema
 from lakescan.delta.log.actions import ActionReader
-from lakescan.delta.log.replay import check_partitions, located
+from lakescan.delta.log.replay import check_partitions, resolve_paths
 from lakescan.delta.log.segment import LogFile
 from lakescan.delta.log.segment_parts import batches, read_commits
 from lakescan.delta.log.text import LogText, single_actions
 from lakescan.delta.log.time_travel import commit_info, timestamp_or_none
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.scan.change_feed import ENABLED, difference
-from lakescan.formats.increments import RESTART, Commit, CommitChange, Increment, rows_of
+from lakescan.formats.increments import RESTART, Commit, CommitChange, Increment, files_of_part
 
 # What a commit does to rows, by whether it adds files and whether it removes some.
 _CHANGES = {
@@ -32,7 +32,7 @@ _ROWS = r'"numRecords"\s*:\s*(?P<rows>\d+)'
 
 
 @dataclass(frozen=True)
-class CommitReader:
+class DeltaCommitReader:
     """Reads the commits of a log; ignores files whose path matches the regular expression `exclude`.
 
     With `feed`, for streams of changes, commits that stop recording changes are obstacles.
@@ -54,14 +54,14 @@ class CommitReader:
             for number, text in enumerate(texts):
                 yield self._commit(text, *(each[:, number].tolist() for each in totals))
 
-    def added(self, files: tuple[LogFile, ...]) -> Iterator[pa.Table]:
+    def read_adds(self, files: tuple[LogFile, ...]) -> Iterator[pa.Table]:
         """The adds of these versions that change data, in the order of the log; `path` is a location."""
         for batch in batches(files):
             added = self._data(self.reader.changes(read_commits(batch, self.reader.storage)), "add")
             check_partitions(added)
-            yield located(added, self.location)
+            yield resolve_paths(added, self.location)
 
-    def in_order(self, files: pa.Table) -> pa.Table:
+    def sort_live_files(self, files: pa.Table) -> pa.Table:
         """Live files of a version without excluded ones, sorted by modification time and path."""
         if self.exclude is not None:
             names = pc.replace_substring_regex(files["path"], f"^{re.escape(self.location.rstrip('/'))}/", "")
@@ -120,12 +120,12 @@ class SeenCommits:
     Drops commits before the first one requested, so that memory is bounded by the commits ahead.
     """
 
-    def __init__(self, reader: CommitReader) -> None:
+    def __init__(self, reader: DeltaCommitReader) -> None:
         self.reader = reader
         self._seen: dict[int, Commit] = {}
         self._start: tuple[int, str | None] | None = None
 
-    def at_start(self, version: int, look: Callable[[], str | None]) -> str | None:
+    def start_obstacle(self, version: int, look: Callable[[], str | None]) -> str | None:
         """The obstacle of a stream's first version; that of a later one is known from the commits since."""
         if self._start is None or version < self._start[0] or self._start[1] is not None:
             self._start = version, look()
@@ -180,4 +180,4 @@ def actions_of(
             continue
         part = parts[0]
         tables = [live(part.commit)] if part.initial else changes([part.commit])
-        yield from rows_of(part, tables if increment.ordered_by is None else map(in_order, tables))
+        yield from files_of_part(part, tables if increment.ordered_by is None else map(in_order, tables))

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.delta.log.text import ADVICE, shown
+from lakescan.delta.log.text import ADVICE, short_json
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
-from lakescan.reading.casting import padded
+from lakescan.reading.casting import pad_texts
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -25,12 +25,13 @@ def typed_values(texts: pa.Array, field: t.Field, where: Callable[[int], str] | 
     is_null = pc.or_kleene(pc.equal(texts, ""), pc.equal(texts, NULL_PARTITION))
     values = pc.if_else(pc.fill_null(is_null, True), pa.scalar(None, pa.string()), texts)
     try:
-        return padded(_parse(values, field.type), field.pad)
+        return pad_texts(_parse(values, field.type), field.pad)
     except (pa.ArrowException, ArithmeticError) as error:
         row = _first_wrong(values, field.type)
         place = f"{where(row)}: " if where is not None else ""
         raise CorruptMetadata(
-            f"{place}the value {shown(values[row].as_py())} of partition column {field.name!r} is not {field.type}. "
+            f"{place}the value {short_json(values[row].as_py())} of partition column {field.name!r} is not "
+            f"{field.type}. "
             f"{ADVICE}"
         ) from error
 
@@ -71,7 +72,7 @@ def _parse(values: pa.Array, kind: t.Type) -> pa.Array:
 
 def parse_timestamps(values: pa.Array, kind: t.Timestamp) -> pa.Array:
     """Parse timestamps like `2026-01-31 12:00:00.5` or ISO 8601; offsets are applied, and no offset means UTC."""
-    values, later = without_far_years(values)
+    values, later = shift_far_years(values)
     has_zone = pc.match_substring_regex(values, r"(Z|[+-]\d\d:?\d\d)$")
     with_zone = pc.if_else(has_zone, values, pa.scalar(None, pa.string()))
     without = pc.if_else(has_zone, pa.scalar(None, pa.string()), values)
@@ -93,7 +94,7 @@ def parse_dates(texts: pa.Array) -> pa.Array:
     return dates if days is None else pc.add(dates.cast(pa.int32()), days.cast(pa.int32())).cast(pa.date32())
 
 
-def without_far_years(texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
+def shift_far_years(texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
     """Replace far dates in timestamp texts by 1970-01-01; also return the microseconds to add to each, or None.
 
     Raises `pyarrow.ArrowInvalid` for an invalid date, and for one out of range of 64-bit microseconds.

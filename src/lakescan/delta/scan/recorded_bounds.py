@@ -29,7 +29,7 @@ _OFFSET = r"(Z|[+-]\d{2}:?\d{2})$"
 _TIE_BREAKER = "\\??[\ufffd\U0010ffff]+$"
 
 
-def widened(values: pa.Array, kind: t.Type, *, upper: bool) -> pa.Array:
+def widen_bounds(values: pa.Array, kind: t.Type, *, upper: bool) -> pa.Array:
     """Convert recorded bounds to the column's type, widened so that they hold for all rows; null if unusable.
 
     `values` have the type that JSON is parsed into, or the column's own. Raises `pyarrow.ArrowInvalid` for values that

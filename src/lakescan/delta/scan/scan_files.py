@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.delta.log.kept_rows import kept_rows
-from lakescan.delta.log.replay import place
+from lakescan.delta.log.kept_rows import keep_rows
+from lakescan.delta.log.replay import log_position
 from lakescan.delta.scan.deletion_vectors import delete_table
 from lakescan.delta.scan.partition_values import typed_values
 from lakescan.delta.scan.statistics import FileStats, parsed_stats
 from lakescan.expressions.predicate import TRUE, Predicate
-from lakescan.formats.increments import by_lower_bound
+from lakescan.formats.increments import order_by_lower_bound
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.delete_references import RANGES
@@ -27,7 +27,7 @@ from lakescan.planning.prune import might_match
 
 
 @dataclass(frozen=True)
-class ScanFiles:
+class DeltaScanFiles:
     """Plans the files of a version, or of the changes of a version range.
 
     `columns` are the columns whose statistics are needed. `always` maps field ids to columns of the file actions that
@@ -47,12 +47,12 @@ class ScanFiles:
         if not actions.num_rows:
             return Candidates(FileTable.empty())
         texts = actions["partition"].combine_chunks()
-        where = partial(place, actions)
+        where = partial(log_position, actions)
         values = {f.id: typed_values(texts.field(i), f, where) for i, f in enumerate(self.partition_fields)}
         values |= {i: actions[name].combine_chunks() for i, name in self.always.items()}
-        exact = {i: ColumnStats.of_constants(v) for i, v in values.items()}
+        exact = {i: ColumnStats.constant_column(v) for i, v in values.items()}
         mask = might_match(self.predicate, exact, actions.num_rows)
-        kept = kept_rows(actions, mask.to_numpy(zero_copy_only=False))
+        kept = keep_rows(actions, mask.to_numpy(zero_copy_only=False))
         values = {i: v.filter(mask) for i, v in values.items()}
         exact = {i: s.filter(mask) for i, s in exact.items()}
 
@@ -64,12 +64,12 @@ class ScanFiles:
         files = files.append_column("partition", struct_of(partition, kept.num_rows))
         files = files.append_column("constants", struct_of(columns, kept.num_rows))
         table = FileTable(files, deletes, {**stats.columns(), **exact}, constant_fields)
-        return Candidates.pruned(table, self.predicate, exact, actions.num_rows - kept.num_rows)
+        return Candidates.prune_table(table, self.predicate, exact, actions.num_rows - kept.num_rows)
 
-    def in_order(self, actions: pa.Table, field_id: int) -> pa.Table:
+    def sort_actions(self, actions: pa.Table, field_id: int) -> pa.Table:
         """File actions sorted by the lower bounds of a column, one of `columns` or a partition column."""
         stats = replace(self, predicate=TRUE).candidates(actions).table.stats
-        return actions.take(by_lower_bound(stats.get(field_id, ColumnStats()).lower, actions.num_rows))
+        return actions.take(order_by_lower_bound(stats.get(field_id, ColumnStats()).lower, actions.num_rows))
 
     def _stats(self, actions: pa.Table, exact: set[int]) -> FileStats:
         counts = actions["record_count"].combine_chunks() if "record_count" in actions.column_names else None

@@ -34,7 +34,7 @@ class RangeChanges(SnapshotState):
 
 
 @dataclass(frozen=True)
-class CommitFiles(SnapshotState):
+class IncrementState(SnapshotState):
     """The files of an increment: rows that commits added, or changes that they recorded, by what it is `of`."""
 
     of: VersionRows | RangeChanges
@@ -51,14 +51,14 @@ class CommitFiles(SnapshotState):
         return True
 
 
-DeltaState = VersionRows | RangeChanges | CommitFiles
+DeltaState = VersionRows | RangeChanges | IncrementState
 
 
-def without_increment(state: DeltaState) -> VersionRows | RangeChanges:
+def whole_state(state: DeltaState) -> VersionRows | RangeChanges:
     """What the state selects when it is not restricted to an increment."""
-    return state.of if isinstance(state, CommitFiles) else state
+    return state.of if isinstance(state, IncrementState) else state
 
 
 def is_feed(state: DeltaState) -> bool:
     """Whether rows are recorded changes."""
-    return isinstance(without_increment(state), RangeChanges)
+    return isinstance(whole_state(state), RangeChanges)

@@ -19,10 +19,10 @@ from lakescan.common import types as t
 from lakescan.common.arrays import as_array
 from lakescan.common.schema import Schema
 from lakescan.delta.log.json_lines import parse_json_texts
-from lakescan.delta.scan.recorded_bounds import DECIMALS, widened
+from lakescan.delta.scan.recorded_bounds import DECIMALS, widen_bounds
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.planning.corrupt_statistics import consistent, delta_bounds, delta_exact, delta_null_counts
-from lakescan.reading.casting import padded_bound
+from lakescan.planning.corrupt_statistics import delta_bounds, delta_exact, delta_null_counts, drop_contradictions
+from lakescan.reading.casting import pad_bounds
 
 # NaN and infinities, which JSON has no numbers for, are texts, and useless as bounds. This cannot match within a text,
 # where quotation marks are escaped.
@@ -79,9 +79,9 @@ class FileStats:
         upper = self._bound(("maxValues", *path), field.type, upper=True)
         lower, upper = delta_bounds(lower, upper, field.type)
         if field.width and upper is not None:
-            upper = padded_bound(upper, field.width, upper=True)
+            upper = pad_bounds(upper, field.width, upper=True)
         nulls = delta_null_counts(self._pick(("nullCount", *path), pa.int64()), field.type)
-        stats = consistent(ColumnStats(lower, upper, nulls, None, counts))
+        stats = drop_contradictions(ColumnStats(lower, upper, nulls, None, counts))
         return replace(stats, exact=delta_exact(stats, field, self._tight))
 
     @cached_property
@@ -93,15 +93,15 @@ class FileStats:
         """Bounds in the column's type; None for types whose bounds pruning cannot use."""
         if kind not in _NUMBER and not isinstance(kind, t.Timestamp | t.Decimal):
             return None
-        bounds = [self._widened(each, path, kind, upper) for each in (self._parsed, self._json)]
+        bounds = [self._widen_bounds(each, path, kind, upper) for each in (self._parsed, self._json)]
         known = [bound for bound in bounds if bound is not None]
         return pc.coalesce(*known) if known else None
 
-    def _widened(self, recorded: pa.StructArray | None, path: tuple[str, ...], kind: t.Type, upper: bool) -> Any:
+    def _widen_bounds(self, recorded: pa.StructArray | None, path: tuple[str, ...], kind: t.Type, upper: bool) -> Any:
         """Bounds of `stats` or `stats_parsed`, widened by what writers lose; None if they do not fit the type."""
         values = _walk(recorded, path)
         try:
-            return None if values is None else widened(values, kind, upper=upper)
+            return None if values is None else widen_bounds(values, kind, upper=upper)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return None
 
@@ -135,13 +135,13 @@ class FileStats:
         members = [pa.field("numRecords", pa.int64())]
         if values:
             members.append(pa.field("tightBounds", pa.bool_()))
-            members += [pa.field(n, _nested(values)) for n in ("minValues", "maxValues")]
+            members += [pa.field(n, _nested_type(values)) for n in ("minValues", "maxValues")]
         if nulls:
-            members.append(pa.field("nullCount", _nested(nulls)))
+            members.append(pa.field("nullCount", _nested_type(nulls)))
         return pa.schema(members)
 
 
-def with_record_counts(actions: pa.Table) -> pa.Table:
+def add_record_counts(actions: pa.Table) -> pa.Table:
     """File actions with the column `record_count`: the number of rows of each file; null if not recorded."""
     counts = FileStats(actions["stats"], parsed_stats(actions), Schema(()), ()).record_counts()
     return actions.append_column("record_count", counts)
@@ -161,12 +161,14 @@ def _leading_counts(stats: pa.Array) -> pa.Array | None:
     return counts.cast(pa.int64()) if counts.null_count == stats.null_count else None
 
 
-def _nested(leaves: list[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataType:
+def _nested_type(leaves: list[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataType:
     """A struct type with a leaf at each path."""
     heads: dict[str, list[tuple[tuple[str, ...], pa.DataType]]] = {}
     for path, kind in leaves:
         heads.setdefault(path[0], []).append((path[1:], kind))
-    return pa.struct([pa.field(name, rest[0][1] if not rest[0][0] else _nested(rest)) for name, rest in heads.items()])
+    return pa.struct(
+        [pa.field(name, rest[0][1] if not rest[0][0] else _nested_type(rest)) for name, rest in heads.items()]
+    )
 
 
 def _cast(values: pa.Array | None, kind: pa.DataType) -> pa.Array | None:

@@ -32,24 +32,24 @@ def tombstones(segment: LogSegment, storage: Storage) -> pa.Table:
     parts = [TOMBSTONES.empty_table()]
     for piece in pieces_of(segment, ActionReader(storage, ())):
         if piece.checkpoint is None:
-            parts += _of_texts(read_commits(piece.commits, storage), segment.location)
+            parts += _parse_tombstones(read_commits(piece.commits, storage), segment.location)
         elif piece.checkpoint.location.endswith(".json"):
             location = piece.checkpoint.location
-            parts += _of_texts([LogText(location, storage.read(location))], segment.location)
+            parts += _parse_tombstones([LogText(location, storage.read(location))], segment.location)
         else:
             file = CheckpointFile(piece.checkpoint.location, storage)
             for rows, _ in file.batches("remove", [field.name for field in _MEMBERS]):
-                parts += [_located(rows.combine_chunks(), segment.location)]
+                parts += [_tombstone_table(rows.combine_chunks(), segment.location)]
     found = pa.concat_tables(parts).group_by("path").aggregate([("size", "max"), ("removed_at", "max")])
     return found.rename_columns(["path", "size", "removed_at"]).cast(TOMBSTONES)
 
 
-def _of_texts(texts: Sequence[LogText], location: str) -> Iterator[pa.Table]:
+def _parse_tombstones(texts: Sequence[LogText], location: str) -> Iterator[pa.Table]:
     for lines in parse_log_texts(texts, _REMOVE):
-        yield _located(lines.rows["remove"].combine_chunks(), location)
+        yield _tombstone_table(lines.rows["remove"].combine_chunks(), location)
 
 
-def _located(removes: pa.Array, location: str) -> pa.Table:
+def _tombstone_table(removes: pa.Array, location: str) -> pa.Table:
     some = removes.filter(pc.is_valid(pc.struct_field(removes, "path")))
     known = {field.name for field in some.type}
     columns = [

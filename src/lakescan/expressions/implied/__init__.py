@@ -10,16 +10,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lakescan.common.schema import Schema
-from lakescan.expressions.implied.comparisons import UNKNOWN_TRUTH, Implied
-from lakescan.expressions.implied.conditions import truth
-from lakescan.expressions.implied.context import Context
-from lakescan.expressions.implied.reading import parsed
+from lakescan.expressions.implied.comparisons import UNKNOWN_TRUTH, Inference
+from lakescan.expressions.implied.conditions import infer_condition
+from lakescan.expressions.implied.context import InferenceContext
+from lakescan.expressions.implied.reading import parse_condition
 from lakescan.expressions.implied.zones import Zone
 
-__all__ = ["Implied", "implied"]
+__all__ = ["Inference", "infer_predicate"]
 
 
-def implied(
+def infer_predicate(
     condition: Any,
     schema: Schema,
     *,
@@ -28,7 +28,7 @@ def implied(
     now: datetime | None = None,
     now_is_exact: bool = True,
     ansi: bool = True,
-) -> Implied:
+) -> Inference:
     """Return tests of single columns that are true for every row for which an SQL condition is true.
 
     - `condition`: text, or its sqlglot tree (of `parse_expression`, or of the dialect `spark`, which leaves out a sign
@@ -45,9 +45,9 @@ def implied(
         "((day >= '2024-01-01' and day < '2025-01-01') and price > 4)"
     """
     utc = None if now is None else now.astimezone(UTC).replace(tzinfo=None)
-    context = Context(schema, Zone.of(time_zone), case_sensitive, utc, now_is_exact, ansi)
+    context = InferenceContext(schema, Zone.parse(time_zone), case_sensitive, utc, now_is_exact, ansi)
     try:
-        tree = parsed(condition) if isinstance(condition, str) else condition
-        return UNKNOWN_TRUTH if tree is None else truth(tree, True, context)
+        tree = parse_condition(condition) if isinstance(condition, str) else condition
+        return UNKNOWN_TRUTH if tree is None else infer_condition(tree, True, context)
     except RecursionError:  # nested too deep
         return UNKNOWN_TRUTH

@@ -7,21 +7,21 @@ from fractions import Fraction
 from typing import Any
 
 from lakescan.common import types as t
-from lakescan.expressions.implied.context import Context, call_of, type_of_cast
+from lakescan.expressions.implied.context import InferenceContext, call_of, type_of_cast
 from lakescan.expressions.implied.intervals import (
     DATE_UNITS,
     UNITS,
+    ChainStep,
     InstantOf,
-    Later,
     Linear,
     StartOf,
-    Step,
+    TimeShift,
     WallOf,
-    Whole,
+    WholeQuotient,
     YearOf,
 )
 from lakescan.expressions.implied.reading import is_known
-from lakescan.expressions.implied.values import INSTANT, WALL, Value, interval_of, value_of
+from lakescan.expressions.implied.values import INSTANT, WALL, ConstantValue, interval_of, value_of
 from lakescan.expressions.implied.zones import DAY
 from lakescan.expressions.scalar.parse import names_of
 from lakescan.expressions.scalar.typed import decimal_of
@@ -43,7 +43,7 @@ class Chain:
     path: str
     field: t.Field
     type: t.Type
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ChainStep, ...] = ()
     may_fail: bool = False
     prefix: int | None = None
     is_text: bool = False
@@ -53,12 +53,12 @@ class Chain:
         """Whether its values are those of the column, of the same type."""
         return not self.steps and self.type == self.field.type and self.prefix is None
 
-    def then(self, *steps: Step, type: t.Type | None = None, may_fail: bool = False) -> Chain:
+    def then(self, *steps: ChainStep, type: t.Type | None = None, may_fail: bool = False) -> Chain:
         """Return the chain with more steps, the last of which has results of `type`."""
         return replace(self, type=type or self.type, steps=self.steps + steps, may_fail=self.may_fail or may_fail)
 
 
-def chain_of(node: Any, context: Context) -> Chain | None:
+def chain_of(node: Any, context: InferenceContext) -> Chain | None:
     """Return the chain that an expression is; None if it is not one, or not understood."""
     from sqlglot import exp
 
@@ -84,7 +84,7 @@ def chain_of(node: Any, context: Context) -> Chain | None:
     return None if call is None or not call[1] else _call(*call, context)
 
 
-def _column(node: Any, context: Context) -> Chain | None:
+def _column(node: Any, context: InferenceContext) -> Chain | None:
     field, names = context.field_of(node), names_of(node)
     if field is None or names is None or field.pad:  # of CHAR, engines see padded values
         return None
@@ -97,7 +97,7 @@ def _column(node: Any, context: Context) -> Chain | None:
     return None if path is None else Chain(path, field, kind)
 
 
-def char_of(node: Any, context: Context) -> t.Field | None:
+def char_of(node: Any, context: InferenceContext) -> t.Field | None:
     """Return the column of CHAR(n) that a node is, whose field has its path as the name; None for another node."""
     field, names = context.field_of(node.unnest()), names_of(node.unnest())
     path = None if names is None else context.path_of(names)
@@ -110,7 +110,7 @@ def has_nanos(chain: Chain) -> bool:
 
 
 def _numeric(
-    chain: Chain | None, step: Step, context: Context, other: Value | None = None, op: str = ""
+    chain: Chain | None, step: ChainStep, context: InferenceContext, other: ConstantValue | None = None, op: str = ""
 ) -> Chain | None:
     """Append an operation with exact results, unless it overflows."""
     if chain is None or chain.is_text or chain.prefix is not None:
@@ -122,7 +122,7 @@ def _numeric(
     return None if kind is None else chain.then(step, type=kind)
 
 
-def _decimal_result(kind: t.Type, other: Value | None, op: str) -> t.Decimal | None:
+def _decimal_result(kind: t.Type, other: ConstantValue | None, op: str) -> t.Decimal | None:
     """Spark's type of a result that it does not round."""
     first = decimal_of(kind)
     if first is None:
@@ -140,18 +140,18 @@ def _decimal_result(kind: t.Type, other: Value | None, op: str) -> t.Decimal | N
     return result if result.precision <= _KEPT_DIGITS else None
 
 
-def _number(node: Any, context: Context) -> Value | None:
+def _number(node: Any, context: InferenceContext) -> ConstantValue | None:
     value = value_of(node, context)
     return value if value is not None and value.value is not None and decimal_of(value.type) is not None else None
 
 
-def _sum(node: Any, context: Context) -> Chain | None:
+def _sum(node: Any, context: InferenceContext) -> Chain | None:
     from sqlglot import exp
 
     is_sum = isinstance(node, exp.Add)
     if (chain := chain_of(node.this, context)) is not None:
         if chain.type == t.DATE or isinstance(chain.type, t.Timestamp):
-            return _later(chain, node.expression, 1 if is_sum else -1, context)
+            return _add_interval(chain, node.expression, 1 if is_sum else -1, context)
         other = _number(node.expression, context)
         step = Linear(Fraction(1), _fraction(other) * (1 if is_sum else -1))
         return None if other is None else _numeric(chain, step, context, other)
@@ -160,11 +160,11 @@ def _sum(node: Any, context: Context) -> Chain | None:
     return None if other is None else _numeric(chain_of(node.expression, context), step, context, other)
 
 
-def _fraction(value: Value | None) -> Fraction:
+def _fraction(value: ConstantValue | None) -> Fraction:
     return Fraction(0 if value is None else value.value)
 
 
-def _later(chain: Chain, node: Any, sign: int, context: Context) -> Chain | None:
+def _add_interval(chain: Chain, node: Any, sign: int, context: InferenceContext) -> Chain | None:
     """A date or timestamp and an interval, or a number of days."""
     if has_nanos(chain):
         return None
@@ -180,10 +180,10 @@ def _later(chain: Chain, node: Any, sign: int, context: Context) -> Chain | None
         return None
     if chain.type == INSTANT and not (context.zone is not None and context.zone.fixed):
         return None
-    return chain.then(Later(sign * micros), may_fail=True)
+    return chain.then(TimeShift(sign * micros), may_fail=True)
 
 
-def _product(node: Any, context: Context) -> Chain | None:
+def _product(node: Any, context: InferenceContext) -> Chain | None:
     for side, other in ((node.this, node.expression), (node.expression, node.this)):
         factor = _number(other, context)
         if factor is not None and factor.value != 0:
@@ -191,15 +191,15 @@ def _product(node: Any, context: Context) -> Chain | None:
     return None
 
 
-def _quotient(node: Any, context: Context) -> Chain | None:
+def _quotient(node: Any, context: InferenceContext) -> Chain | None:
     """`x div 5`, a long."""
     chain, divisor = chain_of(node.this, context), _number(node.expression, context)
     if chain is None or chain.type not in t.INTEGRAL or divisor is None or divisor.type not in t.INTEGRAL:
         return None
-    return chain.then(Whole(divisor.value), type=t.LONG) if divisor.value > 0 else None
+    return chain.then(WholeQuotient(divisor.value), type=t.LONG) if divisor.value > 0 else None
 
 
-def _cast(chain: Chain, kind: t.Type, context: Context) -> Chain | None:
+def _cast(chain: Chain, kind: t.Type, context: InferenceContext) -> Chain | None:
     if chain.is_text or chain.prefix is not None or chain.type == kind:
         return chain if chain.type == kind else None
     if kind in (t.DATE, INSTANT, WALL):
@@ -211,13 +211,13 @@ def _cast(chain: Chain, kind: t.Type, context: Context) -> Chain | None:
     if chain.type == t.FLOAT and kind == t.DOUBLE:
         return chain.then(type=kind)
     if chain.type in t.FLOATING and kind in t.INTEGRAL and context.ansi:
-        return chain.then(Whole(), type=kind, may_fail=True)
+        return chain.then(WholeQuotient(), type=kind, may_fail=True)
     if chain.type == INSTANT and kind == t.LONG and not has_nanos(chain):
-        return chain.then(Whole(10**6, floor=True), type=kind)
+        return chain.then(WholeQuotient(10**6, floor=True), type=kind)
     return None
 
 
-def _cast_of_whole(chain: Chain, kind: t.Type, context: Context) -> Chain | None:
+def _cast_of_whole(chain: Chain, kind: t.Type, context: InferenceContext) -> Chain | None:
     if kind in t.INTEGRAL:
         widens = t.INTEGRAL.index(kind) > t.INTEGRAL.index(chain.type)
         return chain.then(type=kind, may_fail=not widens) if widens or context.ansi else None
@@ -228,15 +228,15 @@ def _cast_of_whole(chain: Chain, kind: t.Type, context: Context) -> Chain | None
     return chain.then(type=kind) if kind == t.DOUBLE and chain.field.type in t.INTEGRAL else None
 
 
-def _cast_of_decimal(chain: Chain, source: t.Decimal, kind: t.Type, context: Context) -> Chain | None:
+def _cast_of_decimal(chain: Chain, source: t.Decimal, kind: t.Type, context: InferenceContext) -> Chain | None:
     if isinstance(kind, t.Decimal) and kind.scale >= source.scale:
         return chain.then(type=kind, may_fail=True)
     if kind in t.INTEGRAL and context.ansi and source.precision <= _KEPT_DIGITS:
-        return chain.then(Whole(), type=kind, may_fail=True)
+        return chain.then(WholeQuotient(), type=kind, may_fail=True)
     return None
 
 
-def _cast_to_time(chain: Chain, kind: t.Type, context: Context) -> Chain | None:
+def _cast_to_time(chain: Chain, kind: t.Type, context: InferenceContext) -> Chain | None:
     if has_nanos(chain) or (chain.type != t.DATE and not isinstance(chain.type, t.Timestamp)):
         return None
     if chain.type == INSTANT or kind == INSTANT:
@@ -251,9 +251,9 @@ _SINCE_EPOCH = {"unix_seconds": 10**6, "unix_millis": 10**3, "unix_micros": 1}
 _CASTS = {"string": t.STRING, "bigint": t.LONG, "int": t.INT, "smallint": t.SHORT, "tinyint": t.BYTE}
 
 
-def _call(name: str, args: list[Any], context: Context) -> Chain | None:
+def _call(name: str, args: list[Any], context: InferenceContext) -> Chain | None:
     if name == "date_trunc" and len(args) == 2:
-        return _truncated(args[0], _as(chain_of(args[1], context), INSTANT, context), UNITS, context)
+        return _truncate(args[0], _as_time(chain_of(args[1], context), INSTANT, context), UNITS, context)
     chain = chain_of(args[0], context)
     if chain is None:
         return None
@@ -261,24 +261,24 @@ def _call(name: str, args: list[Any], context: Context) -> Chain | None:
         case "positive", [] if decimal_of(chain.type) is not None:
             return chain
         case "year", []:
-            days = _as(chain, t.DATE, context)
+            days = _as_time(chain, t.DATE, context)
             return None if days is None else days.then(YearOf(), type=t.INT)
         case (("date" | "to_date"), []):
-            return _as(chain, t.DATE, context)
+            return _as_time(chain, t.DATE, context)
         case (("timestamp" | "to_timestamp"), []):
-            return _as(chain, INSTANT, context)
+            return _as_time(chain, INSTANT, context)
         case _, [] if name in _CASTS:
             return _cast(chain, _CASTS[name], context)
         case "trunc", [unit]:
             kept = {each: of for each, of in UNITS.items() if of in DATE_UNITS}
-            return _truncated(unit, _as(chain, t.DATE, context), kept, context)
+            return _truncate(unit, _as_time(chain, t.DATE, context), kept, context)
         case (("date_add" | "date_sub"), [days]):
-            moved = _as(chain, t.DATE, context)
-            return None if moved is None else _later(moved, days, 1 if name == "date_add" else -1, context)
+            moved = _as_time(chain, t.DATE, context)
+            return None if moved is None else _add_interval(moved, days, 1 if name == "date_add" else -1, context)
         case "unix_date", [] if chain.type == t.DATE:
-            return chain.then(Whole(DAY, floor=True), type=t.INT)
+            return chain.then(WholeQuotient(DAY, floor=True), type=t.INT)
         case (("unix_seconds" | "unix_millis" | "unix_micros"), []) if chain.type == INSTANT and not has_nanos(chain):
-            return chain.then(Whole(_SINCE_EPOCH[name], floor=True), type=t.LONG)
+            return chain.then(WholeQuotient(_SINCE_EPOCH[name], floor=True), type=t.LONG)
         case "left", [size]:
             return _prefix(chain, size, context)
         case (("substring" | "substr"), [start, size]):
@@ -287,12 +287,12 @@ def _call(name: str, args: list[Any], context: Context) -> Chain | None:
     return None
 
 
-def _as(chain: Chain | None, kind: t.Type, context: Context) -> Chain | None:
+def _as_time(chain: Chain | None, kind: t.Type, context: InferenceContext) -> Chain | None:
     """The chain cast to a date or timestamp; None for other types, as of texts."""
     return None if chain is None else chain if chain.type == kind else _cast_to_time(chain, kind, context)
 
 
-def _truncated(unit: Any, chain: Chain | None, units: dict[str, str], context: Context) -> Chain | None:
+def _truncate(unit: Any, chain: Chain | None, units: dict[str, str], context: InferenceContext) -> Chain | None:
     value = value_of(unit, context)
     if chain is None or has_nanos(chain) or value is None or value.type != t.STRING or value.value is None:
         return None
@@ -306,7 +306,7 @@ def _truncated(unit: Any, chain: Chain | None, units: dict[str, str], context: C
     return chain.then(WallOf(context.zone), StartOf(known), InstantOf(context.zone))
 
 
-def _prefix(chain: Chain, size: Any, context: Context) -> Chain | None:
+def _prefix(chain: Chain, size: Any, context: InferenceContext) -> Chain | None:
     length = value_of(size, context)
     if not chain.is_column or chain.type != t.STRING or length is None or length.type != t.INT:
         return None

@@ -6,8 +6,8 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.expressions.implied.chains import Chain, chain_of
-from lakescan.expressions.implied.context import Context, call_of
-from lakescan.expressions.implied.values import Value, value_of
+from lakescan.expressions.implied.context import InferenceContext, call_of
+from lakescan.expressions.implied.values import ConstantValue, value_of
 from lakescan.expressions.scalar.typed import MOST_DIGITS, decimal_of
 
 _SMALL = 2**24  # whole numbers up to here are exact in all floating-point types
@@ -47,9 +47,9 @@ def branches_of(node: Any) -> list[Branch] | None:
     return branches
 
 
-def have_one_type(branches: list[Branch], context: Context) -> bool:
+def have_one_type(branches: list[Branch], context: InferenceContext) -> bool:
     """Return whether the results of a choice are compared alike, alone or after they are converted to one type."""
-    known: list[Chain | Value | None] = [
+    known: list[Chain | ConstantValue | None] = [
         chain_of(result, context) or value_of(result, context) for _, result in branches
     ]
     if None in known:
@@ -69,5 +69,5 @@ def are_alike(kinds: set[t.Type]) -> bool:
     return len(numbers) == len(kinds) and whole + max(each.scale for each in numbers) <= MOST_DIGITS
 
 
-def _is_small(each: Chain | Value) -> bool:
-    return isinstance(each, Value) and (each.value is None or abs(each.value) < _SMALL)
+def _is_small(each: Chain | ConstantValue) -> bool:
+    return isinstance(each, ConstantValue) and (each.value is None or abs(each.value) < _SMALL)

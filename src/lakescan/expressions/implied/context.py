@@ -16,7 +16,7 @@ from lakescan.expressions.scalar.translate import type_of
 
 
 @dataclass(frozen=True)
-class Context:
+class InferenceContext:
     """The meaning of names and times.
 
     - `zone`: None if it is not known.
@@ -33,16 +33,16 @@ class Context:
     ansi: bool
 
     @property
-    def in_utc(self) -> bool:
+    def is_utc(self) -> bool:
         """Whether wall-clock times are instants."""
         return self.zone is not None and self.zone.is_utc
 
     def path_of(self, path: tuple[str, ...]) -> str | None:
         """Return the reference of a column or a member of a struct; None if there is none that has a value a row."""
-        found = self._found(path)
+        found = self._find_field(path)
         return None if found is None else dotted_path(path)
 
-    def _found(self, path: tuple[str, ...]) -> t.Field | None:
+    def _find_field(self, path: tuple[str, ...]) -> t.Field | None:
         try:
             field = self.schema.field(dotted_path(path), case_sensitive=self.case_sensitive)
         except NoSuchColumn:
@@ -52,7 +52,7 @@ class Context:
     def field_of(self, node: Any) -> t.Field | None:
         """Return the field that a column's node names; None for other nodes, and as for `path_of`."""
         path = names_of(node)
-        return None if path is None else self._found(path)
+        return None if path is None else self._find_field(path)
 
 
 def call_of(node: Any) -> tuple[str, list[Any]] | None:

@@ -15,7 +15,7 @@ from lakescan.expressions.implied.zones import DAY, Zone, micros_of, plain_time
 
 
 @dataclass(frozen=True)
-class Interval:
+class ValueInterval:
     """The values between two bounds, which belong to it unless they are `open`; None is no bound.
 
     `exact` is false if it may have more values than are asked for.
@@ -40,14 +40,14 @@ class Interval:
         return self.low is not None and self.low == self.high and not self.is_empty
 
 
-EVERYTHING = Interval(exact=False)
-NOTHING = Interval(0, 0, True, True)
+EVERYTHING = ValueInterval(exact=False)
+NOTHING = ValueInterval(0, 0, True, True)
 
 
-class Step(Protocol):
+class ChainStep(Protocol):
     """A function of one value, by the values that it maps into an interval."""
 
-    def preimage(self, results: Interval) -> Interval:
+    def preimage(self, results: ValueInterval) -> ValueInterval:
         """Return an interval of all values whose results are in the given interval."""
         ...
 
@@ -59,36 +59,36 @@ class Linear:
     factor: Any = 1
     offset: Any = 0
 
-    def preimage(self, results: Interval) -> Interval:
+    def preimage(self, results: ValueInterval) -> ValueInterval:
         """Return the interval, of which a negative factor exchanges the bounds."""
         low, high = (
             None if each is None else (each - self.offset) / self.factor for each in (results.low, results.high)
         )
         if self.factor > 0:
             return replace(results, low=low, high=high)
-        return Interval(high, low, results.high_open, results.low_open, results.exact)
+        return ValueInterval(high, low, results.high_open, results.low_open, results.exact)
 
 
 @dataclass(frozen=True)
-class Later:
+class TimeShift:
     """A time that is moved by some microseconds."""
 
     by: int
 
-    def preimage(self, results: Interval) -> Interval:
+    def preimage(self, results: ValueInterval) -> ValueInterval:
         """Return the interval, moved back."""
         low, high = (None if each is None else each - self.by for each in (results.low, results.high))
         return replace(results, low=low, high=high)
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeQuotient:
     """The whole number of `x / divisor`, rounded towards zero, or down with `floor`."""
 
     divisor: int = 1
     floor: bool = False
 
-    def preimage(self, results: Interval) -> Interval:
+    def preimage(self, results: ValueInterval) -> ValueInterval:
         """Return the interval between whole multiples of the divisor."""
         low = high = None
         low_open = high_open = False
@@ -100,7 +100,7 @@ class Whole:
             most = math.ceil(results.high) - 1 if results.high_open else math.floor(results.high)
             high_open = most >= 0 or self.floor
             high = (most + 1 if high_open else most) * self.divisor
-        return Interval(low, high, low_open, high_open, results.exact)
+        return ValueInterval(low, high, low_open, high_open, results.exact)
 
 
 @dataclass(frozen=True)
@@ -109,14 +109,14 @@ class StartOf:
 
     unit: str
 
-    def preimage(self, results: Interval) -> Interval:
+    def preimage(self, results: ValueInterval) -> ValueInterval:
         """Return the interval from one start to another."""
         low = high = None
         if results.low is not None:
             low = self._following(results.low, results.low_open)
         if results.high is not None:
             high = self._following(results.high, not results.high_open)
-        return Interval(low, high, False, high is not None, results.exact)
+        return ValueInterval(low, high, False, high is not None, results.exact)
 
     def _following(self, wall: int, after: bool) -> int:
         """The first start that is not before a time, or that is after it."""
@@ -128,9 +128,9 @@ class StartOf:
 class YearOf:
     """The year of a wall-clock time."""
 
-    def preimage(self, results: Interval) -> Interval:
+    def preimage(self, results: ValueInterval) -> ValueInterval:
         """Return the interval between two New Year's Days."""
-        years = Whole(floor=True).preimage(results)
+        years = WholeQuotient(floor=True).preimage(results)
         low, high = (None if each is None else micros_of(datetime(int(each), 1, 1)) for each in (years.low, years.high))
         return replace(years, low=low, high=high)
 
@@ -141,12 +141,12 @@ class WallOf:
 
     zone: Zone
 
-    def preimage(self, results: Interval) -> Interval:
+    def preimage(self, results: ValueInterval) -> ValueInterval:
         """Return the instants; more of them where clocks are changed."""
         low = None if results.low is None else self.zone.first(results.low)
         high = None if results.high is None else self.zone.last(results.high)
         fixed = self.zone.fixed
-        return Interval(low, high, results.low_open and fixed, results.high_open, results.exact and fixed)
+        return ValueInterval(low, high, results.low_open and fixed, results.high_open, results.exact and fixed)
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class InstantOf:
 
     zone: Zone
 
-    def preimage(self, results: Interval) -> Interval:
+    def preimage(self, results: ValueInterval) -> ValueInterval:
         """Return the wall-clock times; more of them where clocks are changed."""
         low, low_open, high, high_open = None, False, None, False
         if results.low is not None:
@@ -164,7 +164,7 @@ class InstantOf:
         if results.high is not None:
             earliest, high = self.zone.walls(results.high)
             high_open = results.high_open and high == earliest
-        return Interval(low, high, low_open, high_open, results.exact and self.zone.fixed)
+        return ValueInterval(low, high, low_open, high_open, results.exact and self.zone.fixed)
 
 
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}

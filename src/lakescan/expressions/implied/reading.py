@@ -37,7 +37,7 @@ _ARGUMENTS = {
 }
 
 
-def parsed(text: str) -> Any | None:
+def parse_condition(text: str) -> Any | None:
     """Return the tree of a condition's text; None if it does not parse."""
     try:
         return parse_expression(text)
@@ -45,14 +45,14 @@ def parsed(text: str) -> Any | None:
         return None
 
 
-def plain(node: Any) -> Any | None:
+def plain_tree(node: Any) -> Any | None:
     """Return the tree of a condition in this form; None if it has calls for which there is none."""
     from sqlglot import exp
 
     names = {type(each).__name__ for each in node.find_all(exp.Func)} - _AS_WRITTEN
     if not names:
         return node
-    return parsed(node.sql(dialect="spark")) if names <= _REWRITTEN else None
+    return parse_condition(node.sql(dialect="spark")) if names <= _REWRITTEN else None
 
 
 def is_known(node: Any) -> bool:

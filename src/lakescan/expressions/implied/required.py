@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lakescan.expressions.implied.context import Context, call_of
+from lakescan.expressions.implied.context import InferenceContext, call_of
 from lakescan.expressions.predicate import IsNull, Predicate, conjunction
 from lakescan.expressions.scalar.parse import names_of
 
@@ -25,13 +25,13 @@ _STRICT_CALLS = frozenset(
 _WITH_UNIT = ("date_add", "date_diff", "datediff")  # of three arguments, the first may be a unit and no column
 
 
-def not_null(nodes: Sequence[Any], context: Context) -> Predicate:
+def infer_not_null(nodes: Sequence[Any], context: InferenceContext) -> Predicate:
     """Return that the columns are not null without which one of the expressions is null."""
     paths = dict.fromkeys(path for each in nodes for path in _paths(each, context))
     return conjunction([IsNull(path, negate=True) for path in paths])
 
 
-def _paths(node: Any, context: Context) -> Iterator[str]:
+def _paths(node: Any, context: InferenceContext) -> Iterator[str]:
     from sqlglot import exp
 
     if (names := names_of(node)) is not None:

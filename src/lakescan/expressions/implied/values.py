@@ -14,15 +14,15 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.errors import LakescanError
 from lakescan.expressions.constant_casts import cast_constant
-from lakescan.expressions.implied.context import Context, call_of, type_of_cast
+from lakescan.expressions.implied.context import InferenceContext, call_of, type_of_cast
 from lakescan.expressions.implied.intervals import DATE_UNITS, UNITS, start_of
 from lakescan.expressions.implied.reading import is_known
 from lakescan.expressions.implied.zones import DAY, Zone, micros_of, plain_time
 from lakescan.expressions.scalar import nested
 from lakescan.expressions.scalar.arithmetic import negative
-from lakescan.expressions.scalar.computed import FailedEvaluation, computed
+from lakescan.expressions.scalar.computed import FailedEvaluation, evaluate_sql
 from lakescan.expressions.scalar.translate import Translator
-from lakescan.expressions.scalar.typed import Typed, literal, number, unsupported
+from lakescan.expressions.scalar.typed import TypedSql, literal, parse_number, unsupported_error
 from lakescan.expressions.text_values import is_special, value_of_text, wall_of_text
 
 INSTANT, WALL = t.Timestamp("us", zoned=True), t.Timestamp("us", zoned=False)
@@ -31,7 +31,7 @@ _FIRST, _END = micros_of(datetime(2, 1, 1)), micros_of(datetime(9999, 1, 1))
 
 
 @dataclass(frozen=True)
-class Value:
+class ConstantValue:
     """A constant.
 
     - `value`: None for null; a date is its midnight, and a timestamp its time, in microseconds since 1970 (of the wall
@@ -46,41 +46,41 @@ class Value:
     rising: bool = False
 
 
-def value_of(node: Any, context: Context) -> Value | None:
+def value_of(node: Any, context: InferenceContext) -> ConstantValue | None:
     """Return the value of an expression without columns; None if it has columns, or is not understood."""
     if (known := _literal(node)) is not None:
         return known
-    if (known := _of_time(node, context)) is not None:
+    if (known := _time_value(node, context)) is not None:
         return known
-    return _folded(node, context)
+    return _fold_scalar(node, context)
 
 
-def _literal(node: Any) -> Value | None:
+def _literal(node: Any) -> ConstantValue | None:
     from sqlglot import exp
 
     match node:
         case exp.Null():
-            return Value(None, t.UNKNOWN)
+            return ConstantValue(None, t.UNKNOWN)
         case exp.Boolean():
-            return Value(bool(node.this), t.BOOLEAN)
+            return ConstantValue(bool(node.this), t.BOOLEAN)
         case exp.Literal(is_string=True):
-            return Value(node.this, t.STRING)
+            return ConstantValue(node.this, t.STRING)
         case exp.Literal():
-            typed = number(node.this)
-            return Value(typed.literal, typed.type)
+            typed = parse_number(node.this)
+            return ConstantValue(typed.literal, typed.type)
         case exp.Neg(this=exp.Literal(is_string=False)):
-            return _negative(number(node.this.this))
+            return _negative(parse_number(node.this.this))
         case exp.Cast(this=exp.Literal(is_string=True)) if (kind := type_of_cast(node)) in t.FLOATING:
-            return Value(cast_constant(node.this.this, str(kind).upper()), kind)
+            return ConstantValue(cast_constant(node.this.this, str(kind).upper()), kind)
     return None
 
 
-def _negative(each: Typed) -> Value:
+def _negative(each: TypedSql) -> ConstantValue:
     exact = each.literal.copy_negate() if isinstance(each.literal, Decimal) else -each.literal  # not rounded
-    return Value(exact, negative(each).type)
+    return ConstantValue(exact, negative(each).type)
 
 
-def _of_time(node: Any, context: Context) -> Value | None:
+def _time_value(node: Any, context: InferenceContext) -> ConstantValue | None:
     """A date or a timestamp."""
     from sqlglot import exp
 
@@ -88,26 +88,26 @@ def _of_time(node: Any, context: Context) -> Value | None:
         return None
     match node:
         case exp.Paren():
-            return _of_time(node.this, context)
+            return _time_value(node.this, context)
         case exp.Column():
             is_name = len(node.parts) == 1 and context.field_of(node) is None
-            return _now(node.name.lower(), context) if is_name else None
+            return _current_time(node.name.lower(), context) if is_name else None
         case exp.Cast() | exp.TryCast():
             kind = type_of_cast(node)
             inner = value_of(node.this, context) if kind in _TIMES else None
             return None if inner is None or kind is None else as_time(inner, kind, context.zone)
         case exp.Add() | exp.Sub():
-            return _moved(node, context)
+            return _time_sum(node, context)
     if (call := call_of(node)) is not None:
         name, args = call
-        return _now(name, context) if not args else _call(name, args, context)
+        return _current_time(name, context) if not args else _call(name, args, context)
     return None
 
 
-def _now(name: str, context: Context) -> Value | None:
+def _current_time(name: str, context: InferenceContext) -> ConstantValue | None:
     if context.now is None or context.zone is None:
         return None
-    instant = Value(micros_of(context.now), INSTANT, rising=not context.now_is_exact)
+    instant = ConstantValue(micros_of(context.now), INSTANT, rising=not context.now_is_exact)
     if name in ("current_timestamp", "now"):
         return instant
     return as_time(instant, t.DATE, context.zone) if name in ("current_date", "curdate") else None
@@ -116,7 +116,7 @@ def _now(name: str, context: Context) -> Value | None:
 _SINCE_EPOCH = {"timestamp_micros": 1, "timestamp_millis": 10**3, "timestamp_seconds": 10**6}
 
 
-def _call(name: str, args: list[Any], context: Context) -> Value | None:
+def _call(name: str, args: list[Any], context: InferenceContext) -> ConstantValue | None:
     values = [value_of(each, context) for each in args]
     given = [each for each in values if each is not None]
     if len(given) < len(values):
@@ -124,85 +124,92 @@ def _call(name: str, args: list[Any], context: Context) -> Value | None:
     if any(each.value is None for each in given):
         return None
     match name, given:
-        case (("timestamp_micros" | "timestamp_millis" | "timestamp_seconds"), [Value(type=t.INT | t.LONG) as count]):
-            return Value(count.value * _SINCE_EPOCH[name], INSTANT)
+        case (
+            ("timestamp_micros" | "timestamp_millis" | "timestamp_seconds"),
+            [ConstantValue(type=t.INT | t.LONG) as count],
+        ):
+            return ConstantValue(count.value * _SINCE_EPOCH[name], INSTANT)
         case (("date" | "to_date"), [one]):
             return as_time(one, t.DATE, context.zone)
         case (("timestamp" | "to_timestamp"), [one]):
             return as_time(one, INSTANT, context.zone)
         case "make_date", [*parts] if len(parts) == 3 and all(each.type == t.INT for each in parts):
-            return Value(micros_of(datetime(*(each.value for each in parts))), t.DATE)
+            return ConstantValue(micros_of(datetime(*(each.value for each in parts))), t.DATE)
         case (("date_add" | "date_sub"), [one, days]) if days.type in (t.BYTE, t.SHORT, t.INT):
-            return _later(as_time(one, t.DATE, context.zone), days.value * (DAY if name == "date_add" else -DAY))
-        case "date_trunc", [Value(type=t.STRING) as unit, one]:
-            return _truncated(unit.value, as_time(one, INSTANT, context.zone), context.zone)
-        case "trunc", [one, Value(type=t.STRING) as unit]:
-            return _truncated(unit.value, as_time(one, t.DATE, context.zone), context.zone)
+            return _shift_micros(as_time(one, t.DATE, context.zone), days.value * (DAY if name == "date_add" else -DAY))
+        case "date_trunc", [ConstantValue(type=t.STRING) as unit, one]:
+            return _truncate(unit.value, as_time(one, INSTANT, context.zone), context.zone)
+        case "trunc", [one, ConstantValue(type=t.STRING) as unit]:
+            return _truncate(unit.value, as_time(one, t.DATE, context.zone), context.zone)
     return None
 
 
-def _later(each: Value | None, micros: int) -> Value | None:
-    return None if each is None else Value(each.value + micros, each.type, each.spread, each.rising)
+def _shift_micros(each: ConstantValue | None, micros: int) -> ConstantValue | None:
+    return None if each is None else ConstantValue(each.value + micros, each.type, each.spread, each.rising)
 
 
-def _truncated(name: str, each: Value | None, zone: Zone | None) -> Value | None:
+def _truncate(name: str, each: ConstantValue | None, zone: Zone | None) -> ConstantValue | None:
     """The start of a unit of time."""
     unit = UNITS.get(name.lower())
     if each is None or unit is None or each.value is None or each.spread:
         return None
     if each.type != INSTANT:
-        return Value(start_of(unit, each.value), each.type, 0, each.rising) if unit in DATE_UNITS else None
+        return ConstantValue(start_of(unit, each.value), each.type, 0, each.rising) if unit in DATE_UNITS else None
     if zone is None:
         return None
     instant, spread = zone.instant(start_of(unit, zone.local(each.value)))
     is_sure = zone.fixed or unit in (*DATE_UNITS, "day")  # an hour may come twice
-    return Value(instant, INSTANT, spread if is_sure else DAY, each.rising)
+    return ConstantValue(instant, INSTANT, spread if is_sure else DAY, each.rising)
 
 
-def as_time(each: Value, kind: t.Type, zone: Zone | None) -> Value | None:
+def as_time(each: ConstantValue, kind: t.Type, zone: Zone | None) -> ConstantValue | None:
     """Return a constant cast to a date or timestamp; None if it is not known how Spark does that."""
     if each.value is None or each.type == kind:
         return replace(each, type=kind)
     if each.type == t.STRING:
-        return _of_text(each.value, kind, zone)
+        return _parse_time(each.value, kind, zone)
     if each.type not in _TIMES:
         return None
     wall = each.value
     if each.type == INSTANT:
         # A later instant may be on an earlier day where clocks are changed about midnight.
-        if zone is None or each.spread or not zone.knows(each.value, steady=each.rising):
+        if zone is None or each.spread or not zone.is_certain(each.value, steady=each.rising):
             return None
         wall = zone.local(each.value)
-    return _at_wall(wall, kind, zone, each.rising)
+    return _wall_value(wall, kind, zone, each.rising)
 
 
-def _at_wall(wall: int, kind: t.Type, zone: Zone | None, rising: bool = False) -> Value | None:
+def _wall_value(wall: int, kind: t.Type, zone: Zone | None, rising: bool = False) -> ConstantValue | None:
     if kind != INSTANT:
-        return Value(start_of("day", wall) if kind == t.DATE else wall, kind, rising=rising)
+        return ConstantValue(start_of("day", wall) if kind == t.DATE else wall, kind, rising=rising)
     return None if zone is None else _instant(wall, zone, rising)
 
 
-def _instant(wall: int, zone: Zone, rising: bool) -> Value:
+def _instant(wall: int, zone: Zone, rising: bool) -> ConstantValue:
     instant, spread = zone.instant(wall)
-    return Value(instant, INSTANT, spread, rising)
+    return ConstantValue(instant, INSTANT, spread, rising)
 
 
-def _of_text(text: str, kind: t.Type, zone: Zone | None) -> Value | None:
+def _parse_time(text: str, kind: t.Type, zone: Zone | None) -> ConstantValue | None:
     try:
         if kind == t.DATE:
-            return None if is_special(text) else _in_known_years(Value(int(value_of_text(text, kind)) * DAY, kind))
+            return (
+                None
+                if is_special(text)
+                else _known_year_value(ConstantValue(int(value_of_text(text, kind)) * DAY, kind))
+            )
         wall = wall_of_text(text)
     except ValueError:
         return None
     micros = wall.nanoseconds // 1000
-    if _in_known_years(Value(micros, kind)) is None:
+    if _known_year_value(ConstantValue(micros, kind)) is None:
         return None
     if wall.zone is None or kind == WALL:
-        return _at_wall(micros, kind, zone)
+        return _wall_value(micros, kind, zone)
     return _instant(micros, Zone(wall.zone, isinstance(wall.zone, timezone)), rising=False)
 
 
-def _in_known_years(each: Value) -> Value | None:
+def _known_year_value(each: ConstantValue) -> ConstantValue | None:
     """The value, if it is in the years 2 to 9998: in any time zone it is between the years 1 and 9999."""
     return each if _FIRST <= each.value < _END else None
 
@@ -223,23 +230,23 @@ def interval_of(node: Any) -> tuple[int, int] | None:
     return int(count) * _MONTHS.get(unit, 0), int(count) * _MICROS.get(unit, 0)
 
 
-def _moved(node: Any, context: Context) -> Value | None:
+def _time_sum(node: Any, context: InferenceContext) -> ConstantValue | None:
     """A date or timestamp plus or minus an interval, or a number of days."""
     from sqlglot import exp
 
     sign = 1 if isinstance(node, exp.Add) else -1
-    start = _of_time(node.this, context)
+    start = _time_value(node.this, context)
     if start is None or start.value is None:
         return None
     if (interval := interval_of(node.expression)) is not None:
-        return _shifted(start, sign * interval[0], sign * interval[1], context.zone)
+        return _shift_time(start, sign * interval[0], sign * interval[1], context.zone)
     days = value_of(node.expression, context)
     if start.type != t.DATE or days is None or days.value is None or days.type not in (t.BYTE, t.SHORT, t.INT):
         return None
     return replace(start, value=start.value + sign * days.value * DAY)
 
 
-def _shifted(start: Value, months: int, micros: int, zone: Zone | None) -> Value | None:
+def _shift_time(start: ConstantValue, months: int, micros: int, zone: Zone | None) -> ConstantValue | None:
     if start.type == t.DATE and micros % DAY:
         return None
     if start.type != INSTANT:
@@ -263,30 +270,30 @@ def _months_later(wall: int, months: int) -> int:
     return micros_of(day.replace(year=year, month=month + 1, day=min(day.day, last)))
 
 
-def _folded(node: Any, context: Context) -> Value | None:
+def _fold_scalar(node: Any, context: InferenceContext) -> ConstantValue | None:
     """The value by the evaluator of scalar expressions, which takes all timestamps as in UTC."""
-    if not _is_constant(node) or (not context.in_utc and _has_instants(node)):
+    if not _is_constant(node) or (not context.is_utc and _has_instants(node)):
         return None
     values = {}
-    if context.now_is_exact and (today := _now("current_date", context)) is not None:
+    if context.now_is_exact and (today := _current_time("current_date", context)) is not None:
         values["current_date"] = literal(plain_time(today.value).date(), t.DATE)
 
-    def column(path: tuple[str, ...]) -> Typed:
+    def column(path: tuple[str, ...]) -> TypedSql:
         if len(path) == 1 and path[0].lower() in values and context.path_of(path) is None:
             return values[path[0].lower()]
-        raise unsupported("a column")
+        raise unsupported_error("a column")
 
     try:
         typed = Translator(column, values)(node)
-        [result] = computed(typed.sql, [], 1, nested.arrow(typed.type))
+        [result] = evaluate_sql(typed.sql, [], 1, nested.arrow(typed.type))
     except (LakescanError, FailedEvaluation):
         return None
-    if typed.type == INSTANT and not context.in_utc:
+    if typed.type == INSTANT and not context.is_utc:
         return None
-    return Value(_plain(result, typed.type), typed.type)
+    return ConstantValue(_python_value(result, typed.type), typed.type)
 
 
-def _plain(result: pa.Scalar, kind: t.Type) -> Any:
+def _python_value(result: pa.Scalar, kind: t.Type) -> Any:
     if not result.is_valid:
         return None
     if kind in _TIMES:

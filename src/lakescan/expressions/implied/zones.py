@@ -26,7 +26,7 @@ class Zone:
     fixed: bool
 
     @staticmethod
-    def of(name: str) -> Zone | None:
+    def parse(name: str) -> Zone | None:
         """Return the zone that Spark's session calls so; None for a name that Python does not surely read alike."""
         if name in _UTC_NAMES:
             return Zone(UTC, True)
@@ -69,7 +69,7 @@ class Zone:
         shown = plain_time(instant).replace(tzinfo=UTC).astimezone(self.rules)
         return micros_of(shown.replace(tzinfo=None))
 
-    def knows(self, instant: int, *, steady: bool) -> bool:
+    def is_certain(self, instant: int, *, steady: bool) -> bool:
         """Return whether `local` is as in Spark; with `steady`, also whether clocks are not changed about then."""
         first, last = self.walls(instant)
         return first == last or (not steady and not self._slack(self.local(instant)))

@@ -12,79 +12,79 @@ from lakescan.expressions.scalar import interval_values
 from lakescan.expressions.scalar.intervals import Interval
 from lakescan.expressions.scalar.typed import (
     MOST_DIGITS,
-    Typed,
-    adjusted,
+    TypedSql,
+    adjust_precision_scale,
     common_type,
-    converted,
+    convert,
     decimal_of,
-    guarded,
+    fail_unless,
     is_rounded,
     literal,
     sql_type,
-    unsupported,
+    unsupported_error,
 )
 
 _BY_ZERO = "division by zero"
 _DIGITS_OF_LONGS = 18
 
 
-def arithmetic(op: str, left: Typed, right: Typed) -> Typed:
+def arithmetic(op: str, left: TypedSql, right: TypedSql) -> TypedSql:
     """Return `left op right` for one of + - *."""
     kinds = {left.type, right.type}
     if any(isinstance(kind, t.Decimal) for kind in kinds) and not kinds & set(t.FLOATING):
         return _decimal_arithmetic(op, left, right)
     kind = _number(common_type(left, right, f"the operator {op}"), f"the operator {op}")
-    if (constant := _of_literals(op, left.literal, right.literal, kind)) is not None:
+    if (constant := _fold_literals(op, left.literal, right.literal, kind)) is not None:
         return constant
-    first, second = converted(left, kind), converted(right, kind)
-    return Typed(f"CAST({first.sql} {op} {second.sql} AS {sql_type(kind)})", kind, True)
+    first, second = convert(left, kind), convert(right, kind)
+    return TypedSql(f"CAST({first.sql} {op} {second.sql} AS {sql_type(kind)})", kind, True)
 
 
-def _numbers(left: Typed, right: Typed) -> tuple[Typed, Typed]:
+def _numbers(left: TypedSql, right: TypedSql) -> tuple[TypedSql, TypedSql]:
     """The operands as numbers: a text beside one is read as a BIGINT or a DOUBLE, as Spark does."""
     if t.STRING in (left.type, right.type) and left.type != right.type:
         kind = common_type(left, right, "arithmetic")
         if kind in (*t.INTEGRAL, *t.FLOATING):
-            left, right = (converted(each, kind) if each.type == t.STRING else each for each in (left, right))
+            left, right = (convert(each, kind) if each.type == t.STRING else each for each in (left, right))
     elif left.type == right.type == t.STRING:
-        left, right = converted(left, t.DOUBLE), converted(right, t.DOUBLE)
+        left, right = convert(left, t.DOUBLE), convert(right, t.DOUBLE)
     return left, right
 
 
-def added(left: Typed, right: Typed) -> Typed:
+def add(left: TypedSql, right: TypedSql) -> TypedSql:
     """Return `left + right`, of numbers, or of a time or an interval and an interval."""
-    return interval_values.added("+", left, right) or arithmetic("+", *_numbers(left, right))
+    return interval_values.add_interval("+", left, right) or arithmetic("+", *_numbers(left, right))
 
 
-def subtracted(left: Typed, right: Typed) -> Typed:
+def subtract(left: TypedSql, right: TypedSql) -> TypedSql:
     """Return `left - right`, of numbers, times or intervals."""
-    return interval_values.added("-", left, right) or arithmetic("-", *_numbers(left, right))
+    return interval_values.add_interval("-", left, right) or arithmetic("-", *_numbers(left, right))
 
 
-def multiplied(left: Typed, right: Typed) -> Typed:
+def multiply(left: TypedSql, right: TypedSql) -> TypedSql:
     """Return `left * right`, of numbers, or of an interval and a number."""
     if isinstance(left.type, Interval):
-        return interval_values.multiplied(left, right)
+        return interval_values.multiply_interval(left, right)
     if isinstance(right.type, Interval):
-        return interval_values.multiplied(right, left)
+        return interval_values.multiply_interval(right, left)
     return arithmetic("*", *_numbers(left, right))
 
 
-def quotient(left: Typed, right: Typed) -> Typed:
+def quotient(left: TypedSql, right: TypedSql) -> TypedSql:
     """Return `left / right`, of numbers, or of an interval and a number."""
     if isinstance(left.type, Interval):
-        return interval_values.multiplied(left, right, divides=True)
-    return divided(*_numbers(left, right))
+        return interval_values.multiply_interval(left, right, divides=True)
+    return divide(*_numbers(left, right))
 
 
-def bits_inverted(each: Typed) -> Typed:
+def invert_bits(each: TypedSql) -> TypedSql:
     """Return `~each`."""
     if each.type not in t.INTEGRAL:
-        raise unsupported(f"the operator ~ of {each.type}")
-    return Typed(f"CAST(~{each.sql} AS {sql_type(each.type)})", each.type, each.raises)
+        raise unsupported_error(f"the operator ~ of {each.type}")
+    return TypedSql(f"CAST(~{each.sql} AS {sql_type(each.type)})", each.type, each.raises)
 
 
-def _of_literals(op: str, left: Any, right: Any, kind: t.Type) -> Typed | None:
+def _fold_literals(op: str, left: Any, right: Any, kind: t.Type) -> TypedSql | None:
     """The result for two whole numbers that are written in the expression, if it is one of the type."""
     if kind not in (t.INT, t.LONG) or type(left) is not int or type(right) is not int:
         return None
@@ -96,41 +96,41 @@ def _of_literals(op: str, left: Any, right: Any, kind: t.Type) -> Typed | None:
 
 def _number(kind: t.Type, what: str) -> t.Type:
     if kind not in (*t.INTEGRAL, *t.FLOATING):
-        raise unsupported(f"{what} of {kind}")
+        raise unsupported_error(f"{what} of {kind}")
     return kind
 
 
-def _decimal_arithmetic(op: str, left: Typed, right: Typed) -> Typed:
+def _decimal_arithmetic(op: str, left: TypedSql, right: TypedSql) -> TypedSql:
     """Spark's type of the result holds every result, as long as it has no more than 38 digits.
 
     Beyond these, the result is rounded; one that has more digits before it is rounded fails.
     """
     first, second = _operand(left), _operand(right)
     if first is None or second is None:
-        raise unsupported(f"the operator {op} of {left.type} and {right.type}")
+        raise unsupported_error(f"the operator {op} of {left.type} and {right.type}")
     scale = max(first.scale, second.scale)
     if op == "*":
         scale = first.scale + second.scale
         if scale > MOST_DIGITS:
-            raise unsupported(f"the operator * of {first} and {second}")
+            raise unsupported_error(f"the operator * of {first} and {second}")
         digits = first.precision + second.precision + 1
-        kind = adjusted(digits, scale)
-        kinds = (_wide(first) if kind.precision > _DIGITS_OF_LONGS else first, second)
+        kind = adjust_precision_scale(digits, scale)
+        kinds = (_widen_decimal(first) if kind.precision > _DIGITS_OF_LONGS else first, second)
     else:
         digits = max(first.precision - first.scale, second.precision - second.scale) + scale + 1
-        kind = adjusted(digits, scale)
+        kind = adjust_precision_scale(digits, scale)
         kinds = (t.Decimal(min(digits, MOST_DIGITS), scale),) * 2
     sides = [f"CAST({each.sql} AS {sql_type(of)})" for each, of in zip((left, right), kinds, strict=True)]
     raises = left.raises or right.raises or digits > MOST_DIGITS
-    return Typed(f"CAST({sides[0]} {op} {sides[1]} AS {sql_type(kind)})", kind, raises)
+    return TypedSql(f"CAST({sides[0]} {op} {sides[1]} AS {sql_type(kind)})", kind, raises)
 
 
-def _wide(kind: t.Decimal) -> t.Decimal:
+def _widen_decimal(kind: t.Decimal) -> t.Decimal:
     """The type with so many digits that DuckDB does not multiply in 64 bits."""
     return t.Decimal(max(kind.precision, _DIGITS_OF_LONGS + 1), kind.scale)
 
 
-def quotient_of(left: Typed, right: Typed, kind: t.Decimal) -> Typed:
+def quotient_of(left: TypedSql, right: TypedSql, kind: t.Decimal) -> TypedSql:
     """Return `left / right` of decimals or whole numbers as a decimal; null if one is null, or `right` is zero.
 
     Spark rounds to 39 places, and then to those of the type, each time away from zero in the middle: a remainder within
@@ -138,20 +138,20 @@ def quotient_of(left: Typed, right: Typed, kind: t.Decimal) -> Typed:
     """
     first, second = _operand(left), _operand(right)
     if first is None or second is None:
-        raise unsupported(f"a quotient of {left.type} and {right.type}")
+        raise unsupported_error(f"a quotient of {left.type} and {right.type}")
     shift = kind.scale + second.scale - first.scale
-    dividend = _unscaled(left, first, max(shift, 0))
-    divisor = _unscaled(right, second, max(-shift, 0))
+    dividend = _unscaled_value(left, first, max(shift, 0))
+    divisor = _unscaled_value(right, second, max(-shift, 0))
     rest, size = f"abs({dividend} % {divisor})", f"abs({divisor})"
     near = f"{size} // CAST('1{'0' * (MOST_DIGITS + 1 - kind.scale)}' AS HUGEINT)" if kind.scale > 1 else "0"
     away = f"CASE WHEN ({dividend} < 0) = ({divisor} < 0) THEN 1 ELSE -1 END"
     rounded_sql = f"{dividend} // {divisor} + CASE WHEN {size} - {rest} - {near} <= {rest} THEN {away} ELSE 0 END"
     unit = f"CAST('{Decimal(1).scaleb(-kind.scale):f}' AS DECIMAL({max(kind.scale, 1)}, {kind.scale}))"
     number = f"CAST({rounded_sql} AS DECIMAL({MOST_DIGITS}, 0)) * {unit}"
-    return Typed(f"CASE WHEN {divisor} <> 0 THEN CAST({number} AS {sql_type(kind)}) END", kind, True)
+    return TypedSql(f"CASE WHEN {divisor} <> 0 THEN CAST({number} AS {sql_type(kind)}) END", kind, True)
 
 
-def _unscaled(each: Typed, kind: t.Decimal, zeros: int) -> str:
+def _unscaled_value(each: TypedSql, kind: t.Decimal, zeros: int) -> str:
     """The digits of a decimal, and so many zeros, as a whole number of 128 bits."""
     if kind.scale == 0:
         digits = f"CAST({each.sql} AS HUGEINT)"
@@ -163,91 +163,93 @@ def _unscaled(each: Typed, kind: t.Decimal, zeros: int) -> str:
     return f"({digits} * CAST('1{'0' * zeros}' AS HUGEINT))" if zeros else digits
 
 
-def _operand(each: Typed) -> t.Decimal | None:
+def _operand(each: TypedSql) -> t.Decimal | None:
     """The decimal type of an operand: a literal whole number, but a TINYINT, has as many digits as are written."""
     if each.type in (t.SHORT, t.INT, t.LONG) and isinstance(each.literal, int):
         return t.Decimal(len(str(abs(each.literal))), 0)
     return decimal_of(each.type)
 
 
-def divided(left: Typed, right: Typed) -> Typed:
+def divide(left: TypedSql, right: TypedSql) -> TypedSql:
     """Return `left / right`: a decimal if an operand is one and none is a floating-point number, else a double."""
     kinds = {left.type, right.type}
     if any(isinstance(kind, t.Decimal) for kind in kinds) and not kinds & set(t.FLOATING):
         return _decimal_quotient(left, right)
     for each in (left, right):
         if each.type not in (*t.INTEGRAL, *t.FLOATING) and not isinstance(each.type, t.Decimal):
-            raise unsupported(f"the operator / of {left.type} and {right.type}")
+            raise unsupported_error(f"the operator / of {left.type} and {right.type}")
         common_type(literal(0.0, t.DOUBLE), each, "the operator /")
-    first, second = converted(left, t.DOUBLE), converted(right, t.DOUBLE)
+    first, second = convert(left, t.DOUBLE), convert(right, t.DOUBLE)
     return _unless_zero(first, second, f"{first.sql} / {second.sql}", t.DOUBLE)
 
 
-def _decimal_quotient(left: Typed, right: Typed) -> Typed:
+def _decimal_quotient(left: TypedSql, right: TypedSql) -> TypedSql:
     first, second = _operand(left), _operand(right)
     if first is None or second is None:
-        raise unsupported(f"the operator / of {left.type} and {right.type}")
+        raise unsupported_error(f"the operator / of {left.type} and {right.type}")
     scale = max(6, first.scale + second.precision + 1)
-    kind = adjusted(first.precision - first.scale + second.scale + scale, scale)
+    kind = adjust_precision_scale(first.precision - first.scale + second.scale + scale, scale)
     return _unless_zero(left, right, quotient_of(left, right, kind).sql, kind)
 
 
-def _unless_zero(dividend: Typed, divisor: Typed, sql: str, kind: t.Type) -> Typed:
+def _unless_zero(dividend: TypedSql, divisor: TypedSql, sql: str, kind: t.Type) -> TypedSql:
     """Null if an operand is null: null divided by zero is no error."""
     result = f"CAST({sql} AS {sql_type(kind)})"
     allowed = f"({divisor.sql}) IS NULL OR ({dividend.sql}) IS NULL OR ({divisor.sql}) <> 0"
-    return guarded(allowed, result, kind, _BY_ZERO)
+    return fail_unless(allowed, result, kind, _BY_ZERO)
 
 
-def _whole(left: Typed, right: Typed, what: str) -> tuple[t.Type, Typed, Typed]:
+def _whole(left: TypedSql, right: TypedSql, what: str) -> tuple[t.Type, TypedSql, TypedSql]:
     kind = common_type(left, right, what)
     if kind not in t.INTEGRAL:
-        raise unsupported(f"{what} of {left.type} and {right.type}")
-    return kind, converted(left, kind), converted(right, kind)
+        raise unsupported_error(f"{what} of {left.type} and {right.type}")
+    return kind, convert(left, kind), convert(right, kind)
 
 
-def whole_quotient(left: Typed, right: Typed) -> Typed:
+def whole_quotient(left: TypedSql, right: TypedSql) -> TypedSql:
     """Return `left DIV right` of whole numbers, a long."""
     _whole(left, right, "the operator DIV")
-    first, second = converted(left, t.LONG), converted(right, t.LONG)
+    first, second = convert(left, t.LONG), convert(right, t.LONG)
     return _unless_zero(first, second, f"{first.sql} // {second.sql}", t.LONG)
 
 
-def remainder(left: Typed, right: Typed) -> Typed:
+def remainder(left: TypedSql, right: TypedSql) -> TypedSql:
     """Return `left % right` of numbers, with the sign of `left`."""
     kinds = {left.type, right.type}
     if any(isinstance(kind, t.Decimal) for kind in kinds) and not kinds & set(t.FLOATING):
         return _decimal_remainder(left, right)
     if kinds & set(t.FLOATING):
         kind = common_type(left, right, "the operator %")
-        first, second = converted(left, kind), converted(right, kind)
+        first, second = convert(left, kind), convert(right, kind)
         return _unless_zero(first, second, f"{first.sql} % {second.sql}", kind)
     kind, first, second = _whole(left, right, "the operator %")
     return _unless_zero(first, second, _remainder(first, second), kind)
 
 
-def _decimal_remainder(left: Typed, right: Typed) -> Typed:
+def _decimal_remainder(left: TypedSql, right: TypedSql) -> TypedSql:
     first, second = _operand(left), _operand(right)
     if first is None or second is None:
-        raise unsupported(f"the operator % of {left.type} and {right.type}")
+        raise unsupported_error(f"the operator % of {left.type} and {right.type}")
     scale = max(first.scale, second.scale)
     places = [each.precision - each.scale for each in (first, second)]
     if max(places) + scale > MOST_DIGITS:
-        raise unsupported(f"the operator % of {left.type} and {right.type}")
+        raise unsupported_error(f"the operator % of {left.type} and {right.type}")
     kind = t.Decimal(min(places) + scale, scale)
     wide = t.Decimal(max(places) + scale, scale)
-    numbers = [_unscaled(Typed(f"CAST({each.sql} AS {sql_type(wide)})", wide), wide, 0) for each in (left, right)]
+    numbers = [
+        _unscaled_value(TypedSql(f"CAST({each.sql} AS {sql_type(wide)})", wide), wide, 0) for each in (left, right)
+    ]
     unit = f"CAST('{Decimal(1).scaleb(-scale):f}' AS DECIMAL({max(scale, 1)}, {scale}))"
     sql = f"CAST({numbers[0]} % {numbers[1]} AS DECIMAL({MOST_DIGITS}, 0)) * {unit}"
     return _unless_zero(left, right, sql, kind)
 
 
-def _remainder(first: Typed, second: Typed) -> str:
+def _remainder(first: TypedSql, second: TypedSql) -> str:
     of_one = f"({first.sql}) IS NOT NULL AND {second.sql} = -1"  # DuckDB fails for the least number of a type
     return f"CASE WHEN {of_one} THEN 0 ELSE {first.sql} % {second.sql} END"
 
 
-def positive_remainder(left: Typed, right: Typed) -> Typed:
+def positive_remainder(left: TypedSql, right: TypedSql) -> TypedSql:
     """Return `pmod(left, right)` of whole numbers."""
     kind, first, second = _whole(left, right, "the function pmod()")
     rest = f"({_remainder(first, second)})"
@@ -255,68 +257,68 @@ def positive_remainder(left: Typed, right: Typed) -> Typed:
     return _unless_zero(first, second, positive, kind)
 
 
-def bitwise(op: str) -> Callable[[Typed, Typed], Typed]:
+def bitwise(op: str) -> Callable[[TypedSql, TypedSql], TypedSql]:
     """Return an operator of the bits of whole numbers: & | or xor."""
 
-    def apply(left: Typed, right: Typed) -> Typed:
+    def apply(left: TypedSql, right: TypedSql) -> TypedSql:
         kind, first, second = _whole(left, right, f"the operator {op}")
         sql = f"xor({first.sql}, {second.sql})" if op == "xor" else f"({first.sql} {op} {second.sql})"
-        return Typed(f"CAST({sql} AS {sql_type(kind)})", kind, first.raises or second.raises)
+        return TypedSql(f"CAST({sql} AS {sql_type(kind)})", kind, first.raises or second.raises)
 
     return apply
 
 
-def positive(each: Typed) -> Typed:
+def positive(each: TypedSql) -> TypedSql:
     """Return `+each`, the number itself."""
     if each.type == t.STRING:
-        return converted(each, t.DOUBLE)
+        return convert(each, t.DOUBLE)
     if not isinstance(each.type, t.Decimal):
         _number(each.type, "the operator +")
     return each
 
 
-def negative(each: Typed) -> Typed:
+def negative(each: TypedSql) -> TypedSql:
     """Return `-each`."""
     if isinstance(each.literal, int) and not isinstance(each.literal, bool):  # the sign is part of a literal
         return literal(
             -each.literal, t.INT if each.literal <= 2**31 else t.LONG if each.literal <= 2**63 else each.type
         )
     if isinstance(each.literal, float | Decimal):
-        return Typed(f"CAST(-({each.sql}) AS {sql_type(each.type)})", each.type, literal=-each.literal)
+        return TypedSql(f"CAST(-({each.sql}) AS {sql_type(each.type)})", each.type, literal=-each.literal)
     if isinstance(each.type, Interval):
-        return interval_values.negated(each)
+        return interval_values.negate_interval(each)
     if each.type == t.STRING:
-        each = replace(converted(each, t.DOUBLE), literal=None)
+        each = replace(convert(each, t.DOUBLE), literal=None)
     return _same_type("-", each, "the operator -")
 
 
-def absolute(each: Typed) -> Typed:
+def absolute(each: TypedSql) -> TypedSql:
     """Return `abs(each)`."""
     if isinstance(each.type, Interval):
         return interval_values.absolute(each)
     if each.type == t.STRING:
-        each = replace(converted(each, t.DOUBLE), literal=None)
+        each = replace(convert(each, t.DOUBLE), literal=None)
     return _same_type("abs", each, "the function abs()")
 
 
-def _same_type(function: str, each: Typed, what: str) -> Typed:
+def _same_type(function: str, each: TypedSql, what: str) -> TypedSql:
     if is_rounded(each.type):
-        raise unsupported(f"{what} of {each.type}")
+        raise unsupported_error(f"{what} of {each.type}")
     kind = each.type if isinstance(each.type, t.Decimal) else _number(each.type, what)
-    return Typed(f"CAST({function}({each.sql}) AS {sql_type(kind)})", kind, True)
+    return TypedSql(f"CAST({function}({each.sql}) AS {sql_type(kind)})", kind, True)
 
 
-def rounded(function: str) -> Callable[[Typed], Typed]:
+def ceil_or_floor(function: str) -> Callable[[TypedSql], TypedSql]:
     """Return `ceil` or `floor`: a long of whole and floating-point numbers, a decimal of decimals."""
 
-    def apply(each: Typed) -> Typed:
+    def apply(each: TypedSql) -> TypedSql:
         if isinstance(each.type, t.Decimal):
             kind: t.Type = t.Decimal(min(each.type.precision - each.type.scale + 1, MOST_DIGITS), 0)
         else:
             _number(each.type, f"the function {function}()")
             kind = t.LONG
             if each.type in t.INTEGRAL:  # DuckDB would take it as a double
-                return converted(replace(each, literal=None), kind)
-        return Typed(f"CAST({function}({each.sql}) AS {sql_type(kind)})", kind, True)
+                return convert(replace(each, literal=None), kind)
+        return TypedSql(f"CAST({function}({each.sql}) AS {sql_type(kind)})", kind, True)
 
     return apply

@@ -10,19 +10,19 @@ from lakescan.expressions.scalar.intervals import Interval
 from lakescan.expressions.scalar.typed import (
     MOST_DIGITS,
     TIME_FORM,
-    Typed,
-    converted,
-    evaluated_if,
-    failing,
-    inside_converted,
+    TypedSql,
+    convert,
+    convert_inside,
+    failure_value,
     is_rounded,
     literal,
-    quoted,
+    quote_text,
     read_text,
+    refuse_unless,
     sql_type,
-    unsupported,
+    unsupported_error,
 )
-from lakescan.expressions.scalar.udf import python
+from lakescan.expressions.scalar.udf import call_python
 
 _DATE_FORM = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _FORMS: dict[t.Type, str] = {
@@ -61,21 +61,21 @@ _NO_FLOAT = "CAST('3.4028235677973366e38' AS DOUBLE)"  # the least double that i
 _DIGITS_OF_LONGS = 18  # of a decimal: one with more digits becomes a whole number by way of a double
 
 
-def cast(each: Typed, kind: t.Type) -> Typed:
+def cast(each: TypedSql, kind: t.Type) -> TypedSql:
     """Return `CAST(each AS kind)`; raises `UnsupportedFeature` for types between which the engines cast differently."""
     if each.type == kind:
-        return Typed(each.sql, kind, each.raises)
+        return TypedSql(each.sql, kind, each.raises)
     if each.type == t.UNKNOWN and each.raises:
-        return failing(each, kind)
+        return failure_value(each, kind)
     if t.children(kind) and (each.type == t.UNKNOWN or nested.fits(each.type, kind)):
-        return inside_converted(each, kind, cast)
+        return convert_inside(each, kind, cast)
     if each.type == t.UNKNOWN:
         return literal(None, kind)
     if each.literal is not None and kind == t.DOUBLE and not each.is_text_literal:
-        return converted(each, kind)
+        return convert(each, kind)
     if each.type == t.STRING:
-        return _of_text(each, kind)
-    if (found := _of_interval(each, kind)) is not None:
+        return _cast_text(each, kind)
+    if (found := _cast_interval(each, kind)) is not None:
         return found
     if kind == t.STRING:
         return _to_text(each)
@@ -85,93 +85,93 @@ def cast(each: Typed, kind: t.Type) -> Typed:
         case (t.DOUBLE | t.Decimal(), t.FLOAT):
             return _to_float(each)
         case (t.BYTE | t.SHORT | t.INT | t.LONG, t.BOOLEAN):
-            return Typed(f"({each.sql} <> 0)", kind, each.raises)
+            return TypedSql(f"({each.sql} <> 0)", kind, each.raises)
         case (t.DOUBLE | t.FLOAT, t.Decimal()):
             return _decimal_of_double(each, kind, "CAST")
         case (t.FLOAT | t.DOUBLE | t.Decimal(), t.BOOLEAN):
-            return Typed(f"({each.sql} <> 0)", kind, each.raises)
+            return TypedSql(f"({each.sql} <> 0)", kind, each.raises)
         case (t.BOOLEAN, t.Decimal() | t.FLOAT | t.DOUBLE):
             return _plain(f"CAST({each.sql} AS TINYINT)", kind)
         case (t.Timestamp(zoned=True), t.DOUBLE):
-            return Typed(f"(CAST(epoch_us({each.sql}) AS DOUBLE) / 1000000)", kind, each.raises)
+            return TypedSql(f"(CAST(epoch_us({each.sql}) AS DOUBLE) / 1000000)", kind, each.raises)
         case (t.Timestamp(zoned=True), t.Decimal()):
             seconds = f"CAST(epoch_us({each.sql}) AS DECIMAL(19, 0)) * CAST('0.000001' AS DECIMAL(7, 6))"
             return _plain(f"({seconds})", kind)
         case (t.DOUBLE | t.FLOAT, t.Timestamp(zoned=True)):
-            return python("times.timestamp_of_double", [converted(each, t.DOUBLE)], kind, raises=True)
+            return call_python("times.timestamp_of_double", [convert(each, t.DOUBLE)], kind, raises=True)
         case (t.Decimal(), t.Timestamp(zoned=True)):
-            return python("times.timestamp_of_decimal", [each], kind, raises=True)
+            return call_python("times.timestamp_of_decimal", [each], kind, raises=True)
         case (t.Timestamp(zoned=True), t.LONG):
             micros = f"epoch_us({each.sql})"
             return _plain(f"({micros} - (({micros} % 1000000) + 1000000) % 1000000) // 1000000", kind)
         case (t.BYTE | t.SHORT | t.INT | t.LONG, t.Timestamp(zoned=True)):
             within = f"({each.sql}) IS NULL OR ({each.sql}) BETWEEN {-_MOST_SECONDS} AND {_MOST_SECONDS}"
             micros = f"make_timestamp(CAST({each.sql} AS BIGINT) * 1000000)"
-            return evaluated_if(within, micros, kind, "the timestamp of second", each.sql)
+            return refuse_unless(within, micros, kind, "the timestamp of second", each.sql)
     if not _is_plain(each.type, kind):
-        raise unsupported(f"a cast of {each.type} to {kind}")
+        raise unsupported_error(f"a cast of {each.type} to {kind}")
     if isinstance(each.type, t.Decimal) and kind == t.DOUBLE:
-        return converted(replace(each, literal=None), kind)
+        return convert(replace(each, literal=None), kind)
     return _plain(each.sql, kind)
 
 
-def _decimal_of_double(each: Typed, kind: t.Decimal, word: str) -> Typed:
+def _decimal_of_double(each: TypedSql, kind: t.Decimal, word: str) -> TypedSql:
     """The digits that a double is written with, rounded half up; null for NaN and infinity."""
     other = f"isnan({each.sql}) OR isinf({each.sql})"
     digits = f"CAST(CAST({each.sql} AS DOUBLE) AS VARCHAR)"  # of FLOAT, too: all those of its double
     if kind.precision == kind.scale < MOST_DIGITS:  # DuckDB wants room for the digit of 1e-10
         digits = f"{word}({digits} AS {sql_type(t.Decimal(kind.precision + 1, kind.scale))})"
-    return Typed(f"CASE WHEN {other} THEN NULL ELSE {word}({digits} AS {sql_type(kind)}) END", kind, True)
+    return TypedSql(f"CASE WHEN {other} THEN NULL ELSE {word}({digits} AS {sql_type(kind)}) END", kind, True)
 
 
-def tried(each: Typed, kind: t.Type) -> Typed:
+def try_cast(each: TypedSql, kind: t.Type) -> TypedSql:
     """Return `try_cast(each AS kind)`: null where a cast fails."""
     if each.type == t.STRING:
-        return _of_text(each, kind, tries=True)
+        return _cast_text(each, kind, tries=True)
     name = sql_type(kind) if not t.children(kind) else ""
     is_exact = each.type in t.INTEGRAL or isinstance(each.type, t.Decimal)
     if kind in t.INTEGRAL and (is_exact or each.type in t.FLOATING):
         if each.type not in t.INTEGRAL:
             return _whole(each, kind, "TRY_CAST")
-        return Typed(f"TRY_CAST({each.sql} AS {name})", kind, each.raises)
+        return TypedSql(f"TRY_CAST({each.sql} AS {name})", kind, each.raises)
     if is_exact and isinstance(kind, t.Decimal):
-        return Typed(f"TRY_CAST({each.sql} AS {name})", kind, each.raises)
+        return TypedSql(f"TRY_CAST({each.sql} AS {name})", kind, each.raises)
     if t.children(kind) and each.type != kind and (each.type == t.UNKNOWN or nested.fits(each.type, kind)):
-        return inside_converted(each, kind, tried)
+        return convert_inside(each, kind, try_cast)
     if isinstance(kind, t.Decimal) and each.type in t.FLOATING:
         return replace(_decimal_of_double(each, kind, "TRY_CAST"), raises=each.raises)
     if each.type != kind and kind not in (t.STRING, t.BOOLEAN, *t.FLOATING) and each.type not in _TIMES:
-        raise unsupported(f"try_cast of {each.type} to {kind}")
+        raise unsupported_error(f"try_cast of {each.type} to {kind}")
     return cast(each, kind)
 
 
-def _plain(sql: str, kind: t.Type) -> Typed:
-    return Typed(f"CAST({sql} AS {sql_type(kind)})", kind, True)
+def _plain(sql: str, kind: t.Type) -> TypedSql:
+    return TypedSql(f"CAST({sql} AS {sql_type(kind)})", kind, True)
 
 
-def _whole(each: Typed, kind: t.Type, word: str) -> Typed:
+def _whole(each: TypedSql, kind: t.Type, word: str) -> TypedSql:
     """A number without its fraction; `word` is CAST or TRY_CAST."""
     name = sql_type(kind)
     sql = f"{word}(trunc({each.sql}) AS {name})"
     if each.type in t.FLOATING:
         if kind == t.LONG:  # Spark compares with the greatest long as a double, which is this one more
             sql = f"CASE WHEN {each.sql} = 9223372036854775808e0 THEN 9223372036854775807 ELSE {sql} END"
-        return Typed(sql, kind, each.raises or word == "CAST")
+        return TypedSql(sql, kind, each.raises or word == "CAST")
     assert isinstance(each.type, t.Decimal)
     is_exact = not is_rounded(each.type) if kind == t.LONG else each.type.precision <= _DIGITS_OF_LONGS
     if is_exact or each.type.scale == 0:
-        return Typed(sql, kind, each.raises or word == "CAST")
+        return TypedSql(sql, kind, each.raises or word == "CAST")
     same = f"({each.sql}) IS NULL OR trunc(CAST(CAST({each.sql} AS VARCHAR) AS DOUBLE)) = trunc({each.sql})"
-    return evaluated_if(same, sql, kind, f"a cast to {kind} of the decimal", each.sql)
+    return refuse_unless(same, sql, kind, f"a cast to {kind} of the decimal", each.sql)
 
 
-def _to_float(each: Typed) -> Typed:
+def _to_float(each: TypedSql) -> TypedSql:
     """A double or decimal as the nearest float: it may be infinite, as in Java, and is no failure."""
     if isinstance(each.type, t.Decimal):  # not by way of a double, which would round twice
-        return Typed(f"CAST(CAST({each.sql} AS VARCHAR) AS FLOAT)", t.FLOAT, each.raises)
+        return TypedSql(f"CAST(CAST({each.sql} AS VARCHAR) AS FLOAT)", t.FLOAT, each.raises)
     large = f"abs({each.sql}) >= {_NO_FLOAT} AND NOT isnan({each.sql})"
     infinite = f"CASE WHEN {each.sql} > 0 THEN CAST('inf' AS FLOAT) ELSE CAST('-inf' AS FLOAT) END"
-    return Typed(f"CASE WHEN {large} THEN {infinite} ELSE CAST({each.sql} AS FLOAT) END", t.FLOAT, each.raises)
+    return TypedSql(f"CASE WHEN {large} THEN {infinite} ELSE CAST({each.sql} AS FLOAT) END", t.FLOAT, each.raises)
 
 
 def _is_plain(source: t.Type, kind: t.Type) -> bool:
@@ -183,36 +183,36 @@ def _is_plain(source: t.Type, kind: t.Type) -> bool:
     return (source in _TIMES and kind in _TIMES) or (source, kind) == (t.FLOAT, t.DOUBLE)
 
 
-def _of_text(each: Typed, kind: t.Type, tries: bool = False) -> Typed:
+def _cast_text(each: TypedSql, kind: t.Type, tries: bool = False) -> TypedSql:
     """A text as a value: DuckDB reads the forms that both engines read alike, and a function those of Spark alone."""
     if kind == t.STRING:
         return each
     if kind == t.BINARY:
-        return Typed(f"encode({each.sql})", kind, each.raises)
+        return TypedSql(f"encode({each.sql})", kind, each.raises)
     function = "decimal" if isinstance(kind, t.Decimal) else _READERS.get(kind)
     if each.is_text_literal and (function is not None or kind == t.TIME):
-        return _of_literal(each, kind, tries)
+        return _cast_literal(each, kind, tries)
     if function is None:
-        raise unsupported(f"a cast of {each.type} to {kind}")
-    of = [Typed(each.sql, t.STRING)]
+        raise unsupported_error(f"a cast of {each.type} to {kind}")
+    of = [TypedSql(each.sql, t.STRING)]
     if isinstance(kind, t.Decimal):
         of += [literal(kind.precision, t.INT), literal(kind.scale, t.INT)]
     read = t.DOUBLE if kind == t.FLOAT else kind
-    other = python(f"casts.{function if tries else f'to_{function.rstrip(chr(95))}'}", of, read).sql
+    other = call_python(f"casts.{function if tries else f'to_{function.rstrip(chr(95))}'}", of, read).sql
     if kind == t.FLOAT:
-        other = _to_float(Typed(other, t.DOUBLE)).sql
+        other = _to_float(TypedSql(other, t.DOUBLE)).sql
     raises = each.raises or not tries
     if kind == t.BOOLEAN:
         word = f"lower({each.sql})"
         cases = f"WHEN {word} IN ('true', 't', 'yes', 'y', '1') THEN TRUE"
         cases += f" WHEN {word} IN ('false', 'f', 'no', 'n', '0') THEN FALSE"
-        return Typed(f"CASE WHEN ({each.sql}) IS NULL THEN NULL {cases} ELSE {other} END", kind, raises)
+        return TypedSql(f"CASE WHEN ({each.sql}) IS NULL THEN NULL {cases} ELSE {other} END", kind, raises)
     form = _FORMS[kind] if kind in _FORMS else _decimal_form(kind)
     fits = f"regexp_full_match({each.sql}, '{form}')"
     if kind == t.DATE or isinstance(kind, t.Timestamp):
         fits += f" AND TRY_CAST({each.sql} AS {sql_type(kind)}) IS NOT NULL AND NOT starts_with({each.sql}, '0000-')"
     sql = f"CAST({each.sql} AS {sql_type(kind)})"
-    return Typed(f"CASE WHEN ({each.sql}) IS NULL THEN NULL WHEN {fits} THEN {sql} ELSE {other} END", kind, raises)
+    return TypedSql(f"CASE WHEN ({each.sql}) IS NULL THEN NULL WHEN {fits} THEN {sql} ELSE {other} END", kind, raises)
 
 
 def _decimal_form(kind: t.Type) -> str:
@@ -223,32 +223,34 @@ def _decimal_form(kind: t.Type) -> str:
     return f"-?[0-9]{{1,{digits}}}{places}" if digits else "-?0?\\.[0-9]+x"
 
 
-def _of_interval(each: Typed, kind: t.Type) -> Typed | None:
+def _cast_interval(each: TypedSql, kind: t.Type) -> TypedSql | None:
     """An interval as another one, or as a whole number of its last unit, and back; None for other types."""
     if isinstance(each.type, Interval) and isinstance(kind, Interval) and each.type.has_months == kind.has_months:
         size = _UNIT_SIZES[kind.last]
         sql = each.sql if size == 1 else f"CAST(trunc({each.sql} / {size}) * {size} AS {sql_type(kind)})"
-        return Typed(sql, kind, each.raises)
+        return TypedSql(sql, kind, each.raises)
     if isinstance(each.type, Interval) and kind in t.INTEGRAL:
         number = f"({each.sql} // {_UNIT_SIZES[each.type.last]})"
-        return Typed(f"CAST({number} AS {sql_type(kind)})", kind, True)
+        return TypedSql(f"CAST({number} AS {sql_type(kind)})", kind, True)
     if isinstance(kind, Interval) and each.type in t.INTEGRAL:
         number = f"CAST({each.sql} AS BIGINT) * {_UNIT_SIZES[kind.last]}"
-        return Typed(f"CAST({number} AS {sql_type(kind)})", kind, True)
+        return TypedSql(f"CAST({number} AS {sql_type(kind)})", kind, True)
     return None
 
 
-def _of_literal(each: Typed, kind: t.Type, tries: bool) -> Typed:
+def _cast_literal(each: TypedSql, kind: t.Type, tries: bool) -> TypedSql:
     value = read_text(each.literal, kind)
     if value is not None:
         return replace(value, literal=None)
     if tries:
         return literal(None, kind)
     problem = f"CAST_INVALID_INPUT: the text {each.literal!r} is no {_NAMES.get(kind, str(kind).upper())}"
-    return Typed(f"CAST(error({quoted(f'{problem}. try_cast returns null for it')}) AS {sql_type(kind)})", kind, True)
+    return TypedSql(
+        f"CAST(error({quote_text(f'{problem}. try_cast returns null for it')}) AS {sql_type(kind)})", kind, True
+    )
 
 
-def implicit(each: Typed, kind: t.Type, what: str) -> Typed:
+def implicit_cast(each: TypedSql, kind: t.Type, what: str) -> TypedSql:
     """Return an argument as the type that a function takes, by the casts that Spark makes there by itself.
 
     Raises `UnsupportedFeature`, which says `what` takes it, for other types.
@@ -264,28 +266,30 @@ def implicit(each: Typed, kind: t.Type, what: str) -> Typed:
         or (each.type in _TIMES and kind in _TIMES)
     )
     if not allowed or t.children(kind):
-        raise unsupported(f"{what} of {each.type}")
+        raise unsupported_error(f"{what} of {each.type}")
     return cast(each, kind)
 
 
-def _to_text(each: Typed) -> Typed:
+def _to_text(each: TypedSql) -> TypedSql:
     if isinstance(each.type, t.Decimal):
         if each.type.precision == each.type.scale < MOST_DIGITS:
             wider = t.Decimal(each.type.precision + 1, each.type.scale)  # else DuckDB writes no zero before the point
             return _plain(_plain(each.sql, wider).sql, t.STRING)
         if each.type.precision == each.type.scale:
-            return python("casts.decimal_as_text", [each], t.STRING)
+            return call_python("casts.decimal_as_text", [each], t.STRING)
     if t.children(each.type):
-        return python("texts.nested_as_text", [each], t.STRING)
+        return call_python("texts.nested_as_text", [each], t.STRING)
     if isinstance(each.type, Interval):
-        return python("texts.interval_as_text", [each], t.STRING)
+        return call_python("texts.interval_as_text", [each], t.STRING)
     if (function := _WRITERS.get(each.type)) is not None:
-        return python(f"casts.{function}", [each], t.STRING)
+        return call_python(f"casts.{function}", [each], t.STRING)
     if each.type not in (*t.INTEGRAL, t.BOOLEAN, *_TIMES) and not isinstance(each.type, t.Decimal):
-        raise unsupported(f"a cast of {each.type} to string")
+        raise unsupported_error(f"a cast of {each.type} to string")
     text = _plain(each.sql, t.STRING)
     if each.type in _TIMES:
-        other = python("casts.date_as_text" if each.type == t.DATE else "casts.timestamp_as_text", [each], t.STRING)
+        other = call_python(
+            "casts.date_as_text" if each.type == t.DATE else "casts.timestamp_as_text", [each], t.STRING
+        )
         within = f"({each.sql}) IS NULL OR year({each.sql}) BETWEEN 1 AND 9999"
-        return Typed(f"CASE WHEN {within} THEN {text.sql} ELSE {other.sql} END", t.STRING, each.raises)
+        return TypedSql(f"CASE WHEN {within} THEN {text.sql} ELSE {other.sql} END", t.STRING, each.raises)
     return replace(text, raises=each.raises)

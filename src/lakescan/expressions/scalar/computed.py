@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.arrays import without_inner_offsets
-from lakescan.common.distinct_names import renamed_table, with_own_names
-from lakescan.common.untyped_nulls import fitted
+from lakescan.common.arrays import remove_inner_offsets
+from lakescan.common.distinct_names import distinct_table, restore_names
+from lakescan.common.untyped_nulls import cast_nulls
 from lakescan.errors import missing_dependency
 from lakescan.expressions.scalar.typed import UNEQUAL
 from lakescan.expressions.scalar.udf import register, udfs_in
@@ -32,15 +32,15 @@ class FailedEvaluation(Exception):
     """DuckDB's message about a value for which an expression has no result."""
 
 
-def computed(sql: str, columns: Sequence[pa.Array], rows: int, kind: pa.DataType) -> pa.Array:
+def evaluate_sql(sql: str, columns: Sequence[pa.Array], rows: int, kind: pa.DataType) -> pa.Array:
     """Return the values of an expression over columns c0, c1, ..., in the order of the rows.
 
     Raises `FailedEvaluation`.
     """
-    arrays = [without_inner_offsets(_plain(each)) for each in columns]
+    arrays = [remove_inner_offsets(_plain(each)) for each in columns]
     names = [f"c{place}" for place in range(len(arrays))]
     # A column of its own, so that constants have as many values as there are rows.
-    table = renamed_table(pa.table([pa.nulls(rows, pa.int8()), *arrays], names=["__rows", *names]))
+    table = distinct_table(pa.table([pa.nulls(rows, pa.int8()), *arrays], names=["__rows", *names]))
     duckdb, connection = _library(), _connection()
     new = [each for each in udfs_in(sql) if each.name not in _of_thread.functions]
     register(connection, new)
@@ -51,7 +51,7 @@ def computed(sql: str, columns: Sequence[pa.Array], rows: int, kind: pa.DataType
         raise FailedEvaluation(str(error)) from error
     values = result["value"].combine_chunks()
     assert len(values) == rows
-    return _typed(with_own_names(values, kind), kind)
+    return _cast_result(restore_names(values, kind), kind)
 
 
 def _plain(array: pa.Array) -> pa.Array:
@@ -61,17 +61,17 @@ def _plain(array: pa.Array) -> pa.Array:
         return array.cast(pa.timestamp("us"))
     if pa.types.is_date32(array.type):
         _check_years(array.cast(pa.int32()), (FIRST_DAY, LAST_DAY), array)
-    return array.cast(wall) if array.type != (wall := _on_wall_clocks(array.type)) else array
+    return array.cast(wall) if array.type != (wall := _wall_clock_type(array.type)) else array
 
 
-def _on_wall_clocks(kind: pa.DataType) -> pa.DataType:
+def _wall_clock_type(kind: pa.DataType) -> pa.DataType:
     """The type with wall-clock times for the instants inside."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(_on_wall_clocks(kind.value_type))
+        return pa.list_(_wall_clock_type(kind.value_type))
     if pa.types.is_map(kind):
-        return pa.map_(_on_wall_clocks(kind.key_type), _on_wall_clocks(kind.item_type))
+        return pa.map_(_wall_clock_type(kind.key_type), _wall_clock_type(kind.item_type))
     if pa.types.is_struct(kind):
-        return pa.struct([(each.name, _on_wall_clocks(each.type)) for each in kind])
+        return pa.struct([(each.name, _wall_clock_type(each.type)) for each in kind])
     return pa.timestamp(kind.unit) if pa.types.is_timestamp(kind) and kind.tz else kind
 
 
@@ -81,10 +81,10 @@ def _check_years(numbers: pa.Array, limits: tuple[int, int], array: pa.Array) ->
         raise FailedEvaluation(f"{UNEQUAL}a {array.type} beyond the years -290000 to 290000")
 
 
-def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _cast_result(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(kind) and kind.tz:
         return values.cast(pa.timestamp("us")).cast(pa.int64()).cast(kind)
-    return fitted(values, kind)
+    return cast_nulls(values, kind)
 
 
 def _library() -> Any:

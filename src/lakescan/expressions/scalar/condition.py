@@ -10,17 +10,17 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidFilter
 from lakescan.expressions.bind import bind
-from lakescan.expressions.evaluate import columns_of, keep
-from lakescan.expressions.predicate import Predicate, fields_read
+from lakescan.expressions.evaluate import column_getter, matching_rows
+from lakescan.expressions.predicate import Predicate, predicate_fields
 from lakescan.expressions.scalar.expression import ScalarExpression
-from lakescan.expressions.scalar.typed import unsupported
+from lakescan.expressions.scalar.typed import unsupported_error
 from lakescan.expressions.sql import parse_column_tests
 
 _TIMES = (t.Timestamp(zoned=True), t.Timestamp(zoned=False))
 
 
 @dataclass(frozen=True)
-class Condition:
+class RowCondition:
     """A condition over the columns of a schema. Pickled for workers."""
 
     text: str
@@ -28,32 +28,32 @@ class Condition:
     _test: Predicate | ScalarExpression = field(repr=False)
 
     @staticmethod
-    def of(text: str, schema: Schema) -> Condition:
+    def parse(text: str, schema: Schema) -> RowCondition:
         """Parse and bind a condition; raises `InvalidFilter`, `NoSuchColumn` and `UnsupportedFeature`."""
         try:
             predicate = parse_column_tests(text)
-            condition = Condition.of_predicate(predicate, schema, text)
+            condition = RowCondition.bind_predicate(predicate, schema, text)
         except InvalidFilter:
             pass
         else:
             return condition
-        expression = ScalarExpression.of(text, schema)
+        expression = ScalarExpression.parse(text, schema)
         if expression.type != t.BOOLEAN:
-            raise unsupported(f"a condition of type {expression.type}")
-        return Condition(text, schema, expression)
+            raise unsupported_error(f"a condition of type {expression.type}")
+        return RowCondition(text, schema, expression)
 
     @staticmethod
-    def of_predicate(predicate: Predicate, schema: Schema, text: str | None = None) -> Condition:
+    def bind_predicate(predicate: Predicate, schema: Schema, text: str | None = None) -> RowCondition:
         """Bind a filter's predicate; raises `InvalidFilter` and `NoSuchColumn`."""
         bound = bind(predicate, schema, case_sensitive=False)
-        return Condition(str(predicate) if text is None else text, schema, bound)
+        return RowCondition(str(predicate) if text is None else text, schema, bound)
 
     @property
     def columns(self) -> tuple[int, ...]:
         """The ids of the fields that it reads."""
         if isinstance(self._test, ScalarExpression):
             return self._test.columns
-        return tuple(sorted(fields_read(self._test)))
+        return tuple(sorted(predicate_fields(self._test)))
 
     @property
     def ignores_padding(self) -> bool:
@@ -64,4 +64,4 @@ class Condition:
         """Return a mask of the rows for which it is true, not false or null; raises what `evaluate` raises."""
         if isinstance(self._test, ScalarExpression):
             return self._test.evaluate(rows).fill_null(False)
-        return keep(self._test, columns_of(rows, self.schema), rows.num_rows)
+        return matching_rows(self._test, column_getter(rows, self.schema), rows.num_rows)

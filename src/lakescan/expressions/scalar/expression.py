@@ -13,13 +13,13 @@ from lakescan.common import types as t
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
 from lakescan.errors import NoSuchColumn, SchemaMismatch
-from lakescan.expressions.evaluate import Columns, columns_of
+from lakescan.expressions.evaluate import Columns, column_getter
 from lakescan.expressions.scalar import nested
 from lakescan.expressions.scalar.collections import check_inside
-from lakescan.expressions.scalar.computed import FailedEvaluation, computed
+from lakescan.expressions.scalar.computed import FailedEvaluation, evaluate_sql
 from lakescan.expressions.scalar.parse import parse_expression
 from lakescan.expressions.scalar.translate import Translator
-from lakescan.expressions.scalar.typed import UNEQUAL, Typed, sql_type, unsupported
+from lakescan.expressions.scalar.typed import UNEQUAL, TypedSql, sql_type, unsupported_error
 from lakescan.expressions.scalar.udf import Udf, remember, udfs_in
 
 _IN_PYTHON = re.compile(r"^.*Python exception occurred while executing the UDF: \w+: ")
@@ -74,8 +74,8 @@ class ScalarExpression:
         return not called.isdisjoint(_OF_ZONE)
 
     @staticmethod
-    def of(
-        text: str, schema: Schema, values: Mapping[str, Typed] | None = None, *, case_sensitive: bool = False
+    def parse(
+        text: str, schema: Schema, values: Mapping[str, TypedSql] | None = None, *, case_sensitive: bool = False
     ) -> ScalarExpression:
         """Parse an expression and bind it to a schema; `values` are those of functions without arguments, by name.
 
@@ -88,7 +88,7 @@ class ScalarExpression:
         ids: list[int] = []
         known = values or {}
 
-        def column(path: tuple[str, ...]) -> Typed:
+        def column(path: tuple[str, ...]) -> TypedSql:
             try:
                 found = schema.field(dotted_path(path), case_sensitive=case_sensitive)
             except NoSuchColumn:
@@ -96,14 +96,14 @@ class ScalarExpression:
                     return known[path[0].lower()]
                 raise
             if schema.struct_path(found.id)[-1] is not found:
-                raise unsupported(f"a field inside a list or map, {found.name!r},")
+                raise unsupported_error(f"a field inside a list or map, {found.name!r},")
             if isinstance(found.type, t.ListOf | t.MapOf):
                 check_inside(found.type)
             else:
                 sql_type(found.type)
             if found.id not in ids:
                 ids.append(found.id)
-            return Typed(f"c{ids.index(found.id)}", found.type)
+            return TypedSql(f"c{ids.index(found.id)}", found.type)
 
         translate = Translator(column, known)
         typed = translate(parse_expression(text))
@@ -116,16 +116,16 @@ class ScalarExpression:
         Raises `SchemaMismatch` where Spark fails too (a division by zero, an overflow), and `UnsupportedFeature` for
         values on which the engines may differ.
         """
-        return self.over(columns_of(rows, self.schema), rows.num_rows)
+        return self.evaluate_columns(column_getter(rows, self.schema), rows.num_rows)
 
-    def over(self, columns: Columns, rows: int) -> pa.Array:
+    def evaluate_columns(self, columns: Columns, rows: int) -> pa.Array:
         """Evaluate over the `rows` values of columns, which are found by field id; raises what `evaluate` raises."""
         remember(self._udfs)
         try:
-            return computed(self._sql, [columns(each) for each in self.columns], rows, nested.arrow(self.type))
+            return evaluate_sql(self._sql, [columns(each) for each in self.columns], rows, nested.arrow(self.type))
         except FailedEvaluation as error:
             problem = _IN_PYTHON.sub("", str(error)).splitlines()[0]
             _, unequal, what = problem.partition(UNEQUAL)
             if unequal:
-                raise unsupported(f"{self.text!r}: {what}") from error
+                raise unsupported_error(f"{self.text!r}: {what}") from error
             raise SchemaMismatch(f"the SQL expression {self.text!r} cannot be evaluated: {problem}") from error

@@ -19,23 +19,23 @@ from lakescan.expressions.scalar import (
 )
 from lakescan.expressions.scalar.casts import cast
 from lakescan.expressions.scalar.python_functions import PYTHON_FUNCTIONS, Function
-from lakescan.expressions.scalar.typed import Typed, unsupported
+from lakescan.expressions.scalar.typed import TypedSql, unsupported_error
 
 
-def _function(apply: Callable[..., Typed], least: int, most: int | None = None) -> Function:
+def _function(apply: Callable[..., TypedSql], least: int, most: int | None = None) -> Function:
     return Function(apply, least, least if most is None else most)
 
 
-def _to(kind: t.Type) -> Function:
+def _cast_function(kind: t.Type) -> Function:
     return _function(lambda each: cast(each, kind), 1)
 
 
 _MANY = 1000
 _BY_DUCKDB: Mapping[str, Function] = {
     "abs": _function(arithmetic.absolute, 1),
-    "ceil": _function(arithmetic.rounded("ceil"), 1),
-    "ceiling": _function(arithmetic.rounded("ceil"), 1),
-    "floor": _function(arithmetic.rounded("floor"), 1),
+    "ceil": _function(arithmetic.ceil_or_floor("ceil"), 1),
+    "ceiling": _function(arithmetic.ceil_or_floor("ceil"), 1),
+    "floor": _function(arithmetic.ceil_or_floor("floor"), 1),
     "mod": _function(arithmetic.remainder, 2),
     "positive": _function(arithmetic.positive, 1),
     "raise_error": _function(conditions.failure, 1),
@@ -48,74 +48,74 @@ _BY_DUCKDB: Mapping[str, Function] = {
     "log2": _function(numbers.binary_logarithm, 1),
     "pow": _function(numbers.power, 2),
     "power": _function(numbers.power, 2),
-    "round": _function(numbers.rounded_to, 1, 2),
+    "round": _function(numbers.round_number, 1, 2),
     "sign": _function(numbers.sign, 1),
     "signum": _function(numbers.sign, 1),
     "sqrt": _function(numbers.root, 1),
     "try_divide": _function(numbers.quotient_or_null, 2),
     "if": _function(lambda test, a, b: conditions.choice([test], [a], b), 3),
-    "coalesce": _function(conditions.first_valid, 1, _MANY),
+    "coalesce": _function(conditions.coalesce, 1, _MANY),
     "equal_null": _function(lambda a, b: conditions.comparison("IS NOT DISTINCT FROM", a, b), 2),
     "greatest": _function(lambda *args: conditions.extreme("greatest", *args), 2, _MANY),
-    "ifnull": _function(conditions.first_valid, 2),
+    "ifnull": _function(conditions.coalesce, 2),
     "isnan": _function(conditions.is_nan, 1),
     "isnotnull": _function(lambda each: conditions.inverse(conditions.is_null(each)), 1),
     "isnull": _function(conditions.is_null, 1),
     "least": _function(lambda *args: conditions.extreme("least", *args), 2, _MANY),
     "nullif": _function(conditions.null_if, 2),
-    "nvl": _function(conditions.first_valid, 2),
+    "nvl": _function(conditions.coalesce, 2),
     "nvl2": _function(conditions.if_valid, 3),
     "char_length": _function(text_functions.length, 1),
     "character_length": _function(text_functions.length, 1),
-    "concat": _function(text_functions.joined_texts, 1, _MANY),
-    "concat_ws": _function(searches.joined_by, 1, _MANY),
-    "initcap": _function(text_functions.title, 1),
-    "instr": _function(searches.place, 2),
-    "locate": _function(searches.place_from, 2, 3),
-    "lpad": _function(text_functions.padded("lpad"), 2, 3),
-    "position": _function(searches.place_from, 2, 3),
-    "regexp": _function(searches.matches, 2),
-    "regexp_extract": _function(searches.extracted, 2, 3),
-    "regexp_like": _function(searches.matches, 2),
-    "regexp_replace": _function(searches.replaced_all, 3),
-    "repeat": _function(text_functions.repeated, 2),
-    "replace": _function(searches.replaced, 2, 3),
-    "reverse": _function(text_functions.reversed_text, 1),
+    "concat": _function(text_functions.concat, 1, _MANY),
+    "concat_ws": _function(searches.concat_ws, 1, _MANY),
+    "initcap": _function(text_functions.initcap, 1),
+    "instr": _function(searches.instr, 2),
+    "locate": _function(searches.locate, 2, 3),
+    "lpad": _function(text_functions.pad_text("lpad"), 2, 3),
+    "position": _function(searches.locate, 2, 3),
+    "regexp": _function(searches.rlike, 2),
+    "regexp_extract": _function(searches.regexp_extract, 2, 3),
+    "regexp_like": _function(searches.rlike, 2),
+    "regexp_replace": _function(searches.regexp_replace, 3),
+    "repeat": _function(text_functions.repeat, 2),
+    "replace": _function(searches.replace_text, 2, 3),
+    "reverse": _function(text_functions.reverse, 1),
     "right": _function(text_functions.right, 2),
-    "rlike": _function(searches.matches, 2),
-    "rpad": _function(text_functions.padded("rpad"), 2, 3),
+    "rlike": _function(searches.rlike, 2),
+    "rpad": _function(text_functions.pad_text("rpad"), 2, 3),
     "split": _function(searches.split, 2, 3),
-    "split_part": _function(searches.part_of, 3),
-    "substring_index": _function(searches.upto, 3),
-    "translate": _function(searches.exchanged, 3),
+    "split_part": _function(searches.split_part, 3),
+    "substring_index": _function(searches.substring_index, 3),
+    "translate": _function(searches.translate, 3),
     "contains": _function(text_functions.test_of("contains", "contains"), 2),
     "endswith": _function(text_functions.test_of("ends_with", "endswith"), 2),
-    "lcase": _function(text_functions.in_case("lower"), 1),
+    "lcase": _function(text_functions.change_case("lower"), 1),
     "left": _function(text_functions.left, 2),
     "len": _function(text_functions.length, 1),
     "length": _function(text_functions.length, 1),
-    "lower": _function(text_functions.in_case("lower"), 1),
-    "ltrim": _function(text_functions.trimmed("ltrim"), 1),
-    "rtrim": _function(text_functions.trimmed("rtrim"), 1),
+    "lower": _function(text_functions.change_case("lower"), 1),
+    "ltrim": _function(text_functions.trim_text("ltrim"), 1),
+    "rtrim": _function(text_functions.trim_text("rtrim"), 1),
     "startswith": _function(text_functions.test_of("starts_with", "startswith"), 2),
     "substr": _function(text_functions.substring, 2, 3),
     "substring": _function(text_functions.substring, 2, 3),
-    "trim": _function(text_functions.trimmed("trim"), 1),
-    "ucase": _function(text_functions.in_case("upper"), 1),
-    "upper": _function(text_functions.in_case("upper"), 1),
-    "add_months": _function(time_functions.months_later, 2),
-    "date_add": _function(time_functions.moved("+"), 2),
+    "trim": _function(text_functions.trim_text("trim"), 1),
+    "ucase": _function(text_functions.change_case("upper"), 1),
+    "upper": _function(text_functions.change_case("upper"), 1),
+    "add_months": _function(time_functions.add_months, 2),
+    "date_add": _function(time_functions.shift_days("+"), 2),
     "date_diff": _function(time_functions.days_between, 2),
-    "date_format": _function(time_texts.formatted, 2),
-    "dateadd": _function(time_functions.moved("+"), 2),
+    "date_format": _function(time_texts.date_format, 2),
+    "dateadd": _function(time_functions.shift_days("+"), 2),
     "from_unixtime": _function(time_texts.from_seconds, 1, 2),
-    "make_date": _function(time_functions.made_date, 3),
+    "make_date": _function(time_functions.make_date, 3),
     "next_day": _function(time_functions.next_day, 2),
     "to_timestamp": _function(time_texts.to_timestamp, 1, 2),
-    "to_unix_timestamp": _function(time_texts.seconds_of, 1, 2),
-    "unix_timestamp": _function(time_texts.seconds_of, 1, 2),
-    "date_sub": _function(time_functions.moved("-"), 2),
-    "date_trunc": _function(time_functions.truncated_time, 2),
+    "to_unix_timestamp": _function(time_texts.unix_timestamp, 1, 2),
+    "unix_timestamp": _function(time_texts.unix_timestamp, 1, 2),
+    "date_sub": _function(time_functions.shift_days("-"), 2),
+    "date_trunc": _function(time_functions.date_trunc, 2),
     "datediff": _function(time_functions.days_between, 2),
     "day": _function(time_functions.field_of_day("day({x})"), 1),
     "dayofmonth": _function(time_functions.field_of_day("day({x})"), 1),
@@ -128,7 +128,7 @@ _BY_DUCKDB: Mapping[str, Function] = {
     "quarter": _function(time_functions.field_of_day("quarter({x})"), 1),
     "second": _function(time_functions.field_of_time("second({x})"), 1),
     "to_date": _function(time_texts.to_date, 1, 2),
-    "trunc": _function(time_functions.truncated_day, 2),
+    "trunc": _function(time_functions.trunc, 2),
     "weekday": _function(time_functions.field_of_day("isodow({x}) - 1"), 1),
     "weekofyear": _function(time_functions.field_of_day("weekofyear({x})"), 1),
     "year": _function(time_functions.field_of_day("year({x})"), 1),
@@ -139,25 +139,25 @@ _BY_DUCKDB: Mapping[str, Function] = {
     "get": _function(collections.element_or_null, 2),
     "size": _function(collections.size, 1),
     "array": _function(lists.array, 0, _MANY),
-    "array_join": _function(lists.joined_list, 2, 3),
+    "array_join": _function(lists.array_join, 2, 3),
     "array_max": _function(lists.extreme_of("max"), 1),
     "array_min": _function(lists.extreme_of("min"), 1),
-    "array_sort": _function(lists.sorted_nulls_last, 1),
-    "flatten": _function(lists.flattened, 1),
+    "array_sort": _function(lists.array_sort, 1),
+    "flatten": _function(lists.flatten_list, 1),
     "map_keys": _function(lists.keys, 1),
     "map_values": _function(lists.values_of, 1),
-    "map": _function(lists.made_map, 0, _MANY),
+    "map": _function(lists.create_map, 0, _MANY),
     "named_struct": _function(lists.named_struct, 2, _MANY),
     "slice": _function(lists.slice_of, 3),
-    "sort_array": _function(lists.sorted_list, 1, 2),
-    "bigint": _to(t.LONG),
-    "date": _to(t.DATE),
-    "double": _to(t.DOUBLE),
-    "int": _to(t.INT),
-    "timestamp": _to(time_functions.INSTANT),
-    "smallint": _to(t.SHORT),
-    "string": _to(t.STRING),
-    "tinyint": _to(t.BYTE),
+    "sort_array": _function(lists.sort_array, 1, 2),
+    "bigint": _cast_function(t.LONG),
+    "date": _cast_function(t.DATE),
+    "double": _cast_function(t.DOUBLE),
+    "int": _cast_function(t.INT),
+    "timestamp": _cast_function(time_functions.INSTANT),
+    "smallint": _cast_function(t.SHORT),
+    "string": _cast_function(t.STRING),
+    "tinyint": _cast_function(t.BYTE),
 }
 
 
@@ -170,11 +170,11 @@ FUNCTIONS: Mapping[str, Function] = {
 }
 
 
-def call(name: str, args: Sequence[Typed]) -> Typed:
+def call(name: str, args: Sequence[TypedSql]) -> TypedSql:
     """Return a call of a function; raises `UnsupportedFeature` for one that is not known, with its name."""
     function = FUNCTIONS.get(name.lower())
     if function is None:
-        raise unsupported(f"the function {name}()")
+        raise unsupported_error(f"the function {name}()")
     if not function.least <= len(args) <= function.most:
-        raise unsupported(f"the function {name}() with {len(args)} arguments")
+        raise unsupported_error(f"the function {name}() with {len(args)} arguments")
     return function.apply(*args)

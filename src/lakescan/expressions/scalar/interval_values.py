@@ -8,10 +8,10 @@ from decimal import Decimal
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidFilter
-from lakescan.expressions.scalar.casts import cast, implicit
+from lakescan.expressions.scalar.casts import cast, implicit_cast
 from lakescan.expressions.scalar.intervals import UNITS, Interval, widest
-from lakescan.expressions.scalar.typed import Typed, converted, sql_type, unsupported
-from lakescan.expressions.scalar.udf import python
+from lakescan.expressions.scalar.typed import TypedSql, convert, sql_type, unsupported_error
+from lakescan.expressions.scalar.udf import call_python
 
 _INSTANT = t.Timestamp()
 _MICROS = {
@@ -36,14 +36,14 @@ _SPANS = {
 }
 
 
-def made(value: int, kind: Interval) -> Typed:
+def interval_literal(value: int, kind: Interval) -> TypedSql:
     """Return an interval of so many microseconds or months; raises `InvalidFilter` for one that is too long."""
     if not -(2**63 if not kind.has_months else 2**31) <= value < (2**63 if not kind.has_months else 2**31):
         raise InvalidFilter("an interval is too long")
-    return Typed(f"CAST({value} AS {sql_type(kind)})", kind)
+    return TypedSql(f"CAST({value} AS {sql_type(kind)})", kind)
 
 
-def of_number(text: str, unit: str, sign: int = 1) -> Typed:
+def unit_interval(text: str, unit: str, sign: int = 1) -> TypedSql:
     """Return `INTERVAL 'text' unit`, of one unit."""
     name = unit.lower().removesuffix("s") if unit.lower() != "s" else unit
     try:
@@ -51,14 +51,16 @@ def of_number(text: str, unit: str, sign: int = 1) -> Typed:
     except ArithmeticError:
         raise InvalidFilter(f"INTERVAL {text!r} {unit.upper()}: {text!r} is no number") from None
     if name in _MONTHS and number == int(number):
-        return made(int(number) * _MONTHS[name], Interval(*(("year",) * 2 if name == "year" else ("month",) * 2)))
+        return interval_literal(
+            int(number) * _MONTHS[name], Interval(*(("year",) * 2 if name == "year" else ("month",) * 2))
+        )
     if name not in _MICROS or (number != int(number) and name != "second"):
-        raise unsupported(f"an interval of {text} {unit}")
+        raise unsupported_error(f"an interval of {text} {unit}")
     kind = name if name in UNITS else "day" if name == "week" else "second"
-    return made(int(number * _MICROS[name]), Interval(kind, kind))
+    return interval_literal(int(number * _MICROS[name]), Interval(kind, kind))
 
 
-def of_span(text: str, first: str, last: str, sign: int = 1) -> Typed:
+def span_interval(text: str, first: str, last: str, sign: int = 1) -> TypedSql:
     """Return `INTERVAL 'text' first TO last`."""
     form = _SPANS.get((first, last))
     found = re.fullmatch(form, text.strip()) if form else None
@@ -69,7 +71,7 @@ def of_span(text: str, first: str, last: str, sign: int = 1) -> Typed:
     if (first, last) == ("year", "month"):
         if int(numbers[1]) > 11:
             raise InvalidFilter(f"INTERVAL {text!r} YEAR TO MONTH has a month beyond 11")
-        return made(sign * (int(numbers[0]) * 12 + int(numbers[1])), Interval(first, last))
+        return interval_literal(sign * (int(numbers[0]) * 12 + int(numbers[1])), Interval(first, last))
     micros = 0
     if last == "second":
         micros = int(((numbers.pop() or "") + "000000")[:6])
@@ -78,35 +80,35 @@ def of_span(text: str, first: str, last: str, sign: int = 1) -> Typed:
         if n and int(number) > (23 if unit == "hour" else 59):
             raise InvalidFilter(f"INTERVAL {text!r} has a number of {unit}s that is too large")
         micros += int(number) * _MICROS[unit]
-    return made(sign * micros, Interval(first, last))
+    return interval_literal(sign * micros, Interval(first, last))
 
 
-def of_text(text: str, sign: int = 1) -> Typed:
+def parse_interval(text: str, sign: int = 1) -> TypedSql:
     """Return `INTERVAL '1 day 2 hours'`."""
     rest = re.sub(r"^\s*interval\b", "", text, flags=re.IGNORECASE)
     parts = _PART.findall(rest)
     if not parts or _PART.sub("", rest).strip():
         raise InvalidFilter(f"INTERVAL {text!r} is not of the form '1 day 2 hours'")
-    total: Typed | None = None
+    total: TypedSql | None = None
     for mark, number, unit in parts:
-        one = of_number(mark + number, unit, sign)
-        total = one if total is None else added("+", total, one)
+        one = unit_interval(mark + number, unit, sign)
+        total = one if total is None else add_interval("+", total, one)
     assert total is not None
     return total
 
 
-def of_value(each: Typed, unit: str) -> Typed:
+def value_interval(each: TypedSql, unit: str) -> TypedSql:
     """Return `INTERVAL expression unit`."""
     name = unit.lower().removesuffix("s")
     if name in _MONTHS:
-        months = implicit(each, t.INT, "an interval")
+        months = implicit_cast(each, t.INT, "an interval")
         kind = Interval(*(("year",) * 2 if name == "year" else ("month",) * 2))
-        return Typed(f"CAST(CAST({months.sql} AS BIGINT) * {_MONTHS[name]} AS INTEGER)", kind, True)
+        return TypedSql(f"CAST(CAST({months.sql} AS BIGINT) * {_MONTHS[name]} AS INTEGER)", kind, True)
     if name not in _MICROS:
-        raise unsupported(f"an interval of {unit}")
+        raise unsupported_error(f"an interval of {unit}")
     kind_name = name if name in UNITS else "day" if name == "week" else "second"
-    count = implicit(each, t.Decimal(18, 6) if name == "second" else t.LONG, "an interval")
-    return Typed(f"CAST({count.sql} * {_MICROS[name]} AS BIGINT)", Interval(kind_name, kind_name), True)
+    count = implicit_cast(each, t.Decimal(18, 6) if name == "second" else t.LONG, "an interval")
+    return TypedSql(f"CAST({count.sql} * {_MICROS[name]} AS BIGINT)", Interval(kind_name, kind_name), True)
 
 
 def is_time(kind: t.Type) -> bool:
@@ -114,21 +116,21 @@ def is_time(kind: t.Type) -> bool:
     return kind == t.DATE or isinstance(kind, t.Timestamp)
 
 
-def added(op: str, left: Typed, right: Typed) -> Typed | None:
+def add_interval(op: str, left: TypedSql, right: TypedSql) -> TypedSql | None:
     """Return `left op right` for + or -, if an operand is an interval, or both are times; None for others."""
     if isinstance(left.type, Interval) and isinstance(right.type, Interval):
         kind = widest(left.type, right.type)
         if kind is None:
-            raise unsupported(f"the operator {op} of {left.type} and {right.type}")
-        return Typed(f"CAST({left.sql} {op} {right.sql} AS {sql_type(kind)})", kind, True)
+            raise unsupported_error(f"the operator {op} of {left.type} and {right.type}")
+        return TypedSql(f"CAST({left.sql} {op} {right.sql} AS {sql_type(kind)})", kind, True)
     if isinstance(left.type, Interval) and op == "+":
         left, right = right, left
     if isinstance(right.type, Interval):
         if left.type == t.STRING:
             left = cast(left, _INSTANT)
         if is_time(left.type):
-            return _moved(op, left, right, right.type)
-        raise unsupported(f"an interval added to {left.type}")
+            return _shift_time(op, left, right, right.type)
+        raise unsupported_error(f"an interval added to {left.type}")
     if op == "-" and is_time(left.type) and (is_time(right.type) or right.type == t.STRING):
         return _between(left, right)
     if op == "-" and is_time(right.type) and left.type == t.STRING:
@@ -136,48 +138,48 @@ def added(op: str, left: Typed, right: Typed) -> Typed | None:
     return None
 
 
-def _moved(op: str, left: Typed, right: Typed, kind: Interval) -> Typed:
+def _shift_time(op: str, left: TypedSql, right: TypedSql, kind: Interval) -> TypedSql:
     if kind.has_months:
         months = f"{op if op == '-' else ''}({right.sql})"
         sql = f"{left.sql} + to_months(CAST({months} AS INTEGER))"
-        return Typed(f"CAST({sql} AS {sql_type(left.type)})", left.type, True)
+        return TypedSql(f"CAST({sql} AS {sql_type(left.type)})", left.type, True)
     if left.type == t.DATE and kind.last == "day":
-        return Typed(f"CAST({left.sql} {op} CAST({right.sql} // 86400000000 AS INTEGER) AS DATE)", t.DATE, True)
+        return TypedSql(f"CAST({left.sql} {op} CAST({right.sql} // 86400000000 AS INTEGER) AS DATE)", t.DATE, True)
     value = cast(left, _INSTANT) if left.type == t.DATE else left
     sql = f"make_timestamp(epoch_us({value.sql}) {op} {right.sql})"
-    return Typed(sql, value.type, True)
+    return TypedSql(sql, value.type, True)
 
 
-def _between(left: Typed, right: Typed) -> Typed:
+def _between(left: TypedSql, right: TypedSql) -> TypedSql:
     if left.type == t.DATE and right.type == t.DATE:
-        return Typed(f"(CAST({left.sql} - {right.sql} AS BIGINT) * 86400000000)", Interval("day", "day"), True)
+        return TypedSql(f"(CAST({left.sql} - {right.sql} AS BIGINT) * 86400000000)", Interval("day", "day"), True)
     kinds = [each.type for each in (left, right) if isinstance(each.type, t.Timestamp)]
     kind = kinds[0] if kinds else t.DATE
     one, other = (each if each.type == kind else cast(each, kind) for each in (left, right))
     if kind == t.DATE:
         return _between(one, other)
-    return Typed(f"(epoch_us({one.sql}) - epoch_us({other.sql}))", Interval("day", "second"), True)
+    return TypedSql(f"(epoch_us({one.sql}) - epoch_us({other.sql}))", Interval("day", "second"), True)
 
 
-def multiplied(each: Typed, number: Typed, divides: bool = False) -> Typed:
+def multiply_interval(each: TypedSql, number: TypedSql, divides: bool = False) -> TypedSql:
     """Return an interval multiplied by a number, or divided by one; the result is rounded half up."""
     kind = each.type
     assert isinstance(kind, Interval)
     of = Interval("year", "month") if kind.has_months else Interval("day", "second")
     if number.type in t.INTEGRAL and not divides:
-        return Typed(f"CAST({each.sql} * CAST({number.sql} AS BIGINT) AS {sql_type(of)})", of, True)
+        return TypedSql(f"CAST({each.sql} * CAST({number.sql} AS BIGINT) AS {sql_type(of)})", of, True)
     if number.type not in (*t.INTEGRAL, *t.FLOATING) and not isinstance(number.type, t.Decimal):
-        raise unsupported(f"an interval and a number of {number.type}")
-    value = converted(replace(number, literal=None), t.DOUBLE) if number.type in t.FLOATING else number
+        raise unsupported_error(f"an interval and a number of {number.type}")
+    value = convert(replace(number, literal=None), t.DOUBLE) if number.type in t.FLOATING else number
     given = [each, replace(value, literal=None)]
-    return python(f"numbers.interval_{'divided' if divides else 'times'}", given, of, raises=True)
+    return call_python(f"numbers.interval_{'divided' if divides else 'times'}", given, of, raises=True)
 
 
-def negated(each: Typed) -> Typed:
+def negate_interval(each: TypedSql) -> TypedSql:
     """Return `-interval`."""
-    return Typed(f"CAST(-({each.sql}) AS {sql_type(each.type)})", each.type, True)
+    return TypedSql(f"CAST(-({each.sql}) AS {sql_type(each.type)})", each.type, True)
 
 
-def absolute(each: Typed) -> Typed:
+def absolute(each: TypedSql) -> TypedSql:
     """Return `abs(interval)`."""
-    return Typed(f"CAST(abs({each.sql}) AS {sql_type(each.type)})", each.type, True)
+    return TypedSql(f"CAST(abs({each.sql}) AS {sql_type(each.type)})", each.type, True)

@@ -8,10 +8,10 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar.collections import list_of
-from lakescan.expressions.scalar.typed import Typed, common_type, converted, nested_sql_type, unsupported
-from lakescan.expressions.scalar.udf import python
+from lakescan.expressions.scalar.typed import TypedSql, common_type, convert, nested_sql_type, unsupported_error
+from lakescan.expressions.scalar.udf import call_python
 
-Variables = Mapping[str, Typed]
+Variables = Mapping[str, TypedSql]
 
 
 @dataclass(frozen=True)
@@ -19,194 +19,199 @@ class Lambda:
     """A function in an argument: the names of its parameters, and `body`, which translates it for their values."""
 
     names: Sequence[str]
-    body: Callable[[Variables], Typed]
+    body: Callable[[Variables], TypedSql]
     depth: int
 
     def name(self, place: int) -> str:
         """Return a parameter's name in SQL, which no lambda around this one has."""
         return f"v{self.depth}_{place}"
 
-    def of(self, *values: Typed) -> Typed:
+    def of(self, *values: TypedSql) -> TypedSql:
         """Return the body for these values of its first parameters; raises `UnsupportedFeature` for other numbers."""
         if len(self.names) > len(values):
-            raise unsupported(f"a function of {len(self.names)} parameters in this place")
+            raise unsupported_error(f"a function of {len(self.names)} parameters in this place")
         return self.body(dict(zip((each.lower() for each in self.names), values, strict=False)))
 
 
 def _element(of: Any, name: str) -> t.Type:
-    if not isinstance(of, Typed) or not isinstance(of.type, t.ListOf):
-        raise unsupported(f"the function {name}() of {getattr(of, 'type', 'a function')}")
+    if not isinstance(of, TypedSql) or not isinstance(of.type, t.ListOf):
+        raise unsupported_error(f"the function {name}() of {getattr(of, 'type', 'a function')}")
     return of.type.element.type
 
 
 def _map(of: Any, name: str) -> t.MapOf:
-    if not isinstance(of, Typed) or not isinstance(of.type, t.MapOf):
-        raise unsupported(f"the function {name}() of {getattr(of, 'type', 'a function')}")
+    if not isinstance(of, TypedSql) or not isinstance(of.type, t.MapOf):
+        raise unsupported_error(f"the function {name}() of {getattr(of, 'type', 'a function')}")
     return of.type
 
 
-def _over(function: str, of: Typed, each: Lambda, element: t.Type) -> tuple[str, Typed]:
+def _list_call(function: str, of: TypedSql, each: Lambda, element: t.Type) -> tuple[str, TypedSql]:
     """A call of DuckDB's for the elements of a list, and the body; a second parameter is their place, from 0."""
     value, place = each.name(0), each.name(1)
-    body = each.of(Typed(value, element), Typed(f"CAST({place} - 1 AS INTEGER)", t.INT))
+    body = each.of(TypedSql(value, element), TypedSql(f"CAST({place} - 1 AS INTEGER)", t.INT))
     names = f"{value}, {place}" if len(each.names) > 1 else value
     return f"{function}({of.sql}, lambda {names}: {body.sql})", body
 
 
-def transform(of: Typed, each: Lambda) -> Typed:
+def transform(of: TypedSql, each: Lambda) -> TypedSql:
     """Return `transform(list, function)`."""
-    sql, body = _over("list_transform", of, each, _element(of, "transform"))
-    return Typed(sql, list_of(body.type), of.raises or body.raises)
+    sql, body = _list_call("list_transform", of, each, _element(of, "transform"))
+    return TypedSql(sql, list_of(body.type), of.raises or body.raises)
 
 
-def _condition(body: Typed, name: str) -> None:
+def _condition(body: TypedSql, name: str) -> None:
     if body.type not in (t.BOOLEAN, t.UNKNOWN):
-        raise unsupported(f"the function {name}() with a condition of {body.type}")
+        raise unsupported_error(f"the function {name}() with a condition of {body.type}")
 
 
-def filtered(of: Typed, each: Lambda) -> Typed:
+def filter_list(of: TypedSql, each: Lambda) -> TypedSql:
     """Return `filter(list, function)`, or of a map."""
-    sql, body = _over("list_filter", of, each, _element(of, "filter"))
+    sql, body = _list_call("list_filter", of, each, _element(of, "filter"))
     _condition(body, "filter")
-    return Typed(sql, of.type, of.raises or body.raises)
+    return TypedSql(sql, of.type, of.raises or body.raises)
 
 
-def _quantified(name: str, decides: str, other: str) -> Callable[[Typed, Lambda], Typed]:
-    def apply(of: Typed, each: Lambda) -> Typed:
-        sql, body = _over("list_transform", of, each, _element(of, name))
+def _quantifier(name: str, decides: str, other: str) -> Callable[[TypedSql, Lambda], TypedSql]:
+    def apply(of: TypedSql, each: Lambda) -> TypedSql:
+        sql, body = _list_call("list_transform", of, each, _element(of, name))
         _condition(body, name)
         tests = f"CAST({sql} AS BOOLEAN[])"
         found = f"WHEN list_contains({tests}, {decides}) THEN {decides}"
         cases = f"WHEN ({of.sql}) IS NULL THEN NULL {found} WHEN list_count({tests}) < len({tests}) THEN NULL"
-        return Typed(f"CASE {cases} ELSE {other} END", t.BOOLEAN, of.raises or body.raises)
+        return TypedSql(f"CASE {cases} ELSE {other} END", t.BOOLEAN, of.raises or body.raises)
 
     return apply
 
 
-def aggregate(of: Typed, start: Typed, merge: Lambda, finish: Lambda | None = None) -> Typed:
+def aggregate(of: TypedSql, start: TypedSql, merge: Lambda, finish: Lambda | None = None) -> TypedSql:
     """Return `aggregate(list, start, merge, finish)`."""
     element = _element(of, "aggregate")
     total, value = merge.name(0), merge.name(1)
     kind = start.type
-    body = merge.of(Typed(total, kind), Typed(value, element))
+    body = merge.of(TypedSql(total, kind), TypedSql(value, element))
     if body.type != kind:
-        wider = common_type(Typed("", kind), Typed("", body.type), "the function aggregate()")
+        wider = common_type(TypedSql("", kind), TypedSql("", body.type), "the function aggregate()")
         if wider != kind:
-            raise unsupported(f"the function aggregate() whose start is {kind} and whose result is {body.type}")
+            raise unsupported_error(f"the function aggregate() whose start is {kind} and whose result is {body.type}")
     # Elements are packed, so that the start may have another type than they have.
     packed = f"list_transform({of.sql}, lambda {value}p: {{'e': {value}p, 't': {_null(kind)}}})"
-    inner = merge.of(Typed(f"struct_extract({total}, 't')", kind), Typed(f"struct_extract({value}, 'e')", element))
-    step = f"{{'e': {_null(element)}, 't': {converted(inner, kind).sql}}}"
+    inner = merge.of(
+        TypedSql(f"struct_extract({total}, 't')", kind), TypedSql(f"struct_extract({value}, 'e')", element)
+    )
+    step = f"{{'e': {_null(element)}, 't': {convert(inner, kind).sql}}}"
     first = f"{{'e': {_null(element)}, 't': {start.sql}}}"
     reduced = f"struct_extract(list_reduce({packed}, lambda {total}, {value}: {step}, {first}), 't')"
-    result = Typed(f"CASE WHEN ({of.sql}) IS NOT NULL THEN {reduced} END", kind, True)
+    result = TypedSql(f"CASE WHEN ({of.sql}) IS NOT NULL THEN {reduced} END", kind, True)
     if finish is None:
         return result
     done = f"list_transform([{result.sql}], lambda {finish.name(2)}: "
-    last = finish.of(Typed(finish.name(2), kind))
+    last = finish.of(TypedSql(finish.name(2), kind))
     sql = f"CASE WHEN ({of.sql}) IS NOT NULL THEN list_extract({done}{last.sql}), 1) END"
-    return Typed(sql, last.type, True)
+    return TypedSql(sql, last.type, True)
 
 
 def _null(kind: t.Type) -> str:
     return f"CAST(NULL AS {nested_sql_type(kind)})"
 
 
-def sorted_by(of: Typed, each: Lambda) -> Typed:
+def array_sort(of: TypedSql, each: Lambda) -> TypedSql:
     """Return `array_sort(list, function)`, whose function compares two elements: all of them are compared before."""
     element = _element(of, "array_sort")
     left, right = each.name(0), each.name(1)
-    body = each.of(Typed(left, element), Typed(right, element))
+    body = each.of(TypedSql(left, element), TypedSql(right, element))
     if body.type != t.INT:
-        raise unsupported(f"the function array_sort() with a comparator of {body.type}")
+        raise unsupported_error(f"the function array_sort() with a comparator of {body.type}")
     row = f"list_transform({of.sql}, lambda {right}: {body.sql})"
-    signs = Typed(f"list_transform({of.sql}, lambda {left}: {row})", list_of(list_of(t.INT)))
-    return python("arrays.sorted_by", [Typed(of.sql, of.type), signs], of.type, raises=True)
+    signs = TypedSql(f"list_transform({of.sql}, lambda {left}: {row})", list_of(list_of(t.INT)))
+    return call_python("arrays.sorted_by", [TypedSql(of.sql, of.type), signs], of.type, raises=True)
 
 
-def zip_with(left: Typed, right: Typed, each: Lambda) -> Typed:
+def zip_with(left: TypedSql, right: TypedSql, each: Lambda) -> TypedSql:
     """Return `zip_with(list, list, function)`; the shorter list is filled up with nulls."""
     one, other = _element(left, "zip_with"), _element(right, "zip_with")
     place = each.name(0)
     body = each.of(
-        Typed(f"list_extract({left.sql}, {place})", one), Typed(f"list_extract({right.sql}, {place})", other)
+        TypedSql(f"list_extract({left.sql}, {place})", one), TypedSql(f"list_extract({right.sql}, {place})", other)
     )
     places = f"range(1, greatest(len({left.sql}), len({right.sql})) + 1)"
     sql = f"list_transform({places}, lambda {place}: {body.sql})"
     absent = f"({left.sql}) IS NULL OR ({right.sql}) IS NULL"
-    return Typed(f"CASE WHEN {absent} THEN NULL ELSE {sql} END", list_of(body.type), True)
+    return TypedSql(f"CASE WHEN {absent} THEN NULL ELSE {sql} END", list_of(body.type), True)
 
 
-def _entries(of: Typed, each: Lambda, kind: t.MapOf) -> tuple[str, Typed]:
+def _entries(of: TypedSql, each: Lambda, kind: t.MapOf) -> tuple[str, TypedSql]:
     entry = each.name(0)
-    key, value = Typed(f"{entry}.key", kind.key.type), Typed(f"{entry}.value", kind.value.type)
+    key, value = TypedSql(f"{entry}.key", kind.key.type), TypedSql(f"{entry}.value", kind.value.type)
     return entry, each.of(key, value)
 
 
-def map_filter(of: Typed, each: Lambda) -> Typed:
+def map_filter(of: TypedSql, each: Lambda) -> TypedSql:
     """Return `map_filter(map, function)`."""
     kind = _map(of, "map_filter")
     entry, body = _entries(of, each, kind)
     _condition(body, "map_filter")
     sql = f"map_from_entries(list_filter(map_entries({of.sql}), lambda {entry}: {body.sql}))"
-    return Typed(f"CASE WHEN ({of.sql}) IS NOT NULL THEN {sql} END", of.type, of.raises or body.raises)
+    return TypedSql(f"CASE WHEN ({of.sql}) IS NOT NULL THEN {sql} END", of.type, of.raises or body.raises)
 
 
-def transform_values(of: Typed, each: Lambda) -> Typed:
+def transform_values(of: TypedSql, each: Lambda) -> TypedSql:
     """Return `transform_values(map, function)`."""
     kind = _map(of, "transform_values")
     entry, body = _entries(of, each, kind)
     packed = f"{{'key': {entry}.key, 'value': {body.sql}}}"
     sql = f"map_from_entries(list_transform(map_entries({of.sql}), lambda {entry}: {packed}))"
     result = t.MapOf(t.Field(0, "key", kind.key.type), t.Field(0, "value", body.type))
-    return Typed(f"CASE WHEN ({of.sql}) IS NOT NULL THEN {sql} END", result, of.raises or body.raises)
+    return TypedSql(f"CASE WHEN ({of.sql}) IS NOT NULL THEN {sql} END", result, of.raises or body.raises)
 
 
-def transform_keys(of: Typed, each: Lambda) -> Typed:
+def transform_keys(of: TypedSql, each: Lambda) -> TypedSql:
     """Return `transform_keys(map, function)`; keys that are there twice fail it."""
     kind = _map(of, "transform_keys")
     entry, body = _entries(of, each, kind)
     packed = f"{{'key': {body.sql}, 'value': {entry}.value}}"
-    entries = Typed(
+    entries = TypedSql(
         f"list_transform(map_entries({of.sql}), lambda {entry}: {packed})",
         list_of(t.Struct((t.Field(0, "key", body.type), t.Field(0, "value", kind.value.type)))),
     )
     result = t.MapOf(t.Field(0, "key", body.type), t.Field(0, "value", kind.value.type))
-    made = python("arrays.map_from_entries", [entries], result, raises=True)
-    return Typed(f"CASE WHEN ({of.sql}) IS NOT NULL THEN {made.sql} END", result, True)
+    made = call_python("arrays.map_from_entries", [entries], result, raises=True)
+    return TypedSql(f"CASE WHEN ({of.sql}) IS NOT NULL THEN {made.sql} END", result, True)
 
 
-def map_zip_with(left: Typed, right: Typed, each: Lambda) -> Typed:
+def map_zip_with(left: TypedSql, right: TypedSql, each: Lambda) -> TypedSql:
     """Return `map_zip_with(map, map, function)`: of all keys of both."""
     one, other = _map(left, "map_zip_with"), _map(right, "map_zip_with")
     if one.key.type != other.key.type:
-        raise unsupported("the function map_zip_with() of maps with keys of different types")
+        raise unsupported_error("the function map_zip_with() of maps with keys of different types")
     key = each.name(0)
     values = [
-        python("arrays.map_value", [of, Typed(key, kind.key.type)], kind.value.type)
+        call_python("arrays.map_value", [of, TypedSql(key, kind.key.type)], kind.value.type)
         for of, kind in ((left, one), (right, other))
     ]
-    body = each.of(Typed(key, one.key.type), *values)
-    keys = python(
+    body = each.of(TypedSql(key, one.key.type), *values)
+    keys = call_python(
         "arrays.union",
-        [Typed(f"map_keys({left.sql})", list_of(one.key.type)), Typed(f"map_keys({right.sql})", list_of(one.key.type))],
+        [
+            TypedSql(f"map_keys({left.sql})", list_of(one.key.type)),
+            TypedSql(f"map_keys({right.sql})", list_of(one.key.type)),
+        ],
         list_of(one.key.type),
     )
     packed = f"{{'key': {key}, 'value': {body.sql}}}"
     sql = f"map_from_entries(list_transform({keys.sql}, lambda {key}: {packed}))"
     absent = f"({left.sql}) IS NULL OR ({right.sql}) IS NULL"
     result = t.MapOf(t.Field(0, "key", one.key.type), t.Field(0, "value", body.type))
-    return Typed(f"CASE WHEN {absent} THEN NULL ELSE {sql} END", result, True)
+    return TypedSql(f"CASE WHEN {absent} THEN NULL ELSE {sql} END", result, True)
 
 
-HIGHER_ORDER: Mapping[str, tuple[Callable[..., Typed], int, int]] = {
+HIGHER_ORDER: Mapping[str, tuple[Callable[..., TypedSql], int, int]] = {
     "transform": (transform, 2, 2),
-    "filter": (filtered, 2, 2),
-    "exists": (_quantified("exists", "TRUE", "FALSE"), 2, 2),
-    "forall": (_quantified("forall", "FALSE", "TRUE"), 2, 2),
+    "filter": (filter_list, 2, 2),
+    "exists": (_quantifier("exists", "TRUE", "FALSE"), 2, 2),
+    "forall": (_quantifier("forall", "FALSE", "TRUE"), 2, 2),
     "aggregate": (aggregate, 3, 4),
     "reduce": (aggregate, 3, 4),
-    "array_sort": (sorted_by, 2, 2),
+    "array_sort": (array_sort, 2, 2),
     "zip_with": (zip_with, 3, 3),
     "map_filter": (map_filter, 2, 2),
     "map_zip_with": (map_zip_with, 3, 3),
@@ -215,14 +220,14 @@ HIGHER_ORDER: Mapping[str, tuple[Callable[..., Typed], int, int]] = {
 }
 
 
-def call(name: str, args: Sequence[Typed | Lambda]) -> Typed:
+def call(name: str, args: Sequence[TypedSql | Lambda]) -> TypedSql:
     """Return a call of a function that takes a function; raises `UnsupportedFeature` for other ones."""
     apply, least, most = HIGHER_ORDER.get(name.lower(), (None, 0, 0))
     if apply is None:
-        raise unsupported(f"the function {name}() with a function")
+        raise unsupported_error(f"the function {name}() with a function")
     if not least <= len(args) <= most:
-        raise unsupported(f"the function {name}() with {len(args)} arguments")
+        raise unsupported_error(f"the function {name}() with {len(args)} arguments")
     takes = 1 if name.lower() in ("transform", "filter") or most == 2 else 2
     if not all(isinstance(each, Lambda) == (n >= takes) for n, each in enumerate(args)):
-        raise unsupported(f"the function {name}() with these arguments")
+        raise unsupported_error(f"the function {name}() with these arguments")
     return apply(*args)

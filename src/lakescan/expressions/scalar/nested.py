@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from lakescan.common import types as t
-from lakescan.common.distinct_names import distinct
+from lakescan.common.distinct_names import distinct_names
 
 Leaf = Callable[[str, t.Type, t.Type], tuple[str, bool]]  # SQL and its type, and the wanted type: SQL; may it fail?
 
@@ -29,14 +29,14 @@ def are_same(left: t.Type, right: t.Type) -> bool:
     )
 
 
-def common(left: t.Type, right: t.Type, inside: Callable[[t.Type, t.Type], t.Type]) -> t.Type | None:
+def common_nested_type(left: t.Type, right: t.Type, inside: Callable[[t.Type, t.Type], t.Type]) -> t.Type | None:
     """Return the type to which Spark converts two structs, lists or maps; None if there is none.
 
     `inside` finds that of two types inside. Members of structs have the same names in the same order.
     """
     if not t.children(left) or type(left) is not type(right) or (pairs := _pairs(left, right)) is None:
         return None
-    return _with(left, [inside(one.type, other.type) for one, other in pairs])
+    return _rebuild(left, [inside(one.type, other.type) for one, other in pairs])
 
 
 def is_filled(source: t.Type, wanted: t.Type) -> bool:
@@ -62,7 +62,7 @@ def fits(source: t.Type, wanted: t.Type) -> bool:
     return not isinstance(source, t.MapOf) or _keeps_keys(source.key.type, wanted.key.type)  # type: ignore[attr-defined]
 
 
-def converted(sql: str, source: t.Type, wanted: t.Type, leaf: Leaf) -> tuple[str, bool]:
+def convert(sql: str, source: t.Type, wanted: t.Type, leaf: Leaf) -> tuple[str, bool]:
     """Convert a struct, list or map that `fits`: SQL, and whether it may fail; null stays null."""
     if not t.children(wanted):
         return leaf(sql, source, wanted)
@@ -72,18 +72,18 @@ def converted(sql: str, source: t.Type, wanted: t.Type, leaf: Leaf) -> tuple[str
         return sql, False
     if isinstance(source, t.ListOf) and isinstance(wanted, t.ListOf):
         name = f"e{_depth(wanted)}"  # another one within it
-        inner, fails = converted(name, source.element.type, wanted.element.type, leaf)
+        inner, fails = convert(name, source.element.type, wanted.element.type, leaf)
         return f"list_transform({sql}, lambda {name}: {inner})", fails
     if isinstance(source, t.MapOf) and isinstance(wanted, t.MapOf):
         name = f"e{_depth(wanted)}"
-        key, _ = converted(f"{name}.key", source.key.type, wanted.key.type, leaf)
-        value, fails = converted(f"{name}.value", source.value.type, wanted.value.type, leaf)
+        key, _ = convert(f"{name}.key", source.key.type, wanted.key.type, leaf)
+        value, fails = convert(f"{name}.value", source.value.type, wanted.value.type, leaf)
         entries = f"list_transform(map_entries({sql}), lambda {name}: {{'key': {key}, 'value': {value}}})"
         return f"CASE WHEN ({sql}) IS NOT NULL THEN map_from_entries({entries}) END", fails
     members, any_fails = [], False
     names = zip(member_names(source), member_names(wanted), strict=True)
     for (name, new), (one, other) in zip(names, zip(t.children(source), t.children(wanted), strict=True), strict=True):
-        inner, fails = converted(f"struct_extract({sql}, {_text(name)})", one.type, other.type, leaf)
+        inner, fails = convert(f"struct_extract({sql}, {_text(name)})", one.type, other.type, leaf)
         members.append(f"{_text(new)}: {inner}")
         any_fails |= fails
     return f"CASE WHEN ({sql}) IS NOT NULL THEN {{{', '.join(members)}}} END", any_fails
@@ -104,7 +104,7 @@ def arrow(kind: t.Type) -> pa.DataType:
 
 def member_names(kind: t.Type) -> list[str]:
     """Return the names that the members of a struct have in DuckDB, where names that differ only in case are one."""
-    return distinct([each.name for each in t.children(kind)])
+    return distinct_names([each.name for each in t.children(kind)])
 
 
 def null(kind: t.Type, leaf: Callable[[t.Type], str]) -> str:
@@ -132,7 +132,7 @@ def _pairs(left: t.Type, right: t.Type) -> list[tuple[t.Field, t.Field]] | None:
     return list(zip(ones, others, strict=True))
 
 
-def _with(kind: t.Type, inside: list[t.Type]) -> t.Type:
+def _rebuild(kind: t.Type, inside: list[t.Type]) -> t.Type:
     fields = [t.Field(0, one.name, of) for one, of in zip(t.children(kind), inside, strict=True)]
     if isinstance(kind, t.ListOf):
         return t.ListOf(fields[0])

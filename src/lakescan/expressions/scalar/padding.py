@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakescan.common import types as t
-from lakescan.expressions.scalar.typed import Typed, literal, quoted
+from lakescan.expressions.scalar.typed import TypedSql, literal, quote_text
 
 
-def padded(left: Typed, right: Typed, constant: bool = False) -> tuple[Typed, Typed]:
+def pad_sides(left: TypedSql, right: TypedSql, constant: bool = False) -> tuple[TypedSql, TypedSql]:
     """The sides of a comparison in the length that both have then.
 
     Args:
@@ -23,50 +23,50 @@ def padded(left: Typed, right: Typed, constant: bool = False) -> tuple[Typed, Ty
     """
     if left.pad and right.pad:
         size = max(left.pad, right.pad)
-        return _padded_column(left, size), _padded_column(right, size)
+        return _pad_column(left, size), _pad_column(right, size)
     if left.pad:
-        return _beside(left, right, constant)
+        return _pad_other(left, right, constant)
     if right.pad:
-        second, first = _beside(right, left, constant)
+        second, first = _pad_other(right, left, constant)
         return first, second
     return left, right
 
 
-def unpadded(each: Typed) -> Typed:
+def ignore_padding(each: TypedSql) -> TypedSql:
     """A column of CHAR as the text with spaces that it is, where Spark compares it so: in BETWEEN and `nullif`."""
     return replace(each, pad=0)
 
 
-def padded_among(subject: Typed, values: Sequence[Typed]) -> tuple[Typed, list[Typed]]:
+def pad_list(subject: TypedSql, values: Sequence[TypedSql]) -> tuple[TypedSql, list[TypedSql]]:
     """The sides of IN in one length, if the values are all quoted texts, or all columns of CHAR."""
     if not subject.pad:
         return subject, list(values)
     if all(each.is_text_literal for each in values):  # Spark compares with the padded texts if there is a null
         size = max([subject.pad, *(len(each.literal) for each in values)])
-        return _padded_column(subject, size), [_padded_literal(each, size) for each in values]
+        return _pad_column(subject, size), [_pad_literal(each, size) for each in values]
     if all(each.pad for each in values):
         size = max(each.pad for each in (subject, *values))
-        return _padded_column(subject, size), [_padded_column(each, size) for each in values]
+        return _pad_column(subject, size), [_pad_column(each, size) for each in values]
     return subject, list(values)
 
 
-def _beside(column: Typed, other: Typed, constant: bool) -> tuple[Typed, Typed]:
+def _pad_other(column: TypedSql, other: TypedSql, constant: bool) -> tuple[TypedSql, TypedSql]:
     if other.is_text_literal:
         size = max(column.pad, len(other.literal))
-        return _padded_column(column, size), _padded_literal(other, size)
+        return _pad_column(column, size), _pad_literal(other, size)
     if constant and other.type == t.STRING:
         size_sql = f"CAST(greatest({column.pad}, length({other.sql})) AS INTEGER)"
         return _rpad(column, size_sql, other.raises), _rpad(other, size_sql, other.raises)
     return column, other
 
 
-def _padded_literal(each: Typed, size: int) -> Typed:
+def _pad_literal(each: TypedSql, size: int) -> TypedSql:
     return literal(each.literal.ljust(size), t.STRING)
 
 
-def _padded_column(each: Typed, size: int) -> Typed:
+def _pad_column(each: TypedSql, size: int) -> TypedSql:
     return each if each.pad == size else _rpad(each, str(size), each.raises)
 
 
-def _rpad(each: Typed, size_sql: str, raises: bool) -> Typed:
-    return replace(each, sql=f"rpad({each.sql}, {size_sql}, {quoted(' ')})", raises=each.raises or raises, pad=0)
+def _rpad(each: TypedSql, size_sql: str, raises: bool) -> TypedSql:
+    return replace(each, sql=f"rpad({each.sql}, {size_sql}, {quote_text(' ')})", raises=each.raises or raises, pad=0)

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from lakescan.errors import InvalidFilter, missing_dependency
-from lakescan.expressions.quotes import with_escaped_quotes
+from lakescan.expressions.quotes import escape_doubled_quotes
 
 # Calls whose arguments have a syntax of their own.
 _SPECIAL = ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM", "TRY_CAST")
@@ -18,7 +18,7 @@ def parse_expression(text: str) -> Any:
     """Return the sqlglot tree of an expression; raises `InvalidFilter` for text that does not parse."""
     sqlglot = _library()
     try:
-        return sqlglot.parse_one(with_escaped_quotes(text), into=sqlglot.exp.Condition, dialect=_dialect())
+        return sqlglot.parse_one(escape_doubled_quotes(text), into=sqlglot.exp.Condition, dialect=_dialect())
     except (sqlglot.errors.SqlglotError, RecursionError) as error:
         raise InvalidFilter(f"cannot parse the SQL expression {text!r}: {error}") from error
 
@@ -27,7 +27,7 @@ def parse_query(text: str) -> Any:
     """Return the sqlglot tree of a query, whose functions keep their names, too; raises `InvalidFilter`."""
     sqlglot = _library()
     try:
-        tree = sqlglot.parse_one(with_escaped_quotes(text), dialect=_dialect())
+        tree = sqlglot.parse_one(escape_doubled_quotes(text), dialect=_dialect())
     except (sqlglot.errors.SqlglotError, RecursionError) as error:
         raise InvalidFilter(f"cannot parse {text!r}: {error}") from error
     exp = sqlglot.exp
@@ -88,7 +88,7 @@ def _dialect() -> Any:
     operators = Spark.Parser.COLUMN_OPERATORS
     converted = operators[TokenType.DCOLON]
 
-    def suffixed(parser: Any, this: Any, to: Any) -> Any:
+    def parse_suffix(parser: Any, this: Any, to: Any) -> Any:
         """Mark a number with a suffix (`2L`), which sqlglot takes apart as it does `2::BIGINT`."""
         is_suffix = parser._prev.text.upper() in SUFFIXES and isinstance(this, exp.Literal)
         node = converted(parser, this, to)
@@ -99,5 +99,5 @@ def _dialect() -> Any:
     parsers = {name: parse for name, parse in Spark.Parser.FUNCTION_PARSERS.items() if name in _SPECIAL}
     members: dict[str, Any] = {"FUNCTIONS": {}, "FUNCTION_PARSERS": parsers, "NO_PAREN_FUNCTIONS": {}}
     members["UNARY_PARSERS"] = {**unary, TokenType.PLUS: positive}
-    members["COLUMN_OPERATORS"] = {**operators, TokenType.DCOLON: suffixed}
+    members["COLUMN_OPERATORS"] = {**operators, TokenType.DCOLON: parse_suffix}
     return type("PlainSpark", (Spark,), {"Parser": type("Parser", (Spark.Parser,), members)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lakescan.expressions.scalar.typed import unsupported
+from lakescan.expressions.scalar.typed import unsupported_error
 
 _ENDS = r"\n\r\x{85}\x{2028}\x{2029}"  # what a dot does not match in Java
 _CLASSES = {"d": "0-9", "w": "a-zA-Z0-9_", "s": r" \t\n\x0b\f\r"}
@@ -14,7 +14,7 @@ _QUANTIFIER = re.compile(r"(?:[*+?]|\{(\d{1,3})(?:,(\d{0,3}))?\})(\??)(?![*+?{])
 _PLAIN = re.compile(r"[^\\.\[\](){}*+?^$|]")
 
 
-def translated(pattern: str, what: str) -> str:
+def translate_pattern(pattern: str, what: str) -> str:
     """The pattern in RE2's syntax; raises `UnsupportedFeature`, which says `what` has it.
 
     Lines are not anchored: `$` is the end of the text, before a last line break too.
@@ -38,8 +38,8 @@ class _Pattern:
     def __init__(self, pattern: str, what: str) -> None:
         self._pattern, self._what, self._at, self._depth = pattern, what, 0, 0
 
-    def _refused(self) -> Exception:
-        return unsupported(f"{self._what} with the regular expression {self._pattern!r}")
+    def _pattern_error(self) -> Exception:
+        return unsupported_error(f"{self._what} with the regular expression {self._pattern!r}")
 
     def text(self) -> str:
         return "".join(self._parts())
@@ -54,7 +54,7 @@ class _Pattern:
                 # Within a repeated group, a part that may be empty ends loops in different ways.
                 inner = pattern[starts[-1] : at] if is_group and starts else ""
                 if not can_repeat or (is_group and re.search(r"[*?|{]", inner)):
-                    raise self._refused()
+                    raise self._pattern_error()
                 self._at = found.end()
                 can_repeat = is_group = False
                 yield found[0]
@@ -62,14 +62,14 @@ class _Pattern:
             self._at += 1
             can_repeat, is_group = True, False
             if each == "\\":
-                yield self._escaped()
+                yield self._parse_escape()
             elif each == ".":
                 yield f"[^{_ENDS}]"
             elif each == "[":
                 yield self._class()
             elif each == "(":
                 if pattern.startswith("(?", at) and not pattern.startswith("(?:", at):
-                    raise self._refused()
+                    raise self._pattern_error()
                 self._depth += 1
                 self._opened = [*getattr(self, "_opened", []), at]
                 can_repeat = False
@@ -79,7 +79,7 @@ class _Pattern:
                     yield "?:"
             elif each == ")":
                 if self._depth == 0:
-                    raise self._refused()
+                    raise self._pattern_error()
                 self._depth -= 1
                 starts.append(self._opened.pop())
                 is_group = True
@@ -93,13 +93,13 @@ class _Pattern:
             elif _PLAIN.match(each):
                 yield each
             else:
-                raise self._refused()
+                raise self._pattern_error()
         if self._depth:
-            raise self._refused()
+            raise self._pattern_error()
 
-    def _escaped(self, in_class: bool = False) -> str:
+    def _parse_escape(self, in_class: bool = False) -> str:
         if self._at >= len(self._pattern):
-            raise self._refused()
+            raise self._pattern_error()
         each = self._pattern[self._at]
         self._at += 1
         if each in _CLASSES:
@@ -109,7 +109,7 @@ class _Pattern:
         if each in _CONTROLS:
             return _CONTROLS[each]
         if each.isalnum() or not each.isascii():
-            raise self._refused()
+            raise self._pattern_error()
         return "\\" + each
 
     def _class(self) -> str:
@@ -121,12 +121,12 @@ class _Pattern:
             each = pattern[self._at]
             self._at += 1
             if each == "\\":
-                parts.append(self._escaped(in_class=True))
+                parts.append(self._parse_escape(in_class=True))
             elif each in "[&^":
-                raise self._refused()
+                raise self._pattern_error()
             else:
                 parts.append(each)
         if self._at >= len(pattern) or not parts:
-            raise self._refused()
+            raise self._pattern_error()
         self._at += 1
         return f"[{'^' * negated}{''.join(parts)}]"

@@ -6,23 +6,23 @@ from collections.abc import Callable
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidFilter
-from lakescan.expressions.like import joined, parts
-from lakescan.expressions.scalar.casts import cast, implicit
-from lakescan.expressions.scalar.conditions import unified
-from lakescan.expressions.scalar.typed import Typed, literal, quoted, unsupported
-from lakescan.expressions.scalar.udf import python
+from lakescan.expressions.like import join_pattern, split_pattern
+from lakescan.expressions.scalar.casts import cast, implicit_cast
+from lakescan.expressions.scalar.conditions import unify
+from lakescan.expressions.scalar.typed import TypedSql, literal, quote_text, unsupported_error
+from lakescan.expressions.scalar.udf import call_python
 
 
-def texts(name: str, *args: Typed) -> list[str]:
+def text_arguments(name: str, *args: TypedSql) -> list[str]:
     """Return the SQL of arguments as texts; raises `UnsupportedFeature`, which names the function, for other types."""
-    return [implicit(each, t.STRING, f"the function {name}()").sql for each in args]
+    return [implicit_cast(each, t.STRING, f"the function {name}()").sql for each in args]
 
 
-def length(each: Typed) -> Typed:
+def length(each: TypedSql) -> TypedSql:
     """Return the number of characters of a text, or of bytes of a binary value."""
     if each.type == t.BINARY:
-        return Typed(f"CAST(octet_length({each.sql}) AS INTEGER)", t.INT)
-    return Typed(f"CAST(length({texts('length', each)[0]}) AS INTEGER)", t.INT)
+        return TypedSql(f"CAST(octet_length({each.sql}) AS INTEGER)", t.INT)
+    return TypedSql(f"CAST(length({text_arguments('length', each)[0]}) AS INTEGER)", t.INT)
 
 
 # Letters beyond ASCII of which both engines change the case alike, one for one: of Latin-1 (not the sharp s, the micro
@@ -34,150 +34,154 @@ _ALIKE += (
 _ALIKE += r"\x{1f300}-\x{1faff}"
 
 
-def in_case(name: str) -> Callable[[Typed], Typed]:
+def change_case(name: str) -> Callable[[TypedSql], TypedSql]:
     """Return `upper` or `lower`, of letters on which the engines agree."""
 
-    def apply(each: Typed) -> Typed:
-        [text] = texts(name, each)
+    def apply(each: TypedSql) -> TypedSql:
+        [text] = text_arguments(name, each)
         known = f"({text}) IS NULL OR strlen({text}) = length({text}) OR regexp_full_match({text}, '[{_ALIKE}]*')"
-        other = python(f"texts.{name}", [Typed(text, t.STRING)], t.STRING).sql
-        return Typed(f"CASE WHEN {known} THEN {name}({text}) ELSE {other} END", t.STRING, each.raises)
+        other = call_python(f"texts.{name}", [TypedSql(text, t.STRING)], t.STRING).sql
+        return TypedSql(f"CASE WHEN {known} THEN {name}({text}) ELSE {other} END", t.STRING, each.raises)
 
     return apply
 
 
-def title(each: Typed) -> Typed:
+def initcap(each: TypedSql) -> TypedSql:
     """Return `initcap(each)`."""
-    [text] = texts("initcap", each)
+    [text] = text_arguments("initcap", each)
     known = f"({text}) IS NULL OR regexp_full_match({text}, '[A-Za-z0-9 ]*')"
     words = f"list_transform(string_split(lower({text}), ' '), lambda w: upper(left(w, 1)) || substring(w, 2))"
-    other = python("texts.initcap", [Typed(text, t.STRING)], t.STRING).sql
-    return Typed(f"CASE WHEN {known} THEN array_to_string({words}, ' ') ELSE {other} END", t.STRING, each.raises)
+    other = call_python("texts.initcap", [TypedSql(text, t.STRING)], t.STRING).sql
+    return TypedSql(f"CASE WHEN {known} THEN array_to_string({words}, ' ') ELSE {other} END", t.STRING, each.raises)
 
 
-def trimmed(side: str) -> Callable[..., Typed]:
+def trim_text(side: str) -> Callable[..., TypedSql]:
     """Return `trim`, `ltrim` or `rtrim`, which remove spaces and no other blanks, or the letters of a text."""
 
-    def apply(each: Typed, letters: Typed | None = None) -> Typed:
-        value, removed = texts(side, each)[0], "' '" if letters is None else texts(side, letters)[0]
-        return Typed(f"{side}({value}, {removed})", t.STRING, each.raises)
+    def apply(each: TypedSql, letters: TypedSql | None = None) -> TypedSql:
+        value, removed = text_arguments(side, each)[0], "' '" if letters is None else text_arguments(side, letters)[0]
+        return TypedSql(f"{side}({value}, {removed})", t.STRING, each.raises)
 
     return apply
 
 
-def padded(side: str) -> Callable[..., Typed]:
+def pad_text(side: str) -> Callable[..., TypedSql]:
     """Return `lpad` or `rpad`, which cut longer texts."""
 
-    def apply(each: Typed, size: Typed, letters: Typed | None = None) -> Typed:
-        value, pad = texts(side, each)[0], "' '" if letters is None else texts(side, letters)[0]
+    def apply(each: TypedSql, size: TypedSql, letters: TypedSql | None = None) -> TypedSql:
+        value, pad = text_arguments(side, each)[0], "' '" if letters is None else text_arguments(side, letters)[0]
         if size.type not in (t.BYTE, t.SHORT, t.INT):
-            raise unsupported(f"the function {side}() with a length of {size.type}")
+            raise unsupported_error(f"the function {side}() with a length of {size.type}")
         count = f"greatest(CAST({size.sql} AS INTEGER), 0)"
         cut = f"CASE WHEN ({pad}) = '' THEN left({value}, {count}) ELSE {side}({value}, {count}, {pad}) END"
         nulls = " OR ".join(f"({one}) IS NULL" for one in (value, size.sql, pad))
-        return Typed(f"CASE WHEN {nulls} THEN NULL ELSE {cut} END", t.STRING, True)
+        return TypedSql(f"CASE WHEN {nulls} THEN NULL ELSE {cut} END", t.STRING, True)
 
     return apply
 
 
-def repeated(each: Typed, count: Typed) -> Typed:
+def repeat(each: TypedSql, count: TypedSql) -> TypedSql:
     """Return `repeat(each, count)`."""
     if count.type not in (t.BYTE, t.SHORT, t.INT):
-        raise unsupported(f"the function repeat() with a number of {count.type}")
-    repeated_sql = f"repeat({texts('repeat', each)[0]}, greatest({count.sql}, 0))"  # greatest() skips nulls
-    return Typed(f"CASE WHEN ({count.sql}) IS NOT NULL THEN {repeated_sql} END", t.STRING, each.raises)
+        raise unsupported_error(f"the function repeat() with a number of {count.type}")
+    repeated_sql = f"repeat({text_arguments('repeat', each)[0]}, greatest({count.sql}, 0))"  # greatest() skips nulls
+    return TypedSql(f"CASE WHEN ({count.sql}) IS NOT NULL THEN {repeated_sql} END", t.STRING, each.raises)
 
 
-def reversed_text(each: Typed) -> Typed:
+def reverse(each: TypedSql) -> TypedSql:
     """Return `reverse(each)`, of a text or a list."""
     if isinstance(each.type, t.ListOf):
-        return Typed(f"list_reverse({each.sql})", each.type, each.raises)
-    [text] = texts("reverse", each)
+        return TypedSql(f"list_reverse({each.sql})", each.type, each.raises)
+    [text] = text_arguments("reverse", each)
     letters = f"list_reverse(string_split({text}, ''))"
-    return Typed(f"CASE WHEN ({text}) = '' THEN '' ELSE array_to_string({letters}, '') END", t.STRING, each.raises)
+    return TypedSql(f"CASE WHEN ({text}) = '' THEN '' ELSE array_to_string({letters}, '') END", t.STRING, each.raises)
 
 
-def right(text: Typed, size: Typed) -> Typed:
+def right(text: TypedSql, size: TypedSql) -> TypedSql:
     """Return the last `size` characters; none for a negative number."""
     if size.type not in (t.BYTE, t.SHORT, t.INT):
-        raise unsupported(f"the function right() with a number of {size.type}")
-    sql = f"right({texts('right', text)[0]}, greatest({size.sql}, 0))"
+        raise unsupported_error(f"the function right() with a number of {size.type}")
+    sql = f"right({text_arguments('right', text)[0]}, greatest({size.sql}, 0))"
     nulls = f"({text.sql}) IS NULL OR ({size.sql}) IS NULL"
-    return Typed(f"CASE WHEN {nulls} THEN NULL ELSE {sql} END", t.STRING, text.raises)
+    return TypedSql(f"CASE WHEN {nulls} THEN NULL ELSE {sql} END", t.STRING, text.raises)
 
 
-_ALL = Typed(f"CAST({2**31 - 1} AS INTEGER)", t.INT)  # the size that Spark takes where there is none
+_ALL = TypedSql(f"CAST({2**31 - 1} AS INTEGER)", t.INT)  # the size that Spark takes where there is none
 
 
-def substring(text: Typed, start: Typed, size: Typed = _ALL) -> Typed:
+def substring(text: TypedSql, start: TypedSql, size: TypedSql = _ALL) -> TypedSql:
     """Return `substring(text, start, size)`: 0 is the first character; a negative start counts from the end."""
-    [value] = texts("substring", text)
+    [value] = text_arguments("substring", text)
     for each in (start, size):
         if each.type not in (t.BYTE, t.SHORT, t.INT):
-            raise unsupported(f"the function substring() with a position of {each.type}")
+            raise unsupported_error(f"the function substring() with a position of {each.type}")
     first, whole = f"CAST({start.sql} AS BIGINT)", f"length({value})"
     begin = f"(CASE WHEN {first} > 0 THEN {first} - 1 WHEN {first} < 0 THEN {whole} + {first} ELSE 0 END)"
     end = f"({begin} + CAST({size.sql} AS BIGINT))"
     kept = f"greatest(least({end}, {whole}) - greatest({begin}, 0), 0)"
     nulls = " OR ".join(f"({each.sql}) IS NULL" for each in (text, start, size))
     cut = f"substring({value}, greatest({begin}, 0) + 1, {kept})"
-    return Typed(f"CASE WHEN {nulls} THEN NULL ELSE {cut} END", t.STRING, True)
+    return TypedSql(f"CASE WHEN {nulls} THEN NULL ELSE {cut} END", t.STRING, True)
 
 
-def left(text: Typed, size: Typed) -> Typed:
+def left(text: TypedSql, size: TypedSql) -> TypedSql:
     """Return the first `size` characters; none for a negative number."""
-    return substring(text, Typed("CAST(1 AS INTEGER)", t.INT), size)
+    return substring(text, TypedSql("CAST(1 AS INTEGER)", t.INT), size)
 
 
-def joined_texts(*args: Typed) -> Typed:
+def concat(*args: TypedSql) -> TypedSql:
     """Return `concat(...)` or `||`, of texts, bytes or lists: null if one is null."""
     if any(isinstance(each.type, t.ListOf) for each in args):
-        lists = unified(args, "the function concat()")
+        lists = unify(args, "the function concat()")
         together = f"flatten([{', '.join(each.sql for each in lists)}])"
         absent = " OR ".join(f"({each.sql}) IS NULL" for each in lists)
-        return Typed(f"CASE WHEN {absent} THEN NULL ELSE {together} END", lists[0].type, any(e.raises for e in args))
+        return TypedSql(f"CASE WHEN {absent} THEN NULL ELSE {together} END", lists[0].type, any(e.raises for e in args))
     if all(each.type == t.BINARY for each in args):
-        return Typed(f"({' || '.join(f'({each.sql})' for each in args)})", t.BINARY, any(e.raises for e in args))
-    parts = texts("concat", *(cast(each, t.STRING) for each in args))
+        return TypedSql(f"({' || '.join(f'({each.sql})' for each in args)})", t.BINARY, any(e.raises for e in args))
+    parts = text_arguments("concat", *(cast(each, t.STRING) for each in args))
     joined_sql = " || ".join(f"({each})" for each in parts)
-    return Typed(f"({joined_sql})", t.STRING, any(each.raises for each in args))
+    return TypedSql(f"({joined_sql})", t.STRING, any(each.raises for each in args))
 
 
-def test_of(function: str, name: str) -> Callable[[Typed, Typed], Typed]:
+def test_of(function: str, name: str) -> Callable[[TypedSql, TypedSql], TypedSql]:
     """Return a test of a text against another: `startswith`, `endswith`, `contains`."""
 
-    def apply(text: Typed, part: Typed) -> Typed:
-        first, second = texts(name, text, part)
-        return Typed(f"{function}({first}, {second})", t.BOOLEAN, text.raises or part.raises)
+    def apply(text: TypedSql, part: TypedSql) -> TypedSql:
+        first, second = text_arguments(name, text, part)
+        return TypedSql(f"{function}({first}, {second})", t.BOOLEAN, text.raises or part.raises)
 
     return apply
 
 
-def like(text: Typed, pattern: Typed, escape: str = "\\") -> Typed:
+def like(text: TypedSql, pattern: TypedSql, escape: str = "\\") -> TypedSql:
     """Return `text LIKE pattern`. Spark refuses an escape before other characters than % _ and itself."""
-    [value] = texts("like", text)
+    [value] = text_arguments("like", text)
     if not pattern.is_text_literal:
-        given = [Typed(value, t.STRING), Typed(texts("like", pattern)[0], t.STRING), literal(escape, t.STRING)]
-        return python("patterns.like", given, t.BOOLEAN, raises=True)
+        given = [
+            TypedSql(value, t.STRING),
+            TypedSql(text_arguments("like", pattern)[0], t.STRING),
+            literal(escape, t.STRING),
+        ]
+        return call_python("patterns.like", given, t.BOOLEAN, raises=True)
     _check_escapes(pattern.literal, escape)
-    normal = joined(parts(pattern.literal, escape))
-    return Typed(f"({value} LIKE {quoted(normal)} ESCAPE '\\')", t.BOOLEAN, text.raises)
+    normal = join_pattern(split_pattern(pattern.literal, escape))
+    return TypedSql(f"({value} LIKE {quote_text(normal)} ESCAPE '\\')", t.BOOLEAN, text.raises)
 
 
-def like_in_any_case(text: Typed, pattern: Typed, escape: str = "\\") -> Typed:
+def ilike(text: TypedSql, pattern: TypedSql, escape: str = "\\") -> TypedSql:
     """Return `text ILIKE pattern`: both are compared in lower case."""
-    values = texts("ilike", text, pattern)
+    values = text_arguments("ilike", text, pattern)
     if pattern.is_text_literal:
         _check_escapes(pattern.literal, escape)
-    given = [*(Typed(each, t.STRING) for each in values), literal(escape, t.STRING)]
-    other = python("patterns.ilike", given, t.BOOLEAN, raises=not pattern.is_text_literal)
+    given = [*(TypedSql(each, t.STRING) for each in values), literal(escape, t.STRING)]
+    other = call_python("patterns.ilike", given, t.BOOLEAN, raises=not pattern.is_text_literal)
     if not pattern.is_text_literal or not pattern.literal.isascii() or not escape.isascii():
         return other
     # ASCII texts: all others may have letters that become several in lower case.
-    normal = joined(parts(pattern.literal.lower(), escape.lower()))
-    plain = f"(lower({values[0]}) LIKE {quoted(normal)} ESCAPE '\\')"
+    normal = join_pattern(split_pattern(pattern.literal.lower(), escape.lower()))
+    plain = f"(lower({values[0]}) LIKE {quote_text(normal)} ESCAPE '\\')"
     sql = f"CASE WHEN strlen({values[0]}) = length({values[0]}) THEN {plain} ELSE {other.sql} END"
-    return Typed(f"CASE WHEN ({values[0]}) IS NOT NULL THEN {sql} END", t.BOOLEAN, text.raises)
+    return TypedSql(f"CASE WHEN ({values[0]}) IS NOT NULL THEN {sql} END", t.BOOLEAN, text.raises)
 
 
 def _check_escapes(pattern: str, escape: str) -> None:

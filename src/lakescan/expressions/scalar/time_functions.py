@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from lakescan.common import types as t
-from lakescan.expressions.scalar.casts import cast, implicit
+from lakescan.expressions.scalar.casts import cast, implicit_cast
 from lakescan.expressions.scalar.intervals import Interval
-from lakescan.expressions.scalar.typed import Typed, literal, unsupported
-from lakescan.expressions.scalar.udf import python
+from lakescan.expressions.scalar.typed import TypedSql, literal, unsupported_error
+from lakescan.expressions.scalar.udf import call_python
 
 INSTANT = t.Timestamp("us", zoned=True)
 _UNITS = {
@@ -25,111 +25,111 @@ _FINER = {
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
-def values_at(now: datetime) -> Mapping[str, Typed]:
+def clock_values(now: datetime) -> Mapping[str, TypedSql]:
     """Return the values of the functions without arguments that tell the time, by name; `now` is in UTC."""
     instant, day = literal(now.replace(tzinfo=None), INSTANT), literal(now.date(), t.DATE)
     return {"current_timestamp": instant, "now": instant, "current_date": day, "curdate": day}
 
 
-def field_of_day(sql: str) -> Callable[[Typed], Typed]:
+def field_of_day(sql: str) -> Callable[[TypedSql], TypedSql]:
     """Return a function of a date, `x` in `sql`, with a whole number as its result; timestamps are taken as dates."""
 
-    def apply(each: Typed) -> Typed:
+    def apply(each: TypedSql) -> TypedSql:
         value = cast(each, t.DATE)
-        return Typed(f"CAST({sql.format(x=value.sql)} AS INTEGER)", t.INT, value.raises)
+        return TypedSql(f"CAST({sql.format(x=value.sql)} AS INTEGER)", t.INT, value.raises)
 
     return apply
 
 
-def field_of_time(sql: str) -> Callable[[Typed], Typed]:
+def field_of_time(sql: str) -> Callable[[TypedSql], TypedSql]:
     """Return a function of a timestamp, `x` in `sql`, with a whole number as its result; dates are their midnights."""
 
-    def apply(each: Typed) -> Typed:
+    def apply(each: TypedSql) -> TypedSql:
         value = instant_of(each)
-        return Typed(f"CAST({sql.format(x=value.sql)} AS INTEGER)", t.INT, value.raises)
+        return TypedSql(f"CAST({sql.format(x=value.sql)} AS INTEGER)", t.INT, value.raises)
 
     return apply
 
 
-def instant_of(each: Typed) -> Typed:
+def instant_of(each: TypedSql) -> TypedSql:
     """Return the value as a timestamp."""
     return each if isinstance(each.type, t.Timestamp) else cast(each, INSTANT)
 
 
-def _unit(each: Typed, known: dict[str, str], name: str) -> str:
+def _unit(each: TypedSql, known: dict[str, str], name: str) -> str:
     unit = known.get(each.literal.lower()) if each.is_text_literal else None
     if unit is None:
-        raise unsupported(f"the function {name}() with the unit {each.literal!r}")
+        raise unsupported_error(f"the function {name}() with the unit {each.literal!r}")
     return unit
 
 
-def truncated_time(unit: Typed, each: Typed) -> Typed:
+def date_trunc(unit: TypedSql, each: TypedSql) -> TypedSql:
     """Return `date_trunc(unit, each)`, a timestamp."""
     value = instant_of(each)
     start = f"date_trunc('{_unit(unit, {**_UNITS, **_FINER}, 'date_trunc')}', {value.sql})"
-    return Typed(f"CAST({start} AS TIMESTAMP)", INSTANT, True)
+    return TypedSql(f"CAST({start} AS TIMESTAMP)", INSTANT, True)
 
 
-def truncated_day(each: Typed, unit: Typed) -> Typed:
+def trunc(each: TypedSql, unit: TypedSql) -> TypedSql:
     """Return `trunc(each, unit)`, a date."""
     start = f"date_trunc('{_unit(unit, _UNITS, 'trunc')}', {cast(each, t.DATE).sql})"
-    return Typed(f"CAST({start} AS DATE)", t.DATE, True)
+    return TypedSql(f"CAST({start} AS DATE)", t.DATE, True)
 
 
-def moved(sign: str) -> Callable[[Typed, Typed], Typed]:
+def shift_days(sign: str) -> Callable[[TypedSql, TypedSql], TypedSql]:
     """Return `date_add` (+) or `date_sub` (-)."""
 
-    def apply(each: Typed, days: Typed) -> Typed:
-        count = implicit(days, t.INT, "the function date_add()")
-        return _shifted(each, count, "date_add", f"{sign} {count.sql}")
+    def apply(each: TypedSql, days: TypedSql) -> TypedSql:
+        count = implicit_cast(days, t.INT, "the function date_add()")
+        return _shift_date(each, count, "date_add", f"{sign} {count.sql}")
 
     return apply
 
 
-def months_later(each: Typed, months: Typed) -> Typed:
+def add_months(each: TypedSql, months: TypedSql) -> TypedSql:
     """Return `add_months(each, months)`, at most the last day of the month."""
-    count = implicit(months, t.INT, "the function add_months()")
-    return _shifted(each, count, "add_months", f"+ to_months({count.sql})")
+    count = implicit_cast(months, t.INT, "the function add_months()")
+    return _shift_date(each, count, "add_months", f"+ to_months({count.sql})")
 
 
-def _shifted(each: Typed, number: Typed, name: str, sql: str) -> Typed:
-    number = implicit(number, t.INT, f"the function {name}()")
-    return Typed(f"CAST({cast(each, t.DATE).sql} {sql} AS DATE)", t.DATE, True)
+def _shift_date(each: TypedSql, number: TypedSql, name: str, sql: str) -> TypedSql:
+    number = implicit_cast(number, t.INT, f"the function {name}()")
+    return TypedSql(f"CAST({cast(each, t.DATE).sql} {sql} AS DATE)", t.DATE, True)
 
 
-def days_between(end: Typed, start: Typed) -> Typed:
+def days_between(end: TypedSql, start: TypedSql) -> TypedSql:
     """Return `datediff(end, start)` in days."""
-    return Typed(f"CAST({cast(end, t.DATE).sql} - {cast(start, t.DATE).sql} AS INTEGER)", t.INT, True)
+    return TypedSql(f"CAST({cast(end, t.DATE).sql} - {cast(start, t.DATE).sql} AS INTEGER)", t.INT, True)
 
 
-def last_day(each: Typed) -> Typed:
+def last_day(each: TypedSql) -> TypedSql:
     """Return the last day of the month."""
-    return Typed(f"last_day({cast(each, t.DATE).sql})", t.DATE, True)
+    return TypedSql(f"last_day({cast(each, t.DATE).sql})", t.DATE, True)
 
 
-def made_date(year: Typed, month: Typed, day: Typed) -> Typed:
+def make_date(year: TypedSql, month: TypedSql, day: TypedSql) -> TypedSql:
     """Return `make_date(year, month, day)`."""
     parts = []
     for each in (year, month, day):
         if each.type not in (t.BYTE, t.SHORT, t.INT):
-            raise unsupported(f"the function make_date() of {each.type}")
+            raise unsupported_error(f"the function make_date() of {each.type}")
         parts.append(f"CAST({each.sql} AS BIGINT)")
-    other = python(
-        "times.make_date", [Typed(f"CAST({each.sql} AS INTEGER)", t.INT) for each in (year, month, day)], t.DATE
+    other = call_python(
+        "times.make_date", [TypedSql(f"CAST({each.sql} AS INTEGER)", t.INT) for each in (year, month, day)], t.DATE
     )
     known = f"({year.sql}) IS NULL OR ({year.sql}) BETWEEN 1 AND 9999"
-    return Typed(f"CASE WHEN {known} THEN make_date({', '.join(parts)}) ELSE {other.sql} END", t.DATE, True)
+    return TypedSql(f"CASE WHEN {known} THEN make_date({', '.join(parts)}) ELSE {other.sql} END", t.DATE, True)
 
 
-def next_day(each: Typed, day: Typed) -> Typed:
+def next_day(each: TypedSql, day: TypedSql) -> TypedSql:
     """Return `next_day(each, day)`: the first such day of the week after a date."""
     name = (day.literal if day.is_text_literal else "").lower()
     number = next((n for n, full in enumerate(_WEEKDAYS, 1) if name in (full, full[:3], full[:2])), None)
     if number is None:
-        raise unsupported(f"the function next_day() with the day {day.literal!r}")
+        raise unsupported_error(f"the function next_day() with the day {day.literal!r}")
     value = cast(each, t.DATE)
     ahead = f"(({number} - isodow({value.sql}) + 6) % 7 + 1)"
-    return Typed(f"CAST({value.sql} + CAST({ahead} AS INTEGER) AS DATE)", t.DATE, True)
+    return TypedSql(f"CAST({value.sql} + CAST({ahead} AS INTEGER) AS DATE)", t.DATE, True)
 
 
 _SIZES = {
@@ -145,31 +145,31 @@ _SIZES = {
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
-def counted(start: Typed, end: Typed, unit: str) -> Typed:
+def timestampdiff(start: TypedSql, end: TypedSql, unit: str) -> TypedSql:
     """Return `datediff(unit, start, end)`, whole units between two times."""
     name = unit.lower()
     times = [instant_of(each) for each in (start, end)]
     if name in _MONTHS:
-        months = python("times.whole_months", times, t.LONG).sql
-        return Typed(f"({months} // {_MONTHS[name]})", t.LONG, True)
+        months = call_python("times.whole_months", times, t.LONG).sql
+        return TypedSql(f"({months} // {_MONTHS[name]})", t.LONG, True)
     if name not in _SIZES:
-        raise unsupported(f"a difference of times in {unit}")
+        raise unsupported_error(f"a difference of times in {unit}")
     micros = [f"epoch_us({each.sql})" for each in times]
-    return Typed(f"CAST(({micros[1]} - {micros[0]}) // {_SIZES[name]} AS BIGINT)", t.LONG, True)
+    return TypedSql(f"CAST(({micros[1]} - {micros[0]}) // {_SIZES[name]} AS BIGINT)", t.LONG, True)
 
 
-def later(unit: str, count: Typed, each: Typed) -> Typed:
+def timestampadd(unit: str, count: TypedSql, each: TypedSql) -> TypedSql:
     """Return `dateadd(unit, count, each)`, a timestamp."""
     name = unit.lower()
     value = instant_of(each)
     if name in _MONTHS:
-        number = implicit(count, t.INT, "the function timestampadd()")
+        number = implicit_cast(count, t.INT, "the function timestampadd()")
         months = f"CAST(CAST({number.sql} AS BIGINT) * {_MONTHS[name]} AS INTEGER)"
-        return Typed(f"CAST({value.sql} + to_months({months}) AS TIMESTAMP)", value.type, True)
+        return TypedSql(f"CAST({value.sql} + to_months({months}) AS TIMESTAMP)", value.type, True)
     if name not in _SIZES:
-        raise unsupported(f"a time moved by {unit}")
-    number = implicit(count, t.LONG, "the function timestampadd()")
-    return Typed(f"make_timestamp(epoch_us({value.sql}) + {number.sql} * {_SIZES[name]})", value.type, True)
+        raise unsupported_error(f"a time moved by {unit}")
+    number = implicit_cast(count, t.LONG, "the function timestampadd()")
+    return TypedSql(f"make_timestamp(epoch_us({value.sql}) + {number.sql} * {_SIZES[name]})", value.type, True)
 
 
 _PARTS = {
@@ -190,7 +190,7 @@ _CLOCK_PARTS = {
 _SECOND_PARTS = ("second", "s", "sec", "seconds", "secs")
 
 
-def part_of(unit: str, each: Typed) -> Typed:
+def extract(unit: str, each: TypedSql) -> TypedSql:
     """Return `extract(unit FROM each)` of a time or an interval; seconds are a decimal with six places."""
     name = unit.lower()
     if isinstance(each.type, Interval):
@@ -200,31 +200,31 @@ def part_of(unit: str, each: Typed) -> Typed:
     if name in _CLOCK_PARTS:
         return field_of_time(_CLOCK_PARTS[name])(each)
     if name not in _SECOND_PARTS:
-        raise unsupported(f"the part {unit} of a time")
+        raise unsupported_error(f"the part {unit} of a time")
     value = instant_of(each)
     micros = f"((epoch_us({value.sql}) % 60000000 + 60000000) % 60000000)"
     sql = f"CAST({micros} * CAST('0.000001' AS DECIMAL(7, 6)) AS DECIMAL(8, 6))"
-    return Typed(sql, t.Decimal(8, 6), value.raises)
+    return TypedSql(sql, t.Decimal(8, 6), value.raises)
 
 
-def _part_of_interval(name: str, each: Typed) -> Typed:
+def _part_of_interval(name: str, each: TypedSql) -> TypedSql:
     kind = each.type
     assert isinstance(kind, Interval)
     sizes = {"day": 86_400_000_000, "hour": 3_600_000_000, "minute": 60_000_000}
     plain = next((unit for unit, form in _INTERVAL_PARTS.items() if name in form), None)
     if plain in ("year", "month") and kind.has_months:
         sql = f"({each.sql} // 12)" if plain == "year" else f"({each.sql} % 12)"
-        return Typed(
+        return TypedSql(
             f"CAST({sql} AS {'INTEGER' if plain == 'year' else 'TINYINT'})", t.INT if plain == "year" else t.BYTE
         )
     if plain is None or kind.has_months or plain in ("year", "month"):
-        raise unsupported(f"the part {name} of {kind}")
+        raise unsupported_error(f"the part {name} of {kind}")
     if plain == "second":
         micros = f"({each.sql} % 60000000)"
-        return Typed(f"CAST({micros} * CAST('0.000001' AS DECIMAL(7, 6)) AS DECIMAL(8, 6))", t.Decimal(8, 6))
+        return TypedSql(f"CAST({micros} * CAST('0.000001' AS DECIMAL(7, 6)) AS DECIMAL(8, 6))", t.Decimal(8, 6))
     rest = {"day": each.sql, "hour": f"({each.sql} % 86400000000)", "minute": f"({each.sql} % 3600000000)"}[plain]
     kind_of = t.INT if plain == "day" else t.BYTE
-    return Typed(f"CAST({rest} // {sizes[plain]} AS {'INTEGER' if plain == 'day' else 'TINYINT'})", kind_of)
+    return TypedSql(f"CAST({rest} // {sizes[plain]} AS {'INTEGER' if plain == 'day' else 'TINYINT'})", kind_of)
 
 
 _INTERVAL_PARTS = {

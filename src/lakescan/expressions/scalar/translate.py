@@ -19,11 +19,18 @@ from lakescan.expressions.scalar import (
     text_functions,
     time_functions,
 )
-from lakescan.expressions.scalar.casts import cast, tried
+from lakescan.expressions.scalar.casts import cast, try_cast
 from lakescan.expressions.scalar.collections import list_of
 from lakescan.expressions.scalar.functions import call
 from lakescan.expressions.scalar.parse import names_of, parse_expression
-from lakescan.expressions.scalar.typed import MOST_DIGITS, Typed, literal, number, quoted, unsupported
+from lakescan.expressions.scalar.typed import (
+    MOST_DIGITS,
+    TypedSql,
+    literal,
+    parse_number,
+    quote_text,
+    unsupported_error,
+)
 
 _COMPARISONS = {
     "EQ": "=",
@@ -35,14 +42,14 @@ _COMPARISONS = {
     "NullSafeEQ": "IS NOT DISTINCT FROM",
     "NullSafeNEQ": "IS DISTINCT FROM",
 }
-_ARITHMETIC: Mapping[str, Callable[[Typed, Typed], Typed]] = {
-    "Add": arithmetic.added,
-    "Sub": arithmetic.subtracted,
-    "Mul": arithmetic.multiplied,
+_ARITHMETIC: Mapping[str, Callable[[TypedSql, TypedSql], TypedSql]] = {
+    "Add": arithmetic.add,
+    "Sub": arithmetic.subtract,
+    "Mul": arithmetic.multiply,
     "Div": arithmetic.quotient,
     "IntDiv": arithmetic.whole_quotient,
     "Mod": arithmetic.remainder,
-    "DPipe": text_functions.joined_texts,
+    "DPipe": text_functions.concat,
     "BitwiseAnd": arithmetic.bitwise("&"),
     "BitwiseOr": arithmetic.bitwise("|"),
     "BitwiseXor": arithmetic.bitwise("xor"),
@@ -98,19 +105,19 @@ class Translator:
     values with instants.
     """
 
-    def __init__(self, column: Callable[[tuple[str, ...]], Typed], values: Mapping[str, Typed]) -> None:
+    def __init__(self, column: Callable[[tuple[str, ...]], TypedSql], values: Mapping[str, TypedSql]) -> None:
         self._column, self._values = column, values
         self.has_instants = False
         self._variables: list[lambdas.Variables] = []  # of the lambdas around an expression
 
-    def __call__(self, node: Any) -> Typed:
+    def __call__(self, node: Any) -> TypedSql:
         """Translate one node; raises `UnsupportedFeature`."""
         self._check(node)
         result = self._node(node)
         if node.args.get("negate"):
             result = conditions.inverse(result)
         if len(result.sql) > _MOST_SQL:
-            raise unsupported(f"an expression of this size (more than {_MOST_SQL:,} characters)")
+            raise unsupported_error(f"an expression of this size (more than {_MOST_SQL:,} characters)")
         self.has_instants = self.has_instants or _has_instants(result.type)
         return result
 
@@ -125,9 +132,9 @@ class Translator:
             )
         given = {key for key, value in node.args.items() if value not in (None, False, [])}
         if given - _OPERANDS - _ARGUMENTS.get(name, set()):
-            raise unsupported(f"{node.sql(dialect='spark')!r}")
+            raise unsupported_error(f"{node.sql(dialect='spark')!r}")
 
-    def _node(self, node: Any) -> Typed:
+    def _node(self, node: Any) -> TypedSql:
         from sqlglot import exp
 
         match node:
@@ -140,7 +147,7 @@ class Translator:
             case exp.Interval():
                 return self._interval(node)
             case exp.BitwiseNot():
-                return arithmetic.bits_inverted(self(node.this))
+                return arithmetic.invert_bits(self(node.this))
             case exp.Column() | exp.Dot() if (names := names_of(node)) is not None:
                 return self._column(names)
             case exp.Dot(expression=exp.Identifier()):
@@ -148,13 +155,13 @@ class Translator:
             case exp.Bracket(expressions=[at]):
                 return collections.element(self(node.this), self(at))
             case exp.Literal():
-                return literal(node.this, t.STRING) if node.is_string else number(node.this)
+                return literal(node.this, t.STRING) if node.is_string else parse_number(node.this)
             case exp.HexString():
-                return Typed(f"unhex({quoted(node.this)})", t.BINARY)
+                return TypedSql(f"unhex({quote_text(node.this)})", t.BINARY)
             case exp.Boolean():
                 return literal(bool(node.this), t.BOOLEAN)
             case exp.Null():
-                return Typed("NULL", t.UNKNOWN)
+                return TypedSql("NULL", t.UNKNOWN)
             case exp.And() | exp.Or():
                 return conditions.chain(type(node).__name__.upper(), [self(each) for each in _operands(node)])
             case exp.Not():
@@ -175,13 +182,13 @@ class Translator:
                     str(each.name) if named else str(n)
                     for n, (each, named) in enumerate(zip(node.expressions, is_named, strict=True))
                 ]
-                return python_functions.zipped(members, [self(each) for each in node.expressions])
+                return python_functions.arrays_zip(members, [self(each) for each in node.expressions])
             case exp.Anonymous() if str(node.this).lower() in BY_UNIT and len(node.expressions) == 3:
                 unit, start, end = node.expressions
-                return time_functions.counted(self(start), self(end), unit.name)
+                return time_functions.timestampdiff(self(start), self(end), unit.name)
             case exp.Anonymous() if str(node.this).lower() in MOVED_BY_UNIT and len(node.expressions) == 3:
                 unit, count, start = node.expressions
-                return time_functions.later(unit.name, self(count), self(start))
+                return time_functions.timestampadd(unit.name, self(count), self(start))
             case exp.Anonymous() if any(isinstance(each, exp.Lambda) for each in node.expressions):
                 return lambdas.call(str(node.this), [self._argument(each) for each in node.expressions])
             case exp.Transform() if isinstance(node.expression, exp.Lambda):
@@ -190,13 +197,13 @@ class Translator:
                 return call(str(node.this), [self(each) for each in node.expressions])
         return self._operator(node)
 
-    def _argument(self, node: Any) -> Typed | lambdas.Lambda:
+    def _argument(self, node: Any) -> TypedSql | lambdas.Lambda:
         return self._lambda(node) if type(node).__name__ == "Lambda" else self(node)
 
     def _lambda(self, node: Any) -> lambdas.Lambda:
         """A function in an argument; within it, its parameters hide columns."""
 
-        def body(variables: lambdas.Variables) -> Typed:
+        def body(variables: lambdas.Variables) -> TypedSql:
             self._variables.append(variables)
             try:
                 return self(node.this)
@@ -205,10 +212,10 @@ class Translator:
 
         return lambdas.Lambda([each.name for each in node.expressions], body, len(self._variables))
 
-    def _variable(self, name: str) -> Typed | None:
+    def _variable(self, name: str) -> TypedSql | None:
         return next((each[name.lower()] for each in reversed(self._variables) if name.lower() in each), None)
 
-    def _interval(self, node: Any) -> Typed:
+    def _interval(self, node: Any) -> TypedSql:
         from sqlglot import exp
 
         value, unit, sign = node.this, node.args.get("unit"), 1
@@ -216,23 +223,23 @@ class Translator:
             sign, value = (-sign if isinstance(value, exp.Neg) else sign), value.this
         if isinstance(unit, exp.IntervalSpan):
             if not isinstance(value, exp.Literal):
-                raise unsupported(f"{node.sql(dialect='spark')!r}")
+                raise unsupported_error(f"{node.sql(dialect='spark')!r}")
             first, last = (each.name.lower().removesuffix("s") for each in (unit.this, unit.expression))
-            return interval_values.of_span(value.name, first, last, sign)
+            return interval_values.span_interval(value.name, first, last, sign)
         if isinstance(value, exp.Literal):
             if unit is None:
-                return interval_values.of_text(value.name, sign)
-            return interval_values.of_number(value.name, unit.name, sign)
+                return interval_values.parse_interval(value.name, sign)
+            return interval_values.unit_interval(value.name, unit.name, sign)
         if unit is None:
-            raise unsupported(f"{node.sql(dialect='spark')!r}")
-        result = interval_values.of_value(self(value), unit.name)
-        return result if sign == 1 else interval_values.negated(result)
+            raise unsupported_error(f"{node.sql(dialect='spark')!r}")
+        result = interval_values.value_interval(self(value), unit.name)
+        return result if sign == 1 else interval_values.negate_interval(result)
 
-    def _operator(self, node: Any) -> Typed:
+    def _operator(self, node: Any) -> TypedSql:
         name = type(node).__name__
         if (op := _COMPARISONS.get(name)) is not None:
             if type(node.this).__name__ == type(node.expression).__name__ == "Tuple":
-                return self._rows_compared(name, node)
+                return self._compare_rows(name, node)
             left, right = self._operand(node.this, name), self._operand(node.expression, name)
             has_constant = (left.pad or right.pad) and any(map(_is_constant, (node.this, node.expression)))
             return conditions.comparison(op, left, right, has_constant=bool(has_constant))
@@ -240,7 +247,7 @@ class Translator:
             return apply(self._number(node.this), self._number(node.expression))
         return self._predicate(node)
 
-    def _number(self, node: Any) -> Typed:
+    def _number(self, node: Any) -> TypedSql:
         """An operand of arithmetic: a number with a suffix (`2L`) is a literal there, whose digits count."""
         from sqlglot import exp
 
@@ -257,15 +264,15 @@ class Translator:
 
         return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
 
-    def _rows_compared(self, name: str, node: Any) -> Typed:
+    def _compare_rows(self, name: str, node: Any) -> TypedSql:
         """A comparison of rows, `(a, b) = (1, 2)`, member by member as Spark compares structs."""
         lefts, rights = (self._members(each) for each in (node.this, node.expression))
         if len(lefts) != len(rights):
             raise InvalidFilter(f"{node.sql(dialect='spark')} compares {len(lefts)} values with {len(rights)}")
         pairs = [(self(one), self(other)) for one, other in zip(lefts, rights, strict=True)]
-        return conditions.rows_compared(_COMPARISONS[name], pairs)
+        return conditions.compare_rows(_COMPARISONS[name], pairs)
 
-    def _operand(self, node: Any, comparison: str) -> Typed:
+    def _operand(self, node: Any, comparison: str) -> TypedSql:
         """An operand of a comparison. A condition within one is grouped in another way by Spark, without parentheses.
 
         There, all comparisons bind alike, tests such as IN, LIKE and IS bind less tightly, and NOT (or `!`) least.
@@ -275,10 +282,10 @@ class Translator:
         # sqlglot adds parentheses to the operands of <=> and IS DISTINCT FROM.
         operand = node.unnest() if comparison in ("NullSafeEQ", "NullSafeNEQ") else node
         if isinstance(operand, exp.Not | exp.Predicate | exp.Escape):
-            raise unsupported(f"a condition as an operand of {comparison}, maybe without parentheses,")
+            raise unsupported_error(f"a condition as an operand of {comparison}, maybe without parentheses,")
         return self(node)
 
-    def _predicate(self, node: Any) -> Typed:
+    def _predicate(self, node: Any) -> TypedSql:
         from sqlglot import exp
 
         match node:
@@ -299,11 +306,11 @@ class Translator:
                 return conditions.inverse(like) if node.this.args.get("negate") else like
         return self._call(node)
 
-    def _like(self, node: Any, escape: str) -> Typed:
+    def _like(self, node: Any, escape: str) -> TypedSql:
         """`a LIKE pattern`, `a ILIKE pattern`, and either with ANY, SOME or ALL of several patterns."""
         from sqlglot import exp
 
-        test = text_functions.like if isinstance(node, exp.Like) else text_functions.like_in_any_case
+        test = text_functions.like if isinstance(node, exp.Like) else text_functions.ilike
         text, pattern = self(node.this), node.expression
         if not isinstance(pattern, exp.Any | exp.All):
             return test(text, self(pattern), escape)
@@ -315,17 +322,17 @@ class Translator:
         # NOT LIKE ALL is that of each pattern; `negate` inverts the result of this once more.
         return conditions.chain("OR" if is_all else "AND", tests)
 
-    def _rows_in(self, node: Any) -> Typed:
+    def _rows_in(self, node: Any) -> TypedSql:
         lefts = [self(each) for each in node.this.expressions]
         tests = []
         for each in node.expressions:
             rights = [self(one) for one in self._members(each)]
             if len(rights) != len(lefts):
                 raise InvalidFilter(f"{node.sql(dialect='spark')} compares {len(lefts)} values with {len(rights)}")
-            tests.append(conditions.rows_compared("=", list(zip(lefts, rights, strict=True))))
+            tests.append(conditions.compare_rows("=", list(zip(lefts, rights, strict=True))))
         return conditions.chain("OR", tests)
 
-    def _is(self, node: Any) -> Typed:
+    def _is(self, node: Any) -> TypedSql:
         from sqlglot import exp
 
         match node.expression:
@@ -333,9 +340,9 @@ class Translator:
                 return conditions.is_null(self(node.this))
             case exp.Boolean():
                 return conditions.is_truth(self(node.this), bool(node.expression.this))
-        raise unsupported(f"{node.sql(dialect='spark')!r}")
+        raise unsupported_error(f"{node.sql(dialect='spark')!r}")
 
-    def _call(self, node: Any) -> Typed:
+    def _call(self, node: Any) -> TypedSql:
         """Calls and choices with a syntax of their own."""
         from sqlglot import exp
 
@@ -350,7 +357,7 @@ class Translator:
             case exp.Cast() | exp.TryCast():
                 return self._cast(node)
             case exp.Extract():
-                return time_functions.part_of(node.this.name, self(node.expression))
+                return time_functions.extract(node.this.name, self(node.expression))
             case exp.Substring():
                 size = node.args.get("length")
                 given = [self(node.this), self(node.args["start"]), *([] if size is None else [self(size)])]
@@ -359,14 +366,14 @@ class Translator:
                 position = str(node.args.get("position") or "").upper()
                 name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(position, "trim")
                 operands = [node.this] if node.expression is None else [node.this, node.expression]
-                return text_functions.trimmed(name)(*(self(each) for each in operands))
+                return text_functions.trim_text(name)(*(self(each) for each in operands))
             case exp.StrPosition():
                 return call("instr", [self(node.this), self(node.args["substr"])])
             case exp.RegexpLike():
                 return call("rlike", [self(node.this), self(node.expression)])
-        raise unsupported(f"{node.sql(dialect='spark')!r}")
+        raise unsupported_error(f"{node.sql(dialect='spark')!r}")
 
-    def _case(self, node: Any) -> Typed:
+    def _case(self, node: Any) -> TypedSql:
         tests = [self(each.this) for each in node.args["ifs"]]
         if node.this is not None:
             subject = self(node.this)
@@ -375,10 +382,10 @@ class Translator:
         results = [self(each.args["true"]) for each in node.args["ifs"]]
         return conditions.choice(tests, results, None if default is None else self(default))
 
-    def _cast(self, node: Any) -> Typed:
+    def _cast(self, node: Any) -> TypedSql:
         value, kind = replace(self(node.this), pad=0), type_of(node.args["to"])
         if node.args.get("safe"):
-            return tried(value, kind)
+            return try_cast(value, kind)
         return cast(value, kind)
 
 
@@ -388,7 +395,7 @@ def type_of(node: Any) -> t.Type:
         return _nested_type(node)
     texts = [each.name for each in node.expressions]
     if not all(each.isdecimal() for each in texts):
-        raise unsupported(f"the type {node.sql(dialect='spark')}")
+        raise unsupported_error(f"the type {node.sql(dialect='spark')}")
     name, parameters = node.this.name, [int(each) for each in texts]
     if name == "DECIMAL" and len(parameters) <= 2:
         precision, scale = (*parameters, *(10, 0)[len(parameters) :])
@@ -396,7 +403,7 @@ def type_of(node: Any) -> t.Type:
             return t.Decimal(precision, scale)
     elif name in _TYPES and not parameters:
         return _TYPES[name]
-    raise unsupported(f"the type {node.sql(dialect='spark')}")
+    raise unsupported_error(f"the type {node.sql(dialect='spark')}")
 
 
 def type_of_text(text: str) -> t.Type:
@@ -406,7 +413,7 @@ def type_of_text(text: str) -> t.Type:
             return type_of(parse_expression(f"CAST(NULL AS {form})").args["to"])
         except (InvalidFilter, UnsupportedFeature, KeyError):
             continue
-    raise unsupported(f"the schema {text!r}")
+    raise unsupported_error(f"the schema {text!r}")
 
 
 def _nested_type(node: Any) -> t.Type:
@@ -422,7 +429,7 @@ def _nested_type(node: Any) -> t.Type:
             return list_of(type_of(inner[0]))
         if name == "MAP" and len(inner) == 2:
             return t.MapOf(t.Field(0, "key", type_of(inner[0])), t.Field(0, "value", type_of(inner[1])))
-    raise unsupported(f"the type {node.sql(dialect='spark')}")
+    raise unsupported_error(f"the type {node.sql(dialect='spark')}")
 
 
 def _name_of(node: Any, place: int) -> str:

@@ -48,7 +48,7 @@ TIME_FORM = r"[ T]([01][0-9]|2[0-3])(:[0-5][0-9]){2}(\.[0-9]{1,6})?"
 
 
 @dataclass(frozen=True)
-class Typed:
+class TypedSql:
     """An expression as DuckDB SQL.
 
     - `type`: its type in Spark; `t.UNKNOWN` for a null without one.
@@ -69,7 +69,7 @@ class Typed:
         return isinstance(self.literal, str)
 
 
-def unsupported(what: str) -> UnsupportedFeature:
+def unsupported_error(what: str) -> UnsupportedFeature:
     """Return the error for a part of an expression that is not evaluated here."""
     return UnsupportedFeature(f"{what} in an SQL expression", "Only Spark itself evaluates it.")
 
@@ -83,7 +83,7 @@ def sql_type(kind: t.Type) -> str:
     if isinstance(kind, Interval):
         return "INTEGER" if kind.has_months else "BIGINT"  # months, or microseconds
     if (name := _SQL_NAMES.get(kind)) is None:
-        raise unsupported(f"a value of type {kind}")
+        raise unsupported_error(f"a value of type {kind}")
     return name
 
 
@@ -96,30 +96,30 @@ def nested_sql_type(kind: t.Type) -> str:
             return f"MAP({nested_sql_type(kind.key.type)}, {nested_sql_type(kind.value.type)})"
         case t.Struct():
             named = zip(nested.member_names(kind), kind.fields, strict=True)
-            members = ", ".join(f"{quoted_name(name)} {nested_sql_type(each.type)}" for name, each in named)
+            members = ", ".join(f"{quote_name(name)} {nested_sql_type(each.type)}" for name, each in named)
             return f"STRUCT({members})"
     return sql_type(kind)
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """Return text as an SQL literal."""
     if "\0" in text:
-        raise unsupported("a text with the character 0")
+        raise unsupported_error("a text with the character 0")
     return "'" + text.replace("'", "''") + "'"
 
 
-def quoted_name(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def literal(value: Any, kind: t.Type) -> Typed:
+def literal(value: Any, kind: t.Type) -> TypedSql:
     """Return a value as a literal of a type."""
     if value is None:
-        return Typed(f"CAST(NULL AS {sql_type(kind)})", kind)
+        return TypedSql(f"CAST(NULL AS {sql_type(kind)})", kind)
     if kind == t.STRING:
-        return Typed(quoted(value), kind, literal=value)
-    return Typed(f"CAST({quoted(_text(value))} AS {sql_type(kind)})", kind, literal=value)
+        return TypedSql(quote_text(value), kind, literal=value)
+    return TypedSql(f"CAST({quote_text(_text(value))} AS {sql_type(kind)})", kind, literal=value)
 
 
 def _text(value: Any) -> str:
@@ -128,7 +128,7 @@ def _text(value: Any) -> str:
     return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
-def number(text: str) -> Typed:
+def parse_number(text: str) -> TypedSql:
     """Return a number as Spark reads it: an integer, a long, a decimal, or with an exponent a double."""
     if text.isdecimal():
         whole = int(text)
@@ -137,7 +137,7 @@ def number(text: str) -> Typed:
         return literal(whole, kind)
     if "e" in text.lower():
         if math.isinf(value := float(text)):
-            raise unsupported(f"the number {text}")
+            raise unsupported_error(f"the number {text}")
         return literal(value, t.DOUBLE)
     exact = Decimal(text)
     scale = -int(exact.as_tuple().exponent)
@@ -146,7 +146,7 @@ def number(text: str) -> Typed:
 
 def _decimal(precision: int, scale: int) -> t.Decimal:
     if precision > MOST_DIGITS:
-        raise unsupported(f"a decimal of more than {MOST_DIGITS} digits")
+        raise unsupported_error(f"a decimal of more than {MOST_DIGITS} digits")
     return t.Decimal(precision, scale)
 
 
@@ -157,7 +157,7 @@ def decimal_of(kind: t.Type) -> t.Decimal | None:
     return t.Decimal(DIGITS[kind], 0) if kind in DIGITS else None
 
 
-def adjusted(precision: int, scale: int) -> t.Decimal:
+def adjust_precision_scale(precision: int, scale: int) -> t.Decimal:
     """Return the decimal type that Spark gives to a result: beyond 38 digits, it cuts decimal places off, down to 6."""
     if precision <= MOST_DIGITS:
         return t.Decimal(precision, scale)
@@ -169,14 +169,14 @@ def is_rounded(kind: t.Type) -> bool:
     return isinstance(kind, t.Decimal) and kind.precision > _KEPT_DIGITS
 
 
-def wider(left: t.Decimal, right: t.Decimal) -> t.Decimal:
+def wider_decimal(left: t.Decimal, right: t.Decimal) -> t.Decimal:
     """Return the decimal type to which Spark converts two others; beyond 38 digits, it cuts decimal places off."""
     scale = max(left.scale, right.scale)
     digits = max(left.precision - left.scale, right.precision - right.scale) + scale
     return t.Decimal(min(digits, MOST_DIGITS), max(scale - max(digits - MOST_DIGITS, 0), 0))
 
 
-def common_type(left: Typed, right: Typed, doing: str) -> t.Type:
+def common_type(left: TypedSql, right: TypedSql, doing: str) -> t.Type:
     """Return the type to which Spark converts both, also inside structs, lists and maps.
 
     Raises `UnsupportedFeature`, which says `doing` what.
@@ -188,9 +188,9 @@ def common_type(left: Typed, right: Typed, doing: str) -> t.Type:
         return right.type if left.type == t.UNKNOWN else left.type
 
     def inside(one: t.Type, other: t.Type) -> t.Type:
-        return common_type(Typed("", one), Typed("", other), doing)
+        return common_type(TypedSql("", one), TypedSql("", other), doing)
 
-    if (whole := nested.common(left.type, right.type, inside)) is not None:
+    if (whole := nested.common_nested_type(left.type, right.type, inside)) is not None:
         return whole
     if (interval := widest(left.type, right.type)) is not None:
         return interval
@@ -198,18 +198,18 @@ def common_type(left: Typed, right: Typed, doing: str) -> t.Type:
         return max(kinds, key=t.INTEGRAL.index)
     first, second = decimal_of(left.type), decimal_of(right.type)
     if first is not None and second is not None:
-        return wider(first, second)
+        return wider_decimal(first, second)
     if kinds & set(t.FLOATING) and all(_is_double(each, kinds) for each in (left, right)):
         return t.DOUBLE
     times = [kind for kind in kinds if isinstance(kind, t.Timestamp)]
     if times and all(kind == t.DATE or isinstance(kind, t.Timestamp) for kind in kinds):
         return t.Timestamp(zoned=any(kind.zoned for kind in times))
-    if t.STRING in kinds and (found := beside_text(*(kinds - {t.STRING}))) is not None:
+    if t.STRING in kinds and (found := text_comparison_type(*(kinds - {t.STRING}))) is not None:
         return found
-    raise unsupported(f"{doing} of {left.type} and {right.type}")
+    raise unsupported_error(f"{doing} of {left.type} and {right.type}")
 
 
-def _is_double(each: Typed, kinds: set[t.Type]) -> bool:
+def _is_double(each: TypedSql, kinds: set[t.Type]) -> bool:
     """Whether Spark converts it to double beside another type, and the result does not depend on its ANSI mode."""
     if each.type in t.INTEGRAL:
         small = isinstance(each.literal, int) and abs(each.literal) <= _EXACT_IN_FLOAT
@@ -219,14 +219,14 @@ def _is_double(each: Typed, kinds: set[t.Type]) -> bool:
     return each.type in t.FLOATING
 
 
-def converted(each: Typed, kind: t.Type) -> Typed:
+def convert(each: TypedSql, kind: t.Type) -> TypedSql:
     """Convert to a type that `common_type` has returned."""
     if each.type == kind:
         return each
     if each.type == t.UNKNOWN and each.raises:
-        return failing(each, kind)
+        return failure_value(each, kind)
     if t.children(kind):
-        return inside_converted(each, kind, converted)
+        return convert_inside(each, kind, convert)
     if each.type == t.UNKNOWN:
         return literal(None, kind)
     if each.type == t.STRING:
@@ -236,30 +236,30 @@ def converted(each: Typed, kind: t.Type) -> Typed:
     if each.literal is not None and kind == t.DOUBLE:
         return replace(literal(float(each.literal), kind), literal=each.literal)
     if isinstance(each.type, t.Decimal) and kind == t.DOUBLE and each.type.precision > EXACT_DIGITS:
-        return Typed(f"CAST(CAST({each.sql} AS VARCHAR) AS DOUBLE)", kind, each.raises)
-    return Typed(f"CAST({each.sql} AS {sql_type(kind)})", kind, each.raises)
+        return TypedSql(f"CAST(CAST({each.sql} AS VARCHAR) AS DOUBLE)", kind, each.raises)
+    return TypedSql(f"CAST({each.sql} AS {sql_type(kind)})", kind, each.raises)
 
 
-def failing(each: Typed, kind: t.Type) -> Typed:
+def failure_value(each: TypedSql, kind: t.Type) -> TypedSql:
     """Give an expression that only fails, as `raise_error`, the type of the values next to it."""
     if t.children(kind):
-        null = inside_converted(Typed("NULL", t.UNKNOWN), kind, converted)
-        return Typed(f"CASE WHEN {each.sql} IS NULL THEN {null.sql} END", kind, True)
-    return Typed(f"CAST({each.sql} AS {sql_type(kind)})", kind, True)
+        null = convert_inside(TypedSql("NULL", t.UNKNOWN), kind, convert)
+        return TypedSql(f"CASE WHEN {each.sql} IS NULL THEN {null.sql} END", kind, True)
+    return TypedSql(f"CAST({each.sql} AS {sql_type(kind)})", kind, True)
 
 
-def inside_converted(each: Typed, kind: t.Type, convert: Callable[[Typed, t.Type], Typed]) -> Typed:
+def convert_inside(each: TypedSql, kind: t.Type, convert: Callable[[TypedSql, t.Type], TypedSql]) -> TypedSql:
     """Convert a struct, list or map to a type of the same shape, and what is inside by `convert`."""
 
     def leaf(sql: str, source: t.Type, wanted: t.Type) -> tuple[str, bool]:
-        found = convert(Typed(sql, source), wanted)
+        found = convert(TypedSql(sql, source), wanted)
         return found.sql, found.raises
 
-    sql, fails = nested.converted(each.sql, each.type, kind, leaf)
-    return Typed(sql, kind, each.raises or fails)
+    sql, fails = nested.convert(each.sql, each.type, kind, leaf)
+    return TypedSql(sql, kind, each.raises or fails)
 
 
-def beside_text(kind: t.Type) -> t.Type | None:
+def text_comparison_type(kind: t.Type) -> t.Type | None:
     """Return the type to which Spark converts a text and a value of a type, where both are compared."""
     if kind in t.INTEGRAL:
         return t.LONG
@@ -268,7 +268,7 @@ def beside_text(kind: t.Type) -> t.Type | None:
     return kind if kind in (t.DATE, t.TIME, t.BOOLEAN, t.BINARY) or isinstance(kind, t.Timestamp) else None
 
 
-def read_text(text: str, kind: t.Type) -> Typed | None:
+def read_text(text: str, kind: t.Type) -> TypedSql | None:
     """Return the value that Spark reads from a text as a type; None if there is none."""
     if kind in (t.DATE, t.TIME) or isinstance(kind, t.Timestamp):
         try:
@@ -276,11 +276,11 @@ def read_text(text: str, kind: t.Type) -> Typed | None:
         except ValueError:
             return None
         if kind == t.DATE:
-            return Typed(f"(DATE '1970-01-01' + CAST({number} AS INTEGER))", kind)
+            return TypedSql(f"(DATE '1970-01-01' + CAST({number} AS INTEGER))", kind)
         if kind == t.TIME:
-            return Typed(f"CAST('{datetime.min + timedelta(microseconds=number):%H:%M:%S.%f}' AS TIME)", kind)
+            return TypedSql(f"CAST('{datetime.min + timedelta(microseconds=number):%H:%M:%S.%f}' AS TIME)", kind)
         sql_type(kind)  # refuses nanoseconds
-        return Typed(f"make_timestamp(CAST({number} AS BIGINT))", kind)
+        return TypedSql(f"make_timestamp(CAST({number} AS BIGINT))", kind)
     value: Any
     if kind in t.INTEGRAL:
         value = or_none(whole_of_text, text, 8 << t.INTEGRAL.index(kind))
@@ -294,36 +294,38 @@ def read_text(text: str, kind: t.Type) -> Typed | None:
     elif kind == t.BOOLEAN:
         value = or_none(boolean_of_text, text)
     elif kind == t.BINARY:
-        return Typed(f"encode({quoted(text)})", kind)
+        return TypedSql(f"encode({quote_text(text)})", kind)
     else:
         return None
     return None if value is None else literal(value, kind)
 
 
-def aligned(left: Typed, right: Typed, doing: str) -> tuple[Typed, Typed]:
+def align(left: TypedSql, right: TypedSql, doing: str) -> tuple[TypedSql, TypedSql]:
     """Convert two operands to their common type, as Spark does for a comparison."""
     kind = common_type(left, right, doing)
-    return converted(left, kind), converted(right, kind)
+    return convert(left, kind), convert(right, kind)
 
 
-def guarded(condition: str, then: str, kind: t.Type, problem: str) -> Typed:
+def fail_unless(condition: str, then: str, kind: t.Type, problem: str) -> TypedSql:
     """Return an expression that fails, as in Spark, where a condition does not hold; `problem` says why."""
-    return _or_error(condition, then, kind, quoted(problem))
+    return _or_error(condition, then, kind, quote_text(problem))
 
 
-def evaluated_if(condition: str, then: str, kind: t.Type, what: str, value: str) -> Typed:
+def refuse_unless(condition: str, then: str, kind: t.Type, what: str, value: str) -> TypedSql:
     """Return an expression that is refused where a condition does not hold, since the engines may differ there.
 
     `value` is the SQL of the value of which that is said.
     """
-    return _or_error(condition, then, kind, f"{quoted(UNEQUAL + what + ' ')} || CAST({value} AS VARCHAR)")
+    return _or_error(condition, then, kind, f"{quote_text(UNEQUAL + what + ' ')} || CAST({value} AS VARCHAR)")
 
 
-def evaluated_in_known_years(value: Typed, then: str, kind: t.Type, what: str) -> Typed:
+def evaluated_in_known_years(value: TypedSql, then: str, kind: t.Type, what: str) -> TypedSql:
     """Return an expression that is refused for dates and times before the year 1 or after 9999."""
     within = f"({value.sql}) IS NULL OR year({value.sql}) BETWEEN 1 AND 9999"
-    return evaluated_if(within, then, kind, what, value.sql)
+    return refuse_unless(within, then, kind, what, value.sql)
 
 
-def _or_error(condition: str, then: str, kind: t.Type, message: str) -> Typed:
-    return Typed(f"CASE WHEN {condition} THEN {then} ELSE CAST(error({message}) AS {sql_type(kind)}) END", kind, True)
+def _or_error(condition: str, then: str, kind: t.Type, message: str) -> TypedSql:
+    return TypedSql(
+        f"CASE WHEN {condition} THEN {then} ELSE CAST(error({message}) AS {sql_type(kind)}) END", kind, True
+    )

@@ -19,7 +19,7 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.expressions.scalar import nested
 from lakescan.expressions.scalar.intervals import Interval
-from lakescan.expressions.scalar.typed import Typed, nested_sql_type
+from lakescan.expressions.scalar.typed import TypedSql, nested_sql_type
 
 _NAME = re.compile(r"\bspark_[a-z0-9_]+_[0-9a-f]{16}(?=\()")
 _KNOWN: dict[str, Udf] = {}
@@ -49,24 +49,24 @@ class Udf:
         return f"spark_{self.function.replace('.', '_').lower()}_{digest}"
 
 
-def for_types(function: Callable[[Sequence[t.Type], t.Type], Callable[..., Any]]) -> Any:
+def type_factory(function: Callable[[Sequence[t.Type], t.Type], Callable[..., Any]]) -> Any:
     """Mark a function that makes the function of values for the types of a call: of its arguments, and its result."""
     function.is_made_for_types = True  # type: ignore[attr-defined]
     return function
 
 
-def python(
-    function: str, args: Sequence[Typed], result: t.Type, *, keeps_nulls: bool = False, raises: bool = False
-) -> Typed:
+def call_python(
+    function: str, args: Sequence[TypedSql], result: t.Type, *, keeps_nulls: bool = False, raises: bool = False
+) -> TypedSql:
     """Return a call of a Python function; `raises` is whether it fails for some values."""
     udf = Udf(function, tuple(each.type for each in args), result, keeps_nulls)
     name = udf.name
     _KNOWN[name] = udf
     fails = raises or any(each.raises for each in args)
-    return Typed(f"{name}({', '.join(_argument(each) for each in args)})", result, fails)
+    return TypedSql(f"{name}({', '.join(_argument(each) for each in args)})", result, fails)
 
 
-def _argument(each: Typed) -> str:
+def _argument(each: TypedSql) -> str:
     """The SQL of an argument. A null without a type has one for DuckDB."""
     return f"CAST(NULL AS {nested_sql_type(each.type)})" if each.sql == "NULL" else each.sql
 
@@ -86,7 +86,7 @@ def register(connection: Any, udfs: Iterable[Udf]) -> None:
     for each in udfs:
         connection.create_function(
             each.name,
-            _over_columns(each),
+            _vectorize(each),
             [nested_sql_type(kind) for kind in each.arguments],
             nested_sql_type(each.result),
             type="arrow",
@@ -94,12 +94,12 @@ def register(connection: Any, udfs: Iterable[Udf]) -> None:
         )
 
 
-def _over_columns(udf: Udf) -> Callable[..., pa.Array]:
+def _vectorize(udf: Udf) -> Callable[..., pa.Array]:
     module, _, name = udf.function.rpartition(".")
     function = getattr(import_module(f"lakescan.expressions.scalar.python.{module}"), name)
     if getattr(function, "is_made_for_types", False):
         function = function(udf.arguments, udf.result)
-    result = stored(udf.result)
+    result = storage_type(udf.result)
 
     def run(*columns: pa.ChunkedArray) -> pa.Array:
         rows = zip(*(_values(column, kind) for column, kind in zip(columns, udf.arguments, strict=True)), strict=True)
@@ -107,7 +107,7 @@ def _over_columns(udf: Udf) -> Callable[..., pa.Array]:
             values = [function(*row) for row in rows]
         else:
             values = [None if None in row else function(*row) for row in rows]
-        return _as_duckdb_has(pa.array(values, result), udf.result)
+        return _cast_duckdb(pa.array(values, result), udf.result)
 
     # DuckDB counts the parameters of the function.
     places = [inspect.Parameter(f"c{n}", inspect.Parameter.POSITIONAL_ONLY) for n in range(len(udf.arguments))]
@@ -117,14 +117,14 @@ def _over_columns(udf: Udf) -> Callable[..., pa.Array]:
 
 def _values(column: pa.ChunkedArray, kind: t.Type) -> list[Any]:
     """The values in Python: times are numbers, of days or of microseconds, because their years may be any."""
-    wanted = stored(kind)
+    wanted = storage_type(kind)
     if column.type != wanted and _has_times(kind):
         column = column.cast(wanted)
     values: list[Any] = column.to_pylist()
     return values
 
 
-def stored(kind: t.Type) -> pa.DataType:
+def storage_type(kind: t.Type) -> pa.DataType:
     """Return the Arrow type of a type's values as they are given to Python functions."""
     match kind:
         case t.DATE:
@@ -132,11 +132,11 @@ def stored(kind: t.Type) -> pa.DataType:
         case t.Timestamp() | t.TIME:
             return pa.int64()
         case t.Struct():
-            return pa.struct([(name, stored(each.type)) for name, each in _members(kind)])
+            return pa.struct([(name, storage_type(each.type)) for name, each in _members(kind)])
         case t.ListOf():
-            return pa.list_(stored(kind.element.type))
+            return pa.list_(storage_type(kind.element.type))
         case t.MapOf():
-            return pa.map_(stored(kind.key.type), stored(kind.value.type))
+            return pa.map_(storage_type(kind.key.type), storage_type(kind.value.type))
         case Interval():
             return pa.int32() if kind.has_months else pa.int64()
     return pa.int32() if kind == t.UNKNOWN else kind.arrow()
@@ -152,7 +152,7 @@ def _has_times(kind: t.Type) -> bool:
     return kind in (t.DATE, t.TIME) or isinstance(kind, t.Timestamp) or any(_has_times(each.type) for each in inner)
 
 
-def _as_duckdb_has(values: pa.Array, kind: t.Type) -> pa.Array:
+def _cast_duckdb(values: pa.Array, kind: t.Type) -> pa.Array:
     return values.cast(_duckdb(kind)) if _has_times(kind) else values
 
 
@@ -166,4 +166,4 @@ def _duckdb(kind: t.Type) -> pa.DataType:
             return pa.list_(_duckdb(kind.element.type))
         case t.MapOf():
             return pa.map_(_duckdb(kind.key.type), _duckdb(kind.value.type))
-    return kind.arrow() if kind in (t.DATE, t.TIME) else stored(kind)
+    return kind.arrow() if kind in (t.DATE, t.TIME) else storage_type(kind)

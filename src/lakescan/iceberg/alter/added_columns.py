@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from lakescan.common.schema import Schema
 from lakescan.definition.table_changes import AddColumn, ChangeColumn, TableChange
 from lakescan.errors import CommitConflict
-from lakescan.iceberg.alter.apply_changes import altered
-from lakescan.iceberg.alter.commit_draft import draft_of, parts_of
-from lakescan.iceberg.alter.draft import Draft
+from lakescan.iceberg.alter.apply_changes import apply_changes
+from lakescan.iceberg.alter.commit_draft import draft_updates, new_draft
+from lakescan.iceberg.alter.draft import MetadataDraft
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.table import IcebergTable
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class WithColumns:
+class TableWithColumns:
     """A state of the table with the columns: as lakescan reads it, and as pyiceberg does (`given`).
 
     `updates` and `requirements` are pyiceberg's, for the commit; none if the table has the columns by now.
     """
 
-    draft: Draft
+    draft: MetadataDraft
     metadata: TableMetadata
     given: Any
     updates: tuple[Any, ...]
@@ -34,7 +34,7 @@ class WithColumns:
 
 
 @dataclass(frozen=True)
-class AddedColumns:
+class SchemaEvolution:
     """Columns to add or widen: the changes, and the schema with the field ids by which files are written. Pickled.
 
     `source` is the metadata file of the table for which they were worked out.
@@ -45,12 +45,12 @@ class AddedColumns:
     source: str
 
     @staticmethod
-    def of(table: Table, opened: IcebergTable, changes: Sequence[TableChange]) -> AddedColumns:
+    def plan(table: Table, opened: IcebergTable, changes: Sequence[TableChange]) -> SchemaEvolution:
         """The columns that changes add to a table; raises what `altered` raises."""
-        draft = altered(draft_of(table, opened.metadata), changes)
-        return AddedColumns(tuple(changes), draft.schema, opened.metadata.source)
+        draft = apply_changes(new_draft(table, opened.metadata), changes)
+        return SchemaEvolution(tuple(changes), draft.schema, opened.metadata.source)
 
-    def on(self, table: Table, opened: IcebergTable) -> WithColumns:
+    def apply(self, table: Table, opened: IcebergTable) -> TableWithColumns:
         """The table, in this or a later state, with the columns.
 
         Raises:
@@ -58,9 +58,9 @@ class AddedColumns:
         """
         from pyiceberg.table.update import update_table_metadata
 
-        draft = altered(draft_of(table, opened.metadata), self.changes)
+        draft = apply_changes(new_draft(table, opened.metadata), self.changes)
         name = ".".join(table.name())
-        added = [_column_of(change) for change in self.changes]
+        added = [_column_name(change) for change in self.changes]
         now = {each.name: each for each in draft.schema.fields}
         for each in (field for field in self.schema.fields if field.name in added):
             if now.get(each.name) != each:
@@ -70,19 +70,19 @@ class AddedColumns:
                 )
         if draft.proofs and opened.metadata.source != self.source:
             raise CommitConflict(f"{name}: another writer changed it while columns were added. Write the rows again.")
-        updates, requirements = parts_of(table, draft)
+        updates, requirements = draft_updates(table, draft)
         given = update_table_metadata(table.metadata, updates) if updates else table.metadata
-        return WithColumns(draft, _as_read(opened.metadata, draft, given), given, updates, requirements)
+        return TableWithColumns(draft, _replace_schema(opened.metadata, draft, given), given, updates, requirements)
 
 
-def _column_of(change: TableChange) -> str:
+def _column_name(change: TableChange) -> str:
     """The name of the column that a change adds, or in which it changes something."""
     assert isinstance(change, AddColumn | ChangeColumn)
     path = (*change.parent, change.column.name) if isinstance(change, AddColumn) else change.path
     return path[0]
 
 
-def _as_read(base: TableMetadata, draft: Draft, given: Any) -> TableMetadata:
+def _replace_schema(base: TableMetadata, draft: MetadataDraft, given: Any) -> TableMetadata:
     schema = replace(draft.schema, id=given.current_schema_id)
     schemas = {**base.schemas, schema.id: schema}
     return replace(base, schemas=schemas, current_schema_id=schema.id, properties=draft.properties)

@@ -11,29 +11,29 @@ from lakescan.definition.table_changes import TableChange
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.iceberg.alter import columns, orders, partitions, properties
 from lakescan.iceberg.alter.column_tree import parent_ids
-from lakescan.iceberg.alter.draft import Draft
+from lakescan.iceberg.alter.draft import MetadataDraft
 from lakescan.iceberg.metadata.format_versions import check_columns, known_version
 from lakescan.iceberg.metadata.partition_spec import PartitionField, Transform
 
 
-def altered(draft: Draft, wanted: Sequence[TableChange]) -> Draft:
+def apply_changes(draft: MetadataDraft, wanted: Sequence[TableChange]) -> MetadataDraft:
     """Return the draft with the changes.
 
     Raises `NoSuchColumn`, `InvalidOption` for changes that are not allowed, `UnsupportedFeature` for those that Iceberg
     does not have.
     """
     for change in wanted:
-        draft = _with(change, draft)
-    draft = properties.following_columns(draft)
+        draft = _apply_change(change, draft)
+    draft = properties.update_column_properties(draft)
     _check_sources(draft)
     _check_partition_names(draft)
-    _check_key(draft)
+    _check_identifier_fields(draft)
     before = draft.base.schema.by_id
     check_columns(tuple(e for e in draft.schema.fields if e != before.get(e.id)), known_version(draft.version, ""))
     return draft
 
 
-def _with(change: TableChange, draft: Draft) -> Draft:
+def _apply_change(change: TableChange, draft: MetadataDraft) -> MetadataDraft:
     match change:
         case changes.AddColumn():
             return columns.add(change, draft)
@@ -82,7 +82,7 @@ def _with(change: TableChange, draft: Draft) -> Draft:
             )
 
 
-def _check_sources(draft: Draft) -> None:
+def _check_sources(draft: MetadataDraft) -> None:
     """Partition and sort fields have their columns, of types that they are defined for."""
     for each in draft.partition_fields:
         how = f"DROP PARTITION FIELD {dotted_path((each.name,))}"
@@ -98,7 +98,7 @@ def _check_sources(draft: Draft) -> None:
         _check_source(draft, order.source_id, order.transform, "the sort order needs", how)
 
 
-def _check_source(draft: Draft, source: int, transform: Transform, needs: str, how: str) -> None:
+def _check_source(draft: MetadataDraft, source: int, transform: Transform, needs: str, how: str) -> None:
     column = draft.schema.by_id.get(source)
     if column is None:
         gone = draft.base.schema.path_of.get(source, f"#{source}")
@@ -107,7 +107,7 @@ def _check_source(draft: Draft, source: int, transform: Transform, needs: str, h
         raise InvalidOption(f"column {column.name} cannot become {column.type}: {needs} {transform} of it")
 
 
-def _check_partition_names(draft: Draft) -> None:
+def _check_partition_names(draft: MetadataDraft) -> None:
     """No column has the name of a partition field of another one, in any spec: readers would refuse the table."""
     before, now = draft.base.schema.path_of, draft.schema.path_of
     ids = {path: field_id for field_id, path in now.items()}
@@ -129,7 +129,7 @@ def _check_partition_names(draft: Draft) -> None:
             )
 
 
-def _check_key(draft: Draft) -> None:
+def _check_identifier_fields(draft: MetadataDraft) -> None:
     """The columns of the key are required, in required structs alone, and of types that identify a row."""
     schema = draft.schema
     if (schema.fields, schema.identifier_ids) == (draft.base.schema.fields, draft.base.schema.identifier_ids):

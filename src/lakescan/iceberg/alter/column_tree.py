@@ -14,7 +14,7 @@ Fields = tuple[t.Field, ...]
 
 
 @dataclass(frozen=True)
-class Found:
+class ColumnPath:
     """A field, and the fields around it, from the column down to its parent."""
 
     field: t.Field
@@ -31,7 +31,9 @@ class Found:
         if not self.around:
             return None
         if not isinstance(self.around[-1].type, t.Struct):
-            raise InvalidOption(f"{self.path} is a part of a {_kind(self.around[-1].type)}: only its type can change")
+            raise InvalidOption(
+                f"{self.path} is a part of a {_collection_name(self.around[-1].type)}: only its type can change"
+            )
         return self.around[-1]
 
     @property
@@ -40,7 +42,7 @@ class Found:
         return any(isinstance(each.type, t.ListOf | t.MapOf) for each in self.around)
 
 
-def find(schema: Schema, path: Iterable[str]) -> Found:
+def find_field(schema: Schema, path: Iterable[str]) -> ColumnPath:
     """Find a field by its path; names of list elements and map values may be left out above members of structs.
 
     Raises `NoSuchColumn`, and `InvalidOption` for a part of the key of a map, which cannot change.
@@ -49,10 +51,10 @@ def find(schema: Schema, path: Iterable[str]) -> Found:
     around: Fields = ()
     for name in names:
         members = t.children(around[-1].type) if around else schema.fields
-        found = named(members, name)
+        found = find_by_name(members, name)
         if not found and around and isinstance(around[-1].type, t.ListOf | t.MapOf):
             around = (*around, members[-1])  # its items
-            found = named(t.children(members[-1].type), name)
+            found = find_by_name(t.children(members[-1].type), name)
         if len(found) > 1:
             shown = ", ".join(each.name for each in found)
             raise NoSuchColumn(f"column {dotted_path(names)!r} is ambiguous when case is ignored: {shown}")
@@ -62,10 +64,10 @@ def find(schema: Schema, path: Iterable[str]) -> Found:
         if around and isinstance(kind := around[-1].type, t.MapOf) and found[0] is kind.key:
             raise InvalidOption(f"{dotted_path(names)} is the key of a map, or a part of it: keys cannot change")
         around = (*around, found[0])
-    return Found(around[-1], around[:-1])
+    return ColumnPath(around[-1], around[:-1])
 
 
-def named(fields: Iterable[t.Field], name: str) -> Fields:
+def find_by_name(fields: Iterable[t.Field], name: str) -> Fields:
     """The fields of that name; those that have it if case is ignored, if there is none."""
     found = tuple(fields)
     exact = tuple(each for each in found if each.name == name)
@@ -78,7 +80,7 @@ def _paths(fields: Fields, above: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
         yield from _paths(t.children(each.type), (*above, each.name))
 
 
-def _kind(kind: t.Type) -> str:
+def _collection_name(kind: t.Type) -> str:
     return "list" if isinstance(kind, t.ListOf) else "map"
 
 
@@ -87,28 +89,28 @@ def with_members(fields: Fields, struct: t.Field | None, change: Callable[[Field
     if struct is None:
         return change(fields)
 
-    def changed(of: t.Field) -> t.Field:
+    def change_struct(of: t.Field) -> t.Field:
         assert isinstance(of.type, t.Struct)
         return replace(of, type=t.Struct(change(of.type.fields)))
 
-    return with_field(fields, struct.id, changed)
+    return with_field(fields, struct.id, change_struct)
 
 
 def with_field(fields: Fields, field_id: int, change: Callable[[t.Field], t.Field]) -> Fields:
     """Return the fields with one of them, at any depth, changed."""
-    return tuple(_with(each, field_id, change) for each in fields)
+    return tuple(_change_field(each, field_id, change) for each in fields)
 
 
-def _with(of: t.Field, field_id: int, change: Callable[[t.Field], t.Field]) -> t.Field:
+def _change_field(of: t.Field, field_id: int, change: Callable[[t.Field], t.Field]) -> t.Field:
     if of.id == field_id:
         return change(of)
     match of.type:
         case t.Struct(fields):
             kind: t.Type = t.Struct(with_field(fields, field_id, change))
         case t.ListOf(element):
-            kind = t.ListOf(_with(element, field_id, change))
+            kind = t.ListOf(_change_field(element, field_id, change))
         case t.MapOf(key, value):
-            kind = t.MapOf(key, _with(value, field_id, change))
+            kind = t.MapOf(key, _change_field(value, field_id, change))
         case _:
             return of
     return replace(of, type=kind)

@@ -15,46 +15,56 @@ from lakescan.definition.table_changes import (
     KEPT,
     AddColumn,
     ChangeColumn,
+    ColumnPosition,
     Default,
     DropColumn,
     DropKey,
-    Place,
     RenameColumn,
     ReplaceColumns,
     SetKey,
 )
-from lakescan.definition.table_definition import renumbered, with_default
+from lakescan.definition.table_definition import assign_field_ids, set_default
 from lakescan.errors import InvalidOption, NoSuchColumn, UnsupportedFeature, nearest
-from lakescan.iceberg.alter.column_tree import Fields, Found, check_names, find, named, with_field, with_members
-from lakescan.iceberg.alter.draft import Draft, NoNulls, NoRows
+from lakescan.iceberg.alter.column_tree import (
+    ColumnPath,
+    Fields,
+    check_names,
+    find_by_name,
+    find_field,
+    with_field,
+    with_members,
+)
+from lakescan.iceberg.alter.draft import MetadataDraft, NoNulls, NoRows
 from lakescan.iceberg.metadata.partition_spec import PartitionField
 
 
-def add(change: AddColumn, draft: Draft) -> Draft:
+def add(change: AddColumn, draft: MetadataDraft) -> MetadataDraft:
     """Add a column, or a member of a struct; its ids are beyond all that the table ever assigned."""
-    struct = _struct(draft, change.parent)
+    struct = _parent_struct(draft, change.parent)
     siblings = draft.schema.fields if struct is None else t.children(struct.type)
     name, path = change.column.name, dotted_path((*change.parent, change.column.name))
-    if taken := named(siblings, name):
+    if taken := find_by_name(siblings, name):
         if change.if_not_exists:
             return draft
-        raise InvalidOption(f"column {path} is there already{_as(name, taken[0])}: names are compared ignoring case")
+        raise InvalidOption(
+            f"column {path} is there already{_case_note(name, taken[0])}: names are compared ignoring case"
+        )
     if not name:
         raise InvalidOption("a column needs a name")
-    column = _defaulted(replace(change.column, type=as_iceberg(change.column.type)), change.default)
-    (column,), last = _numbered((column,), draft.last_column_id)
+    column = _set_default(replace(change.column, type=iceberg_type(change.column.type)), change.default)
+    (column,), last = _assign_ids((column,), draft.last_column_id)
     check_names((column,), path)
-    draft = replace(_requiring(draft, column, path), last_column_id=last)
+    draft = replace(_require_no_rows(draft, column, path), last_column_id=last)
     place = change.place
     draft = draft.with_columns(with_members(draft.schema.fields, struct, lambda fields: (*fields, column)))
-    return draft if place is None else _moved(draft, find(draft.schema, (*change.parent, name)), place)
+    return draft if place is None else _move_field(draft, find_field(draft.schema, (*change.parent, name)), place)
 
 
-def _struct(draft: Draft, parent: tuple[str, ...]) -> t.Field | None:
+def _parent_struct(draft: MetadataDraft, parent: tuple[str, ...]) -> t.Field | None:
     """The struct to add to: of a list the elements, of a map the values; None for the table itself."""
     if not parent:
         return None
-    of = find(draft.schema, parent).field
+    of = find_field(draft.schema, parent).field
     while isinstance(of.type, t.ListOf | t.MapOf):
         of = t.children(of.type)[-1]
     if not isinstance(of.type, t.Struct):
@@ -62,15 +72,15 @@ def _struct(draft: Draft, parent: tuple[str, ...]) -> t.Field | None:
     return of
 
 
-def _as(name: str, taken: t.Field) -> str:
+def _case_note(name: str, taken: t.Field) -> str:
     return "" if taken.name == name else f" as {taken.name}"
 
 
-def _defaulted(column: t.Field, default: Default | None) -> t.Field:
-    return column if default is None else with_default(column, _value(column.name, default))
+def _set_default(column: t.Field, default: Default | None) -> t.Field:
+    return column if default is None else set_default(column, _default_value(column.name, default))
 
 
-def _value(name: str, default: Default) -> object:
+def _default_value(name: str, default: Default) -> object:
     if not default.is_literal:
         raise UnsupportedFeature(
             f"the default of column {name!r}, {default.text}, which is not a literal",
@@ -79,19 +89,19 @@ def _value(name: str, default: Default) -> object:
     return default.value
 
 
-def _numbered(columns: Fields, last: int) -> tuple[Fields, int]:
+def _assign_ids(columns: Fields, last: int) -> tuple[Fields, int]:
     """The columns with new ids, and the last id: columns first, then the fields inside each, as Java does."""
     own = [last + position for position in range(1, len(columns) + 1)]
     ids = count(last + len(columns) + 1)
-    numbered = tuple(renumbered(column, number, ids) for column, number in zip(columns, own, strict=True))
+    numbered = tuple(assign_field_ids(column, number, ids) for column, number in zip(columns, own, strict=True))
     return numbered, max(each.id for each in t.walk(numbered))
 
 
-def _requiring(draft: Draft, column: t.Field, path: str) -> Draft:
+def _require_no_rows(draft: MetadataDraft, column: t.Field, path: str) -> MetadataDraft:
     """A column that is required, and has no default, takes a table without rows."""
     if not column.required or column.default is not None:
         return draft
-    return draft.proving(
+    return draft.add_proof(
         NoRows(
             f"column {path} is NOT NULL and has no default, but the table has rows, which would have no value of it: "
             "give it a default (format version 3), or add it without NOT NULL"
@@ -99,10 +109,10 @@ def _requiring(draft: Draft, column: t.Field, path: str) -> Draft:
     )
 
 
-def drop(change: DropColumn, draft: Draft) -> Draft:
+def drop(change: DropColumn, draft: MetadataDraft) -> MetadataDraft:
     """Drop a column, or a member of a struct."""
     try:
-        found = find(draft.schema, change.path)
+        found = find_field(draft.schema, change.path)
     except NoSuchColumn:
         if change.if_exists:
             return draft
@@ -111,63 +121,64 @@ def drop(change: DropColumn, draft: Draft) -> Draft:
     if len(draft.schema.fields if struct is None else t.children(struct.type)) == 1:
         last = "the only column" if struct is None else f"the only member of {struct.name}"
         raise InvalidOption(f"{found.path} is {last}: {'drop the table' if struct is None else f'drop {struct.name}'}")
-    columns = with_members(draft.schema.fields, struct, lambda fields: _without(fields, found.field))
+    columns = with_members(draft.schema.fields, struct, lambda fields: _other_fields(fields, found.field))
     return draft.with_columns(columns)
 
 
-def _without(fields: Fields, gone: t.Field) -> Fields:
+def _other_fields(fields: Fields, gone: t.Field) -> Fields:
     return tuple(each for each in fields if each.id != gone.id)
 
 
-def rename(change: RenameColumn, draft: Draft) -> Draft:
+def rename(change: RenameColumn, draft: MetadataDraft) -> MetadataDraft:
     """Rename a column, or a member of a struct; its id stays, so that rows keep its values."""
-    found = find(draft.schema, change.path)
+    found = find_field(draft.schema, change.path)
     struct, name = found.struct, change.name
-    siblings = _without(draft.schema.fields if struct is None else t.children(struct.type), found.field)
-    if taken := named(siblings, name):
+    siblings = _other_fields(draft.schema.fields if struct is None else t.children(struct.type), found.field)
+    if taken := find_by_name(siblings, name):
         raise InvalidOption(
-            f"{found.path} cannot be called {name}: there is a column of that name{_as(name, taken[0])}; names are "
+            f"{found.path} cannot be called {name}: there is a column of that name{_case_note(name, taken[0])}; "
+            "names are "
             "compared ignoring case"
         )
     if not name:
         raise InvalidOption(f"{found.path} needs a name")
-    return _with(draft, found.field.id, replace(found.field, name=name, physical_name=name))
+    return _replace_column(draft, found.field.id, replace(found.field, name=name, physical_name=name))
 
 
-def _with(draft: Draft, field_id: int, field: t.Field) -> Draft:
+def _replace_column(draft: MetadataDraft, field_id: int, field: t.Field) -> MetadataDraft:
     return draft.with_columns(with_field(draft.schema.fields, field_id, lambda _: field))
 
 
-def change_column(change: ChangeColumn, draft: Draft) -> Draft:
+def change_column(change: ChangeColumn, draft: MetadataDraft) -> MetadataDraft:
     """Change a column's type, comment, default, whether it may be null, and its place."""
-    found = find(draft.schema, change.path)
+    found = find_field(draft.schema, change.path)
     column, path = found.field, found.path
     if change.type is not None:
-        column = _typed(column, as_iceberg(change.type), path, draft)
+        column = _change_type(column, iceberg_type(change.type), path, draft)
     if change.doc is not KEPT:
         _check_member(found, "a comment")
         column = replace(column, doc=change.doc)
     if change.default is not KEPT:
         _check_member(found, "a default")
-        exact = None if change.default is None else with_default(column, _value(column.name, change.default))
+        exact = None if change.default is None else set_default(column, _default_value(column.name, change.default))
         column = replace(column, write_default=None if exact is None else exact.write_default)
     if change.required is not None and change.required != column.required:
-        draft = _proven(draft, found, column) if change.required else draft
+        draft = _prove_no_nulls(draft, found, column) if change.required else draft
         column = replace(column, required=change.required)
-    draft = _with(draft, column.id, column)
-    return draft if change.place is None else _moved(draft, find(draft.schema, change.path), change.place)
+    draft = _replace_column(draft, column.id, column)
+    return draft if change.place is None else _move_field(draft, find_field(draft.schema, change.path), change.place)
 
 
-def _typed(column: t.Field, kind: t.Type, path: str, draft: Draft) -> t.Field:
-    if _without_ids(column.type) == _without_ids(kind):
+def _change_type(column: t.Field, kind: t.Type, path: str, draft: MetadataDraft) -> t.Field:
+    if _strip_ids(column.type) == _strip_ids(kind):
         return column
     fields = [each for spec in draft.base.specs.values() for each in spec.fields]
-    return promoted(column, kind, path, draft.version, (*fields, *draft.partition_fields))
+    return promote_type(column, kind, path, draft.version, (*fields, *draft.partition_fields))
 
 
-def _without_ids(kind: t.Type) -> t.Type:
+def _strip_ids(kind: t.Type) -> t.Type:
     """A type by its names and types alone."""
-    bare = [t.Field(0, each.name, _without_ids(each.type), each.required) for each in t.children(kind)]
+    bare = [t.Field(0, each.name, _strip_ids(each.type), each.required) for each in t.children(kind)]
     match kind:
         case t.Struct():
             return t.Struct(tuple(bare))
@@ -178,12 +189,12 @@ def _without_ids(kind: t.Type) -> t.Type:
     return kind
 
 
-def _check_member(found: Found, what: str) -> None:
+def _check_member(found: ColumnPath, what: str) -> None:
     if found.around and not isinstance(found.around[-1].type, t.Struct):
         raise UnsupportedFeature(f"{what} of {found.path}", "Lists and maps have it as a whole alone.")
 
 
-def _proven(draft: Draft, found: Found, column: t.Field) -> Draft:
+def _prove_no_nulls(draft: MetadataDraft, found: ColumnPath, column: t.Field) -> MetadataDraft:
     """SET NOT NULL takes a proof that no row has a null there."""
     if found.is_in_collection:
         raise UnsupportedFeature(
@@ -191,58 +202,60 @@ def _proven(draft: Draft, found: Found, column: t.Field) -> Draft:
             "Add a column of that type, and fill it.",
         )
     if column.id in draft.base.schema.by_id:
-        return draft.proving(NoNulls(column.id))
-    return _requiring(draft, replace(column, required=True), found.path)
+        return draft.add_proof(NoNulls(column.id))
+    return _require_no_rows(draft, replace(column, required=True), found.path)
 
 
-def _moved(draft: Draft, found: Found, place: Place) -> Draft:
+def _move_field(draft: MetadataDraft, found: ColumnPath, place: ColumnPosition) -> MetadataDraft:
     """Put a field first, or behind a sibling."""
     struct = found.struct
 
-    def moved(fields: Fields) -> Fields:
-        others = _without(fields, found.field)
+    def reorder(fields: Fields) -> Fields:
+        others = _other_fields(fields, found.field)
         if place.after is None:
             return (found.field, *others)
-        behind = named(others, place.after)
+        behind = find_by_name(others, place.after)
         if len(behind) != 1:
-            why = "itself" if named((found.field,), place.after) else f"{place.after!r}, which is no sibling of it"
+            why = (
+                "itself" if find_by_name((found.field,), place.after) else f"{place.after!r}, which is no sibling of it"
+            )
             raise NoSuchColumn(
                 f"{found.path} cannot be placed after {why}.{nearest(place.after, [each.name for each in others])}"
             )
         at = others.index(behind[0]) + 1
         return (*others[:at], found.field, *others[at:])
 
-    return draft.with_columns(with_members(draft.schema.fields, struct, moved))
+    return draft.with_columns(with_members(draft.schema.fields, struct, reorder))
 
 
-def replace_columns(change: ReplaceColumns, draft: Draft) -> Draft:
+def replace_columns(change: ReplaceColumns, draft: MetadataDraft) -> MetadataDraft:
     """Replace all columns by new ones, as Spark does: rows that are there have nulls in them, whatever their names."""
     if not change.columns:
         raise InvalidOption("REPLACE COLUMNS without a column: give the new ones")
-    columns = tuple(_replaced(change, draft))
-    numbered, last = _numbered(columns, draft.last_column_id)
+    columns = tuple(_new_columns(change, draft))
+    numbered, last = _assign_ids(columns, draft.last_column_id)
     check_names(numbered, "the table")
     for each in numbered:
-        draft = _requiring(draft, each, each.name)
+        draft = _require_no_rows(draft, each, each.name)
     return replace(draft.with_columns(numbered), last_column_id=last)
 
 
-def _replaced(change: ReplaceColumns, draft: Draft) -> Iterator[t.Field]:
+def _new_columns(change: ReplaceColumns, draft: MetadataDraft) -> Iterator[t.Field]:
     for each in change.columns:
-        yield _defaulted(replace(each, type=as_iceberg(each.type)), change.defaults.get(each.name))
+        yield _set_default(replace(each, type=iceberg_type(each.type)), change.defaults.get(each.name))
 
 
-def set_key(change: SetKey, draft: Draft) -> Draft:
+def set_key(change: SetKey, draft: MetadataDraft) -> MetadataDraft:
     """Set the identifier fields."""
-    ids = tuple(find(draft.schema, parse_reference(name)).field.id for name in change.columns)
+    ids = tuple(find_field(draft.schema, parse_reference(name)).field.id for name in change.columns)
     return replace(draft, schema=replace(draft.schema, identifier_ids=ids))
 
 
-def drop_key(change: DropKey, draft: Draft) -> Draft:
+def drop_key(change: DropKey, draft: MetadataDraft) -> MetadataDraft:
     """Drop identifier fields; raises `InvalidOption` for a column that is none."""
     kept = list(draft.schema.identifier_ids)
     for name in change.columns:
-        found = find(draft.schema, parse_reference(name))
+        found = find_field(draft.schema, parse_reference(name))
         if found.field.id not in kept:
             key = ", ".join(draft.schema.path_of.get(each, "?") for each in kept)
             has = f"its key is {key}" if key else "the table has no key"
@@ -260,23 +273,25 @@ _WIDER: dict[t.Type, str] = {
 _SAME_DAYS = ("year", "month", "day", "void")  # transforms with the same value for a date and its midnight
 
 
-def as_iceberg(kind: t.Type) -> t.Type:
+def iceberg_type(kind: t.Type) -> t.Type:
     """The type of Iceberg that holds a type's values: integers of 8 and 16 bits become INT, at any depth."""
     match kind:
         case t.Struct(fields):
-            return t.Struct(tuple(_as_iceberg(each) for each in fields))
+            return t.Struct(tuple(_iceberg_field(each) for each in fields))
         case t.ListOf(element):
-            return t.ListOf(_as_iceberg(element))
+            return t.ListOf(_iceberg_field(element))
         case t.MapOf(key, value):
-            return t.MapOf(_as_iceberg(key), _as_iceberg(value))
+            return t.MapOf(_iceberg_field(key), _iceberg_field(value))
     return t.INT if kind in _NARROW else kind
 
 
-def _as_iceberg(of: t.Field) -> t.Field:
-    return replace(of, type=as_iceberg(of.type))
+def _iceberg_field(of: t.Field) -> t.Field:
+    return replace(of, type=iceberg_type(of.type))
 
 
-def promoted(column: t.Field, kind: t.Type, path: str, version: int, partitions: Iterable[PartitionField]) -> t.Field:
+def promote_type(
+    column: t.Field, kind: t.Type, path: str, version: int, partitions: Iterable[PartitionField]
+) -> t.Field:
     """Return a field with another type; `partitions` are the partition fields of all specs.
 
     Raises `InvalidOption` for a type that does not hold all values of the earlier one, `UnsupportedFeature` if files
@@ -287,10 +302,10 @@ def promoted(column: t.Field, kind: t.Type, path: str, version: int, partitions:
             f"the type of {path}, {column.type}, cannot become {kind}: change members one by one, such as "
             f"{path}.{'element' if isinstance(column.type, t.ListOf) else 'name'}"
         )
-    if not widens(column.type, kind):
+    if not can_promote(column.type, kind):
         raise InvalidOption(
             f"the type of {path}, {column.type}, cannot become {kind}: rows that are there would lose values, or could "
-            f"not be read. {_instead(column.type)}"
+            f"not be read. {_type_advice(column.type)}"
         )
     if (column.type == t.UNKNOWN or kind in FROM_DATE) and version < 3:
         raise InvalidOption(
@@ -312,7 +327,7 @@ def promoted(column: t.Field, kind: t.Type, path: str, version: int, partitions:
     return replace(column, type=kind)
 
 
-def _instead(old: t.Type) -> str:
+def _type_advice(old: t.Type) -> str:
     if isinstance(old, t.Decimal):
         return f"It can become a decimal of more digits, with the scale {old.scale}."
     wider = _WIDER.get(old)
@@ -333,20 +348,20 @@ FROM_DATE = (t.Timestamp("us", zoned=False), t.Timestamp("ns", zoned=False))
 _PLAIN: dict[t.Type, tuple[t.Type, ...]] = {t.INT: (t.LONG,), t.FLOAT: (t.DOUBLE,)}
 
 
-def widens(old: t.Type, new: t.Type) -> bool:
+def can_promote(old: t.Type, new: t.Type) -> bool:
     """Whether a column of the type `old` may become one of the type `new`, another one."""
     if isinstance(old, t.Decimal) and isinstance(new, t.Decimal):
         return new.scale == old.scale and new.precision >= old.precision
     return old == t.UNKNOWN or new in _PLAIN.get(old, ()) or (old == t.DATE and new in FROM_DATE)
 
 
-def too_wide(written: Schema, read: Schema) -> str | None:
+def find_unreadable_column(written: Schema, read: Schema) -> str | None:
     """The first column that was written with a type whose values do not fit that by which it is read, for messages."""
     types = {each.id: each.type for each in t.walk(read.fields)}
     nested = t.Struct | t.ListOf | t.MapOf
     for each in t.walk(written.fields):
         kind = types.get(each.id, each.type)
-        if kind != each.type and not isinstance(kind, nested) and not widens(each.type, kind):
+        if kind != each.type and not isinstance(kind, nested) and not can_promote(each.type, kind):
             name = written.reference_of.get(each.id, each.name)
             return f"a column {name!r} of type {each.type}, which is {kind} in the read schema"
     return None

@@ -14,11 +14,11 @@ from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.definition.table_changes import TableChange
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.formats.table_format import SnapshotSelector
-from lakescan.iceberg.alter.apply_changes import altered
-from lakescan.iceberg.alter.commit_draft import commit_draft, draft_of
-from lakescan.iceberg.alter.draft import Draft, FilesHaveIds, NoNulls, NoRows, Proof
-from lakescan.iceberg.commit.collector import redone_by
-from lakescan.iceberg.commit.outcomes import Failed, check_refusal, their_refusal
+from lakescan.iceberg.alter.apply_changes import apply_changes
+from lakescan.iceberg.alter.commit_draft import commit_draft, new_draft
+from lakescan.iceberg.alter.draft import FilesHaveIds, MetadataDraft, NoNulls, NoRows, Proof
+from lakescan.iceberg.commit.collector import register_redo
+from lakescan.iceberg.commit.outcomes import FailedCommit, check_refusal, raise_refusal
 from lakescan.iceberg.metadata.table_metadata import MAIN
 from lakescan.iceberg.table import IcebergTable
 from lakescan.local.aggregates import count_rows
@@ -51,35 +51,35 @@ def alter(
     attempts, name = Attempts(retries), ".".join(table.name())
     table = copy(table)
 
-    def attempt(table: Table, opened: IcebergTable) -> Failed | None:
-        draft = altered(draft_of(table, opened.metadata), changes)
+    def attempt(table: Table, opened: IcebergTable) -> FailedCommit | None:
+        draft = apply_changes(new_draft(table, opened.metadata), changes)
         check_proofs(draft, opened, storage)
         return commit_draft(table, draft, storage)
 
     while True:
-        with their_refusal(), redone_by(table, attempt):
+        with raise_refusal(), register_redo(table, attempt):
             failed = attempt(table, opened)
         if failed is None:
             return
         check_refusal(failed, name)
         if not isinstance(failed.error, CommitFailedException):
             raise failed.error
-        attempts.again(name, failed.error)
+        attempts.wait_or_raise(name, failed.error)
         table, opened = failed.table, failed.now
 
 
-def check_proofs(draft: Draft, opened: IcebergTable, storage: Storage) -> None:
+def check_proofs(draft: MetadataDraft, opened: IcebergTable, storage: Storage) -> None:
     """Raise `InvalidOption` or `UnsupportedFeature` if a row or file contradicts what the draft takes for granted."""
     for proof in dict.fromkeys(draft.proofs):
-        _check(proof, draft, opened, storage)
+        _check_rows(proof, draft, opened, storage)
 
 
-def _check(proof: Proof, draft: Draft, opened: IcebergTable, storage: Storage) -> None:
+def _check_rows(proof: Proof, draft: MetadataDraft, opened: IcebergTable, storage: Storage) -> None:
     """Raise `InvalidOption` if a row of a branch contradicts what a change takes for granted; see `_check_ids`."""
     if isinstance(proof, FilesHaveIds):
-        _check_ids(proof, opened, storage)
+        _check_files_have_ids(proof, opened, storage)
         return
-    for branch, scan in _branches(opened, storage):
+    for branch, scan in _branch_scans(opened, storage):
         on = "" if branch == MAIN else f" on the branch {branch!r}"
         match proof:
             case NoRows(reason):
@@ -97,7 +97,7 @@ def _check(proof: Proof, draft: Draft, opened: IcebergTable, storage: Storage) -
                     )
 
 
-def _check_ids(proof: FilesHaveIds, opened: IcebergTable, storage: Storage) -> None:
+def _check_files_have_ids(proof: FilesHaveIds, opened: IcebergTable, storage: Storage) -> None:
     """Raise `UnsupportedFeature` if a data file of any snapshot has the name, and no field ids."""
     metadata: Any = opened.metadata
     table = opened.metadata.location
@@ -125,7 +125,7 @@ def _check_ids(proof: FilesHaveIds, opened: IcebergTable, storage: Storage) -> N
         )
 
 
-def _branches(opened: IcebergTable, storage: Storage) -> Iterator[tuple[str, ScanSpec]]:
+def _branch_scans(opened: IcebergTable, storage: Storage) -> Iterator[tuple[str, ScanSpec]]:
     """A scan of each branch that has a snapshot."""
     metadata: Any = opened.metadata
     name = metadata.location

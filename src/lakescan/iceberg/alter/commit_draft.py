@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.common.schema import Schema
 from lakescan.errors import MissingFile
-from lakescan.iceberg.alter.draft import Draft
-from lakescan.iceberg.alter.partitions import reusable
-from lakescan.iceberg.commit.outcomes import Failed, commit
-from lakescan.iceberg.metadata.pyiceberg_objects import their_order, their_schema, their_spec
+from lakescan.iceberg.alter.draft import MetadataDraft
+from lakescan.iceberg.alter.partitions import find_reusable_spec
+from lakescan.iceberg.commit.outcomes import FailedCommit, commit
+from lakescan.iceberg.metadata.pyiceberg_objects import pyiceberg_schema, pyiceberg_sort_order, pyiceberg_spec
 from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
@@ -24,31 +24,31 @@ _LAST_ADDED = -1  # what the catalog gave a number to just before
 _FIRST_ID = 1000  # of partition fields
 
 
-def draft_of(table: Table, metadata: TableMetadata) -> Draft:
+def new_draft(table: Table, metadata: TableMetadata) -> MetadataDraft:
     """The draft without changes of a table, as its catalog gave it and as it was read."""
     given = table.metadata
-    return Draft.of(metadata, int(given.last_column_id), int(given.last_partition_id or _FIRST_ID - 1))
+    return MetadataDraft.create(metadata, int(given.last_column_id), int(given.last_partition_id or _FIRST_ID - 1))
 
 
-def commit_draft(table: Table, draft: Draft, storage: Storage) -> Failed | None:
+def commit_draft(table: Table, draft: MetadataDraft, storage: Storage) -> FailedCommit | None:
     """Commit a draft, whose base is the table's metadata. Returns None on success or without a change.
 
     Raises `CommitStateUnknown`, and what `outcomes.commit` raises.
     """
-    commits = _Commit(table, draft)
+    commits = _DraftUpdates(table, draft)
 
     def was_made(now: IcebergTable) -> bool:
-        return _was_made(commits, now, storage)
+        return _is_in_history(commits, now, storage)
 
     updates, requirements = tuple(commits.updates), tuple(commits.requirements)
     return commit(table, updates, requirements, storage, commits.is_made, was_made)
 
 
-def _was_made(commits: _Commit, now: IcebergTable, storage: Storage) -> bool:
-    return any(map(commits.is_made, _states_since(commits.draft.base, now.metadata, storage)))
+def _is_in_history(commits: _DraftUpdates, now: IcebergTable, storage: Storage) -> bool:
+    return any(map(commits.is_made, _later_states(commits.draft.base, now.metadata, storage)))
 
 
-def _states_since(base: TableMetadata, now: TableMetadata, storage: Storage) -> Iterator[IcebergTable]:
+def _later_states(base: TableMetadata, now: TableMetadata, storage: Storage) -> Iterator[IcebergTable]:
     """The states of a table between two of its metadata files, the newest first, as far as their files are there."""
     files = [file for _, file in now.metadata_log]
     for file in reversed(files[files.index(base.source) + 1 :] if base.source in files else []):
@@ -66,20 +66,20 @@ def is_changed(
     `table` (pyiceberg's) and `before` are the same state, `now` is the table read anew. With a storage, it is also
     enough that it had all that in a state since.
     """
-    commits = _Commit(table, replace(draft_of(table, after), base=before))
-    return commits.is_made(now) or (storage is not None and _was_made(commits, now, storage))
+    commits = _DraftUpdates(table, replace(new_draft(table, after), base=before))
+    return commits.is_made(now) or (storage is not None and _is_in_history(commits, now, storage))
 
 
-def parts_of(table: Table, draft: Draft) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def draft_updates(table: Table, draft: MetadataDraft) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The updates and requirements of a draft, for a commit that has others, too."""
-    commits = _Commit(table, draft)
+    commits = _DraftUpdates(table, draft)
     return tuple(commits.updates), tuple(commits.requirements)
 
 
 @dataclass(frozen=True)
-class _Commit:
+class _DraftUpdates:
     table: Table
-    draft: Draft
+    draft: MetadataDraft
 
     @cached_property
     def updates(self) -> list[Any]:
@@ -91,10 +91,10 @@ class _Commit:
         if draft.version != base.format_version:
             found.append(updates.UpgradeFormatVersionUpdate(format_version=draft.version))
         found += [*self._schema, *self._spec, *self._order]
-        if self._set:
-            found.append(updates.SetPropertiesUpdate(updates=self._set))
-        if self._removed:
-            found.append(updates.RemovePropertiesUpdate(removals=self._removed))
+        if self._property_updates:
+            found.append(updates.SetPropertiesUpdate(updates=self._property_updates))
+        if self._property_removals:
+            found.append(updates.RemovePropertiesUpdate(removals=self._property_removals))
         if draft.location != base.location:
             found.append(updates.SetLocationUpdate(location=draft.location))
         return found
@@ -103,7 +103,7 @@ class _Commit:
     def _same_schema(self) -> int | None:
         """The id of the schema of the table, current or earlier, that is the draft's; None if that is new."""
         schemas = self.draft.base.schemas.values()
-        return next((each.id for each in schemas if _are_same(each, self.draft.schema)), None)
+        return next((each.id for each in schemas if _have_same_fields(each, self.draft.schema)), None)
 
     @cached_property
     def _changes_schema(self) -> bool:
@@ -118,17 +118,17 @@ class _Commit:
         if self._same_schema is not None:
             return [SetCurrentSchemaUpdate(schema_id=self._same_schema)]
         numbered = replace(self.draft.schema, id=max(self.draft.base.schemas) + 1)
-        schema = their_schema(numbered, f"changing columns of {'.'.join(self.table.name())} through pyiceberg")
+        schema = pyiceberg_schema(numbered, f"changing columns of {'.'.join(self.table.name())} through pyiceberg")
         return [AddSchemaUpdate(schema_=schema), SetCurrentSchemaUpdate(schema_id=_LAST_ADDED)]
 
     @cached_property
     def _spec(self) -> list[Any]:
         from pyiceberg.table.update import AddPartitionSpecUpdate, SetDefaultSpecUpdate
 
-        base, known = self.draft.base, reusable(self.draft)
+        base, known = self.draft.base, find_reusable_spec(self.draft)
         if known is not None:
             return [] if known.id == base.default_spec_id else [SetDefaultSpecUpdate(spec_id=known.id)]
-        spec = their_spec(max(base.specs) + 1, self.draft.partition_fields)
+        spec = pyiceberg_spec(max(base.specs) + 1, self.draft.partition_fields)
         return [AddPartitionSpecUpdate(spec=spec), SetDefaultSpecUpdate(spec_id=_LAST_ADDED)]
 
     @cached_property
@@ -138,24 +138,24 @@ class _Commit:
         if self.draft.sort_fields == self.draft.base.sort_order.fields:
             return []
         given = self.table.metadata.sort_orders
-        fields = list(their_order(0, self.draft.sort_fields).fields)
+        fields = list(pyiceberg_sort_order(0, self.draft.sort_fields).fields)
         known = next((each.order_id for each in given if list(each.fields) == fields), None)
         if known is not None:
             return [SetDefaultSortOrderUpdate(sort_order_id=known)]
         number = max([0, *(each.order_id for each in given)]) + 1 if fields else 0
-        order = their_order(number, self.draft.sort_fields)
+        order = pyiceberg_sort_order(number, self.draft.sort_fields)
         return [
             AddSortOrderUpdate(sort_order=order),
             SetDefaultSortOrderUpdate(sort_order_id=_LAST_ADDED if fields else 0),
         ]
 
     @cached_property
-    def _set(self) -> dict[str, str]:
+    def _property_updates(self) -> dict[str, str]:
         base = self.draft.base.properties
         return {name: value for name, value in self.draft.properties.items() if base.get(name) != value}
 
     @cached_property
-    def _removed(self) -> list[str]:
+    def _property_removals(self) -> list[str]:
         return sorted(self.draft.base.properties.keys() - self.draft.properties.keys())
 
     @property
@@ -180,7 +180,7 @@ class _Commit:
             main = given.current_snapshot_id
             for name, head in {MAIN: None if main == -1 else main, **heads}.items():
                 yield updates.AssertRefSnapshotId(ref=name, snapshot_id=head)
-        yield from _same_properties(self.table, [*self._set, *self._removed])
+        yield from _properties_requirement(self.table, [*self._property_updates, *self._property_removals])
 
     def is_made(self, now: IcebergTable) -> bool:
         """Whether the table is as the draft, in all that this changes; or was, if it has new columns or fields."""
@@ -190,29 +190,29 @@ class _Commit:
             and (not self._changes_schema or self._has_schema(later))
             and (not self._spec or _has_spec(draft, later))
             and (not self._order or later.sort_order.fields == draft.sort_fields)
-            and all(later.properties.get(name) == value for name, value in self._set.items())
-            and not any(name in later.properties for name in self._removed)
+            and all(later.properties.get(name) == value for name, value in self._property_updates.items())
+            and not any(name in later.properties for name in self._property_removals)
             and (draft.location == base.location or later.location == draft.location)
         )
 
     def _has_schema(self, later: TableMetadata) -> bool:
         if self._same_schema is not None:
-            return _are_same(later.schema, self.draft.schema)
+            return _have_same_fields(later.schema, self.draft.schema)
         new = (each for number, each in later.schemas.items() if number not in self.draft.base.schemas)
-        return any(_are_same(each, self.draft.schema) for each in new)
+        return any(_have_same_fields(each, self.draft.schema) for each in new)
 
 
-def _are_same(one: Schema, other: Schema) -> bool:
+def _have_same_fields(one: Schema, other: Schema) -> bool:
     return one.fields == other.fields and set(one.identifier_ids) == set(other.identifier_ids)
 
 
-def _has_spec(draft: Draft, later: TableMetadata) -> bool:
-    known = reusable(replace(draft, base=later))
-    was = reusable(draft)
+def _has_spec(draft: MetadataDraft, later: TableMetadata) -> bool:
+    known = find_reusable_spec(replace(draft, base=later))
+    was = find_reusable_spec(draft)
     return known is not None and (known.id == later.default_spec_id or was is None)
 
 
-def _same_properties(table: Table, names: Sequence[str]) -> Sequence[Any]:
+def _properties_requirement(table: Table, names: Sequence[str]) -> Sequence[Any]:
     """The requirement that properties are as they were, for pyiceberg's own catalogs: REST has no such requirement."""
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.exceptions import CommitFailedException
@@ -221,17 +221,17 @@ def _same_properties(table: Table, names: Sequence[str]) -> Sequence[Any]:
     if not names or not isinstance(table.catalog, MetastoreCatalog):
         return ()
 
-    def of(properties: Mapping[str, str]) -> Sequence[str | None]:
+    def property_values(properties: Mapping[str, str]) -> Sequence[str | None]:
         return [properties.get(name) for name in names]
 
-    before = of(table.metadata.properties)
+    before = property_values(table.metadata.properties)
 
     class AssertProperties(AssertTableUUID):
         """Requires these properties to be as they were."""
 
         def validate(self, base_metadata: Any) -> None:
             super().validate(base_metadata)
-            if of(base_metadata.properties) != before:
+            if property_values(base_metadata.properties) != before:
                 raise CommitFailedException("Requirement failed: properties have changed")
 
     return (AssertProperties(uuid=table.metadata.table_uuid),)

@@ -41,7 +41,7 @@ Proof = NoNulls | NoRows | FilesHaveIds
 
 
 @dataclass(frozen=True)
-class Draft:
+class MetadataDraft:
     """A table's metadata as some changes leave it. `proofs` are to be checked against the rows before the commit."""
 
     base: TableMetadata
@@ -56,9 +56,9 @@ class Draft:
     proofs: tuple[Proof, ...] = field(default=())
 
     @staticmethod
-    def of(base: TableMetadata, last_column_id: int, last_partition_id: int) -> Draft:
+    def create(base: TableMetadata, last_column_id: int, last_partition_id: int) -> MetadataDraft:
         """The table as it is; the last ids are the highest ones that it ever assigned."""
-        return Draft(
+        return MetadataDraft(
             base,
             base.format_version,
             base.schema,
@@ -70,10 +70,10 @@ class Draft:
             base.location,
         )
 
-    def with_columns(self, columns: tuple[t.Field, ...]) -> Draft:
+    def with_columns(self, columns: tuple[t.Field, ...]) -> MetadataDraft:
         """Return the draft with these columns."""
         return replace(self, schema=replace(self.schema, fields=columns))
 
-    def proving(self, proof: Proof) -> Draft:
+    def add_proof(self, proof: Proof) -> MetadataDraft:
         """Return the draft with one more proof."""
         return replace(self, proofs=(*self.proofs, proof))

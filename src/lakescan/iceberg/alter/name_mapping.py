@@ -20,10 +20,10 @@ _LOG = logging.getLogger("lakescan")
 _Node = dict[str, Any]
 
 
-def updated_mapping(text: str, before: Schema, now: Schema) -> str:
+def update_name_mapping(text: str, before: Schema, now: Schema) -> str:
     """Return the mapping of the columns as they are now; one that cannot be read stays as it is."""
     try:
-        nodes = _Update(before, now).fields(json.loads(text), None)
+        nodes = _NameMappingUpdate(before, now).fields(json.loads(text), None)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         _LOG.warning("the name mapping of the table cannot be read, and stays as it is: %.200s", text)
         return text
@@ -32,23 +32,25 @@ def updated_mapping(text: str, before: Schema, now: Schema) -> str:
 
 def lost_names(before: str, now: str) -> list[tuple[int, str]]:
     """The names that a mapping takes from fields, with the ids of these."""
-    names = dict(_names(json.loads(now))) if before != now else {}
-    known = _names(json.loads(before)) if before != now else ()
+    names = dict(_field_names(json.loads(now))) if before != now else {}
+    known = _field_names(json.loads(before)) if before != now else ()
     return [(own, name) for own, those in known for name in those if name not in names.get(own, ())]
 
 
-def _names(nodes: Iterable[_Node]) -> Iterator[tuple[int, list[str]]]:
+def _field_names(nodes: Iterable[_Node]) -> Iterator[tuple[int, list[str]]]:
     for node in nodes:
         if "field-id" in node:
             yield node["field-id"], list(node.get("names", []))
-        yield from _names(node.get("fields", []))
+        yield from _field_names(node.get("fields", []))
 
 
-class _Update:
+class _NameMappingUpdate:
     def __init__(self, before: Schema, now: Schema) -> None:
         parents = parent_ids(now.fields)
         self._changed = {
-            i: f.name for i, f in now.by_id.items() if i in before.by_id and _own(f) != _own(before.by_id[i])
+            i: f.name
+            for i, f in now.by_id.items()
+            if i in before.by_id and _bare_field(f) != _bare_field(before.by_id[i])
         }
         self._added: dict[int | None, list[t.Field]] = {}
         for each in t.walk(now.fields):
@@ -63,7 +65,7 @@ class _Update:
             self._changed[node["field-id"]]: node["field-id"] for node in known if node.get("field-id") in self._changed
         }
         taken |= {each.name: each.id for each in added}
-        return [self._node(each, taken) for each in known] + [_new(each) for each in added]
+        return [self._node(each, taken) for each in known] + [_mapping_node(each) for each in added]
 
     def _node(self, node: _Node, taken: Mapping[str, int]) -> _Node:
         own, names = node.get("field-id"), list(node.get("names", []))
@@ -75,11 +77,11 @@ class _Update:
         return found
 
 
-def _own(of: t.Field) -> t.Field:
+def _bare_field(of: t.Field) -> t.Field:
     """A field without what is nested in it."""
     return replace(of, type=t.UNKNOWN) if t.children(of.type) else of
 
 
-def _new(of: t.Field) -> _Node:
-    inner = [_new(each) for each in t.children(of.type)]
+def _mapping_node(of: t.Field) -> _Node:
+    inner = [_mapping_node(each) for each in t.children(of.type)]
     return {"field-id": of.id, "names": [of.name], **({"fields": inner} if inner else {})}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
-from lakescan.formats.increments import Increment, Part
+from lakescan.formats.increments import CommitPart, Increment
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.iceberg.commit.required_columns import newly_required
 from lakescan.iceberg.table import IcebergTable
@@ -27,9 +27,9 @@ def check_no_nulls(opened: IcebergTable, snapshot_id: int, storage: Storage, *, 
     if not required:
         return
     if added:
-        scan = scan.of_increment(opened, opened.increment(scan.snapshot, Increment((Part(snapshot_id),))))
+        scan = scan.select_increment(opened, opened.increment(scan.snapshot, Increment((CommitPart(snapshot_id),))))
     for field_id in required:
-        scanned = scan if (condition := _is_null(field_id, written)) is None else scan.where(condition)
+        scanned = scan if (condition := _null_condition(field_id, written)) is None else scan.where(condition)
         if nulls := count_rows(scanned):
             column = metadata.schema.path_of[field_id]
             raise UnsupportedFeature(
@@ -39,7 +39,7 @@ def check_no_nulls(opened: IcebergTable, snapshot_id: int, storage: Storage, *, 
             )
 
 
-def _is_null(field_id: int, written: Schema) -> str | None:
+def _null_condition(field_id: int, written: Schema) -> str | None:
     """The condition of rows with a null in a field; None if each row may have one: in a list or map, or a new field."""
     if field_id not in written.by_id:
         return None

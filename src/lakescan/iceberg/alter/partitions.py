@@ -8,42 +8,42 @@ from lakescan.common.schema import Schema
 from lakescan.definition.table_changes import AddPartition, DropPartition, ReplacePartition
 from lakescan.definition.table_definition import Term
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
-from lakescan.iceberg.alter.draft import Draft
-from lakescan.iceberg.alter.terms import resolved
+from lakescan.iceberg.alter.draft import MetadataDraft
+from lakescan.iceberg.alter.terms import resolve_term
 from lakescan.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
 
 _VOID = Transform("void")
 _KNOWN = ("identity", "void", "year", "month", "day", "hour", "bucket", "truncate")
 
 
-def add(change: AddPartition, draft: Draft) -> Draft:
+def add(change: AddPartition, draft: MetadataDraft) -> MetadataDraft:
     """Add a partition field, with the id and the name of an equal one of an earlier spec (from version 2 on)."""
-    _check_known(draft)
-    source, transform = resolved(change.term, draft.schema, "partitioning")
-    if equal := _of(draft.partition_fields, source.id, transform):
+    _check_transforms(draft)
+    source, transform = resolve_term(change.term, draft.schema, "partitioning")
+    if equal := _find_equal_field(draft.partition_fields, source.id, transform):
         raise InvalidOption(f"files are partitioned by {change.term} already: it is the partition field {equal.name!r}")
-    if restored := _restored(draft, source.id, transform):
-        return _with(draft, replace(restored, name=change.name or restored.name))
+    if restored := _find_original_field(draft, source.id, transform):
+        return _put_field(draft, replace(restored, name=change.name or restored.name))
     kind = transform.result_type(source.type)
-    known = _earlier(draft, source.id, transform, change.name)
+    known = _find_earlier_field(draft, source.id, transform, change.name)
     if known is None:
         draft = replace(draft, last_partition_id=draft.last_partition_id + 1)
         name = change.name or partition_name(draft.schema, source.id, transform)
         known = PartitionField(draft.last_partition_id, name, source.id, transform, kind)
-    return _with(_freed(draft, known.name), replace(known, type=kind))
+    return _put_field(_free_name(draft, known.name), replace(known, type=kind))
 
 
-def drop(change: DropPartition, draft: Draft) -> Draft:
+def drop(change: DropPartition, draft: MetadataDraft) -> MetadataDraft:
     """Drop a partition field; in version 1 it becomes void, as its values have no ids in manifests."""
-    _check_known(draft)
-    gone = _named(draft, change.which)
+    _check_transforms(draft)
+    gone = _find_partition_field(draft, change.which)
     if draft.version > 1:
         kept = tuple(each for each in draft.partition_fields if each.id != gone.id)
         return replace(draft, partition_fields=kept)
-    return _with(draft, replace(gone, transform=_VOID))
+    return _put_field(draft, replace(gone, transform=_VOID))
 
 
-def replace_field(change: ReplacePartition, draft: Draft) -> Draft:
+def replace_field(change: ReplacePartition, draft: MetadataDraft) -> MetadataDraft:
     """Drop a partition field and add another."""
     return add(AddPartition(change.term, change.name), drop(DropPartition(change.which), draft))
 
@@ -63,41 +63,43 @@ def partition_name(schema: Schema, source_id: int, transform: Transform) -> str:
     return f"{source}_{transform.name}"
 
 
-def reusable(draft: Draft) -> PartitionSpec | None:
+def find_reusable_spec(draft: MetadataDraft) -> PartitionSpec | None:
     """The earlier spec with the same fields, whose files are partitioned alike; None without one."""
-    key = [_key(each) for each in draft.partition_fields]
-    return next((spec for spec in draft.base.specs.values() if [_key(each) for each in spec.fields] == key), None)
+    key = [_field_key(each) for each in draft.partition_fields]
+    return next((spec for spec in draft.base.specs.values() if [_field_key(each) for each in spec.fields] == key), None)
 
 
-def _key(of: PartitionField) -> tuple[int, Transform, str]:
+def _field_key(of: PartitionField) -> tuple[int, Transform, str]:
     return of.source_id, of.transform, of.name
 
 
-def _with(draft: Draft, own: PartitionField) -> Draft:
+def _put_field(draft: MetadataDraft, own: PartitionField) -> MetadataDraft:
     """The draft with a field: where it was, else at the end."""
     if any(each.name == own.name and each.id != own.id for each in draft.partition_fields):
         raise InvalidOption(f"there is a partition field {own.name!r} already: give another name")
     fields = {**{each.id: each for each in draft.partition_fields}, own.id: own}
-    before = [each.id for each in _current(draft) if each.id in fields]  # stay in their order, as in Java
+    before = [each.id for each in _base_fields(draft) if each.id in fields]  # stay in their order, as in Java
     places = dict.fromkeys([*before, *fields])
     return replace(draft, partition_fields=tuple(fields[each] for each in places))
 
 
-def _of(fields: tuple[PartitionField, ...], source: int, transform: Transform) -> PartitionField | None:
+def _find_equal_field(fields: tuple[PartitionField, ...], source: int, transform: Transform) -> PartitionField | None:
     return next((each for each in fields if (each.source_id, each.transform) == (source, transform)), None)
 
 
-def _restored(draft: Draft, source: int, transform: Transform) -> PartitionField | None:
+def _find_original_field(draft: MetadataDraft, source: int, transform: Transform) -> PartitionField | None:
     """The field that was dropped just now, and is added again: nothing changes but its name."""
-    return _of(_current(draft), source, transform)
+    return _find_equal_field(_base_fields(draft), source, transform)
 
 
-def _current(draft: Draft) -> tuple[PartitionField, ...]:
+def _base_fields(draft: MetadataDraft) -> tuple[PartitionField, ...]:
     """The fields of the table's spec, before the changes."""
     return draft.base.specs[draft.base.default_spec_id].fields
 
 
-def _earlier(draft: Draft, source: int, transform: Transform, name: str | None) -> PartitionField | None:
+def _find_earlier_field(
+    draft: MetadataDraft, source: int, transform: Transform, name: str | None
+) -> PartitionField | None:
     """An equal field of an earlier spec, the newest: its values go on. In version 1, ids are by position."""
     if draft.version < 2:
         return None
@@ -111,15 +113,15 @@ def _earlier(draft: Draft, source: int, transform: Transform, name: str | None) 
     return next((each for each in equal if all(other.id != each.id for other in draft.partition_fields)), None)
 
 
-def _freed(draft: Draft, name: str) -> Draft:
+def _free_name(draft: MetadataDraft, name: str) -> MetadataDraft:
     """The name is free for another field if a void one has it, which is renamed, as Java does."""
     for each in draft.partition_fields:
         if each.name == name and each.transform == _VOID:
-            return _with(draft, replace(each, name=f"{name}_{each.id}"))
+            return _put_field(draft, replace(each, name=f"{name}_{each.id}"))
     return draft
 
 
-def _named(draft: Draft, which: Term | str) -> PartitionField:
+def _find_partition_field(draft: MetadataDraft, which: Term | str) -> PartitionField:
     """A partition field by its name or its transform; a plain column is its identity, too."""
     live = [each for each in draft.partition_fields if draft.version > 1 or each.transform != _VOID]
     if isinstance(which, str):
@@ -130,8 +132,8 @@ def _named(draft: Draft, which: Term | str) -> PartitionField:
     else:
         which_term = which
     if which_term is not None:
-        source, transform = resolved(which_term, draft.schema, "partitioning")
-        if found_field := _of(tuple(live), source.id, transform):
+        source, transform = resolve_term(which_term, draft.schema, "partitioning")
+        if found_field := _find_equal_field(tuple(live), source.id, transform):
             return found_field
     known = [each.name for each in live]
     raise InvalidOption(
@@ -140,11 +142,11 @@ def _named(draft: Draft, which: Term | str) -> PartitionField:
     )
 
 
-def _is_column(draft: Draft, text: str) -> bool:
+def _is_column(draft: MetadataDraft, text: str) -> bool:
     return text.replace("`", "").lower() in {path.lower() for path in draft.schema.path_of.values()}
 
 
-def _check_known(draft: Draft) -> None:
+def _check_transforms(draft: MetadataDraft) -> None:
     """Raise `UnsupportedFeature` for a spec with a transform that is not known, as Java does."""
     for each in draft.partition_fields:
         if each.transform.name not in _KNOWN:

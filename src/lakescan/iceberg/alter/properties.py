@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from lakescan.definition.table_changes import SetComment, SetLocation, UnsetProperties
 from lakescan.errors import InvalidOption, nearest
-from lakescan.iceberg.alter.draft import Draft, FilesHaveIds
-from lakescan.iceberg.alter.name_mapping import lost_names, updated_mapping
+from lakescan.iceberg.alter.draft import FilesHaveIds, MetadataDraft
+from lakescan.iceberg.alter.name_mapping import lost_names, update_name_mapping
 from lakescan.iceberg.metadata.format_versions import PROPERTY as FORMAT_VERSION
 from lakescan.iceberg.metadata.format_versions import chosen_version
 from lakescan.iceberg.metadata.table_properties import IcebergProperties, check_properties
@@ -31,7 +31,7 @@ _OF_COLUMNS = (
 )
 
 
-def set_properties(properties: Mapping[str, str], draft: Draft) -> Draft:
+def set_properties(properties: Mapping[str, str], draft: MetadataDraft) -> MetadataDraft:
     """Set properties; `format-version` upgrades the table, and is none of them."""
     rest = {name: value for name, value in properties.items() if name != FORMAT_VERSION}
     for name in rest:
@@ -40,11 +40,11 @@ def set_properties(properties: Mapping[str, str], draft: Draft) -> Draft:
     check_properties(rest, "a table that is altered")
     _check_same_key(rest.get(_KEY, draft.properties.get(_KEY)), draft)
     if FORMAT_VERSION in properties:
-        draft = _upgraded(properties, draft)
+        draft = _upgrade_format(properties, draft)
     return replace(draft, properties={**draft.properties, **rest})
 
 
-def _upgraded(properties: Mapping[str, str], draft: Draft) -> Draft:
+def _upgrade_format(properties: Mapping[str, str], draft: MetadataDraft) -> MetadataDraft:
     number = chosen_version(properties).number
     if number < draft.version:
         raise InvalidOption(
@@ -54,7 +54,7 @@ def _upgraded(properties: Mapping[str, str], draft: Draft) -> Draft:
     return replace(draft, version=number)
 
 
-def unset_properties(change: UnsetProperties, draft: Draft) -> Draft:
+def unset_properties(change: UnsetProperties, draft: MetadataDraft) -> MetadataDraft:
     """Remove properties; raises `InvalidOption` for one that is not set, unless the change says IF EXISTS."""
     missing = [name for name in change.names if name not in draft.properties]
     if missing and not change.if_exists:
@@ -66,7 +66,7 @@ def unset_properties(change: UnsetProperties, draft: Draft) -> Draft:
     return replace(draft, properties={n: v for n, v in draft.properties.items() if n not in change.names})
 
 
-def _check_same_key(key: str | None, draft: Draft) -> None:
+def _check_same_key(key: str | None, draft: MetadataDraft) -> None:
     """Raise `InvalidOption` for another table key, as Java does: the keys of all files depend on this one."""
     if key != draft.properties.get(_KEY):
         raise InvalidOption(
@@ -75,13 +75,13 @@ def _check_same_key(key: str | None, draft: Draft) -> None:
         )
 
 
-def set_comment(change: SetComment, draft: Draft) -> Draft:
+def set_comment(change: SetComment, draft: MetadataDraft) -> MetadataDraft:
     """Set the property `comment`, or remove it."""
     rest = {name: value for name, value in draft.properties.items() if name != _COMMENT}
     return replace(draft, properties=rest if change.comment is None else {**rest, _COMMENT: change.comment})
 
 
-def set_location(change: SetLocation, draft: Draft) -> Draft:
+def set_location(change: SetLocation, draft: MetadataDraft) -> MetadataDraft:
     """Set the folder of new files."""
     location = change.location.strip()
     scheme, _, path = split_location(location)
@@ -92,7 +92,7 @@ def set_location(change: SetLocation, draft: Draft) -> Draft:
     return replace(draft, location=location.rstrip("/") or location)
 
 
-def following_columns(draft: Draft) -> Draft:
+def update_column_properties(draft: MetadataDraft) -> MetadataDraft:
     """The draft with properties about columns as these are now called, and with the name mapping of new columns."""
     if draft.schema.fields == draft.base.schema.fields:
         return draft
@@ -108,7 +108,7 @@ def following_columns(draft: Draft) -> Draft:
             properties[f"{prefix}{moved[column]}"] = value
     mapping, text = IcebergProperties.name_mapping.name, draft.base.properties.get(IcebergProperties.name_mapping.name)
     if text is not None and properties.get(mapping) == text:
-        properties[mapping] = updated_mapping(text, draft.base.schema, draft.schema)
+        properties[mapping] = update_name_mapping(text, draft.base.schema, draft.schema)
         for field_id, taken in lost_names(text, properties[mapping]):
-            draft = draft.proving(FilesHaveIds(field_id, taken))
+            draft = draft.add_proof(FilesHaveIds(field_id, taken))
     return replace(draft, properties=properties)

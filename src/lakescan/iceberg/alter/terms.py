@@ -7,16 +7,16 @@ from lakescan.common.references import parse_reference
 from lakescan.common.schema import Schema
 from lakescan.definition.table_definition import Term
 from lakescan.errors import InvalidOption
-from lakescan.iceberg.alter.column_tree import find
+from lakescan.iceberg.alter.column_tree import find_field
 from lakescan.iceberg.metadata.partition_spec import Transform
 
 
-def resolved(term: Term, schema: Schema, what: str) -> tuple[t.Field, Transform]:
+def resolve_term(term: Term, schema: Schema, what: str) -> tuple[t.Field, Transform]:
     """The source column of a term, and its transform.
 
     Raises `NoSuchColumn`, and `InvalidOption` for a column that has no such transform; `what` is what it is for.
     """
-    found = find(schema, parse_reference(term.column))
+    found = find_field(schema, parse_reference(term.column))
     transform = Transform(term.name, term.number)
     if found.is_in_collection:
         raise InvalidOption(f"{what} by {term}: {found.path} is in a list or a map, and has no single value in a row")

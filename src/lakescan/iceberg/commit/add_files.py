@@ -13,14 +13,14 @@ from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.common.schema import FieldMatching
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.iceberg.commit.base import CommitBase
-from lakescan.iceberg.commit.file_changes import FileChanges
-from lakescan.iceberg.commit.live_files import live_among
-from lakescan.iceberg.commit.outcomes import again
+from lakescan.iceberg.commit.file_changes import SnapshotChanges
+from lakescan.iceberg.commit.live_files import find_live_files
+from lakescan.iceberg.commit.outcomes import wait_before_retry
 from lakescan.iceberg.commit.publish import commit_snapshot
 from lakescan.iceberg.commit.snapshot_producer import SnapshotProducer
 from lakescan.iceberg.commit.written_files import added_files
 from lakescan.iceberg.data_files.foreign_files import ForeignFiles, as_data_files, spec_for
-from lakescan.iceberg.metadata.name_mapping import PROPERTY, matching_of, name_mapping_text, paths_of
+from lakescan.iceberg.metadata.name_mapping import PROPERTY, field_matching, field_paths, name_mapping_text
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
@@ -54,17 +54,17 @@ def add_files(
             f"adding plain files to the encrypted table {metadata.location}", "Read them, and append their rows."
         )
     schema, known = metadata.schema, set(metadata.snapshots)
-    found = ForeignFiles.under(folder, storage)
-    found = found if only is None else found.only(only, storage)
+    found = ForeignFiles.list_folder(folder, storage)
+    found = found if only is None else found.select_files(only, storage)
     spec = spec_for(found, metadata.specs, metadata.default_spec_id, schema)
     if partitions:
         found = found.matching(partitions, schema, spec)
         if not found.entries:
             raise InvalidOption(f"no file of {folder} is in the partitions that partition_filter names: {partitions}")
-    matching = matching_of(metadata)
+    matching = field_matching(metadata)
     if metadata.table_properties.name_mapping is None:
-        matching = FieldMatching(by_id=True, name_mapping=dict(paths_of(schema.fields)))
-    properties, names = metadata.table_properties, _names(metadata)
+        matching = FieldMatching(by_id=True, name_mapping=dict(field_paths(schema.fields)))
+    properties, names = metadata.table_properties, _historical_names(metadata)
     files, is_nameless = as_data_files(found, spec, schema, matching, properties, storage, names)
     attempts, at, now = Attempts(retries), copy(table), opened
     while True:
@@ -73,16 +73,20 @@ def add_files(
         base = CommitBase(now.metadata, at.metadata)
         if check_duplicates:
             _check_new(files, base, storage)
-        producer = SnapshotProducer(base, storage, "append", FileChanges(added_files(files, base)))
-        then = _mapped(schema.fields) if is_nameless and now.metadata.table_properties.name_mapping is None else []
-        failed = commit_snapshot(at, producer, known, storage, then, [_same_schema(at)])
+        producer = SnapshotProducer(base, storage, "append", SnapshotChanges(added_files(files, base)))
+        then = (
+            _name_mapping_update(schema.fields)
+            if is_nameless and now.metadata.table_properties.name_mapping is None
+            else []
+        )
+        failed = commit_snapshot(at, producer, known, storage, then, [_schema_requirement(at)])
         if failed is None:
             return producer.summary
-        again(attempts, ".".join(table.name()), failed)
+        wait_before_retry(attempts, ".".join(table.name()), failed)
         at, now = failed.table, failed.now
 
 
-def _names(metadata: TableMetadata) -> dict[int, set[str]]:
+def _historical_names(metadata: TableMetadata) -> dict[int, set[str]]:
     """The names that each field has had, by its id: files of the table itself have those of their time."""
     names: dict[int, set[str]] = {}
     for schema in metadata.schemas.values():
@@ -93,7 +97,7 @@ def _names(metadata: TableMetadata) -> dict[int, set[str]]:
 
 def _check_new(files: Iterable[WrittenFile], base: CommitBase, storage: Storage) -> None:
     """Raise `InvalidOption` if one of the files is a data file of the table, in any spelling of its location."""
-    there = live_among(pa.array([each.location for each in files], pa.string()), base, storage)
+    there = find_live_files(pa.array([each.location for each in files], pa.string()), base, storage)
     if len(there):
         raise InvalidOption(
             f"{there[0].as_py()} is a data file of {base.metadata.location} already: its rows would be there twice. "
@@ -101,14 +105,14 @@ def _check_new(files: Iterable[WrittenFile], base: CommitBase, storage: Storage)
         )
 
 
-def _mapped(fields: Iterable[t.Field]) -> list[Any]:
+def _name_mapping_update(fields: Iterable[t.Field]) -> list[Any]:
     """The update that sets the table's name mapping to the names of its columns."""
     from pyiceberg.table.update import SetPropertiesUpdate
 
     return [SetPropertiesUpdate(updates={PROPERTY: name_mapping_text(fields)})]
 
 
-def _same_schema(table: Table) -> Any:
+def _schema_requirement(table: Table) -> Any:
     from pyiceberg.table.update import AssertCurrentSchemaId
 
     return AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id)

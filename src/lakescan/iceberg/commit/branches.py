@@ -9,7 +9,7 @@ from lakescan.errors import InvalidOption
 from lakescan.iceberg.metadata.table_metadata import MAIN
 
 
-def with_branch(table: Any, branch: str) -> Any:
+def ensure_branch(table: Any, branch: str) -> Any:
     """Return the table (pyiceberg's), with the branch created if missing, at the current snapshot.
 
     In a table without one, the first commit to the branch makes it. Raises `InvalidOption` if the name is that of a
@@ -26,7 +26,7 @@ def with_branch(table: Any, branch: str) -> Any:
         try:
             table.manage_snapshots().create_branch(at.snapshot_id, branch).commit()
         except CommitFailedException as error:  # another writer created it, or committed to the table
-            attempts.again(".".join(table.name()), error)
+            attempts.wait_or_raise(".".join(table.name()), error)
         table = table.refresh()
     if branch != MAIN and table.metadata.refs[branch].snapshot_ref_type != SnapshotRefType.BRANCH:
         raise InvalidOption(f"branch={branch!r} is a tag of {'.'.join(table.name())}: tags stay where they are")

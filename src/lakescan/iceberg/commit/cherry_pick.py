@@ -19,18 +19,18 @@ from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot, Unsu
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.commit import REPLACES_PARTITIONS, STAGED_ID
 from lakescan.iceberg.commit.conflicts import Rebase, Validation
-from lakescan.iceberg.commit.file_changes import FileChanges
-from lakescan.iceberg.commit.live_files import live_among
-from lakescan.iceberg.commit.outcomes import Failed, again
+from lakescan.iceberg.commit.file_changes import SnapshotChanges
+from lakescan.iceberg.commit.live_files import find_live_files
+from lakescan.iceberg.commit.outcomes import FailedCommit, wait_before_retry
 from lakescan.iceberg.commit.publish import commit_snapshot, still_there
-from lakescan.iceberg.commit.refs import commit_move, current_set
+from lakescan.iceberg.commit.refs import commit_move, set_current_move
 from lakescan.iceberg.commit.snapshot_producer import SnapshotProducer
 from lakescan.iceberg.manifests.codes import ADDED, DELETED
 from lakescan.iceberg.manifests.entries import entries_of
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list import own_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata, ancestors
-from lakescan.iceberg.scan.partition_key import with_partition_key
+from lakescan.iceberg.scan.partition_key import add_partition_key
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
 
@@ -59,26 +59,26 @@ def cherry_pick(
     known, attempts = set(opened.metadata.snapshots), Attempts(retries)
     at, now = copy(table), opened
     while True:
-        picked = checked(now.metadata, version)
+        picked = find_pickable_snapshot(now.metadata, version)
         check_rows(now, version)
         before = now.metadata.current_snapshot_id
-        failed: Failed | None
+        failed: FailedCommit | None
         if picked.parent_id == before:
-            failed, after = commit_move(at, current_set(now.metadata, version), storage), version
+            failed, after = commit_move(at, set_current_move(now.metadata, version), storage), version
         else:
             base = CommitBase(now.metadata, at.metadata)
-            producer = producer_of(picked, base, storage)
+            producer = cherry_pick_producer(picked, base, storage)
             _check_new(picked, producer.changes, base, storage)
             there = still_there(at, version)
             failed = commit_snapshot(at, producer, known, storage, requirements=there)
             after = producer.snapshot_id
         if failed is None:
             return before, after
-        again(attempts, ".".join(table.name()), failed)
+        wait_before_retry(attempts, ".".join(table.name()), failed)
         at, now = failed.table, failed.now
 
 
-def checked(metadata: TableMetadata, version: int) -> IcebergSnapshot:
+def find_pickable_snapshot(metadata: TableMetadata, version: int) -> IcebergSnapshot:
     """The snapshot to pick; see `cherry_pick` for what is refused."""
     picked, where = metadata.snapshots.get(version), metadata.location
     if picked is None:
@@ -114,10 +114,10 @@ def checked(metadata: TableMetadata, version: int) -> IcebergSnapshot:
     return picked
 
 
-def _check_new(picked: IcebergSnapshot, changes: FileChanges, base: CommitBase, storage: Storage) -> None:
+def _check_new(picked: IcebergSnapshot, changes: SnapshotChanges, base: CommitBase, storage: Storage) -> None:
     """Raise `InvalidOption` if the table has a file of the snapshot already: its rows would be there twice."""
     added = [each["file_path"].cast(pa.string()) for each in changes.added.values()]
-    there = live_among(pa.chunked_array(added, pa.string()).combine_chunks(), base, storage)
+    there = find_live_files(pa.chunked_array(added, pa.string()).combine_chunks(), base, storage)
     if len(there):
         raise InvalidOption(
             f"{base.metadata.location}: the current state has {there[0].as_py()} already, which snapshot {picked.id} "
@@ -125,20 +125,20 @@ def _check_new(picked: IcebergSnapshot, changes: FileChanges, base: CommitBase, 
         )
 
 
-def producer_of(picked: IcebergSnapshot, base: CommitBase, storage: Storage) -> SnapshotProducer:
+def cherry_pick_producer(picked: IcebergSnapshot, base: CommitBase, storage: Storage) -> SnapshotProducer:
     """What produces the snapshot with the changes of `picked`, on top of a base."""
-    changes = changes_of(picked, base.metadata, storage)
+    changes = snapshot_changes(picked, base.metadata, storage)
     wap_id = picked.summary.get(STAGED_ID)
     summary = {SOURCE: str(picked.id)} | ({PUBLISHED_ID: wap_id} if wap_id else {})
     operation, rebase = picked.operation, None
     if operation == _OVERWRITE:
         operation = _OVERWRITE if base.head is not None else _APPEND
         read = Validation(start=picked.parent_id, schema=base.metadata.schema, partitions=_partitions(changes))
-        rebase = Rebase.of(replace(read, checks_deletes=True, checks_removed=True), base, storage)
+        rebase = Rebase.create(replace(read, checks_deletes=True, checks_removed=True), base, storage)
     return SnapshotProducer(base, storage, operation, changes, summary, rebase)
 
 
-def changes_of(picked: IcebergSnapshot, metadata: TableMetadata, storage: Storage) -> FileChanges:
+def snapshot_changes(picked: IcebergSnapshot, metadata: TableMetadata, storage: Storage) -> SnapshotChanges:
     """The data files that a snapshot added and removed.
 
     Raises `UnsupportedFeature` for one with delete files, `CorruptMetadata` if its manifests lack files that its
@@ -155,11 +155,11 @@ def changes_of(picked: IcebergSnapshot, metadata: TableMetadata, storage: Storag
     for manifest, entries in _entries(own, metadata, storage):
         mine = entries.filter(pc.equal(entries["snapshot_id"], picked.id))
         new = mine.filter(pc.equal(mine["status"], ADDED))["data_file"].combine_chunks()
-        added.setdefault(manifest.partition_spec_id, []).append(_as_new(new))
+        added.setdefault(manifest.partition_spec_id, []).append(_clear_row_ids(new))
         gone = mine.filter(pc.equal(mine["status"], DELETED))["data_file"].combine_chunks()
         removed.append(gone.field("file_path").cast(pa.string()))
     tables = {spec: pa.concat_tables(each) for spec, each in added.items()}
-    changes = FileChanges({spec: each for spec, each in tables.items() if each.num_rows}, pa.concat_arrays(removed))
+    changes = SnapshotChanges({spec: each for spec, each in tables.items() if each.num_rows}, pa.concat_arrays(removed))
     _check_whole(picked, changes, metadata)
     return changes
 
@@ -171,14 +171,14 @@ def _entries(
     return list(zip(data, entries_of(data, metadata.specs, storage), strict=True))
 
 
-def _as_new(files: pa.StructArray) -> pa.Table:
+def _clear_row_ids(files: pa.StructArray) -> pa.Table:
     """Data files as a snapshot adds them: their rows get ids again."""
     table = pa.Table.from_arrays(files.flatten(), names=[each.name for each in files.type])
     place = table.column_names.index("first_row_id")
     return table.set_column(place, "first_row_id", pa.nulls(len(table), pa.int64()))
 
 
-def _check_whole(picked: IcebergSnapshot, changes: FileChanges, metadata: TableMetadata) -> None:
+def _check_whole(picked: IcebergSnapshot, changes: SnapshotChanges, metadata: TableMetadata) -> None:
     found = {
         "added-data-files": sum(each.num_rows for each in changes.added.values()),
         "deleted-data-files": len(changes.removed),
@@ -192,11 +192,11 @@ def _check_whole(picked: IcebergSnapshot, changes: FileChanges, metadata: TableM
             )
 
 
-def _partitions(changes: FileChanges) -> pa.Table:
+def _partitions(changes: SnapshotChanges) -> pa.Table:
     """The partitions of added files, with the columns `spec_id` and `partition_key`."""
     kinds = pa.schema([pa.field("partition_key", pa.string()), pa.field("spec_id", pa.int32())])
     parts = [
-        with_partition_key(each.select(["partition"]))
+        add_partition_key(each.select(["partition"]))
         .select(["partition_key"])
         .append_column("spec_id", pa.repeat(pa.scalar(spec_id, pa.int32()), each.num_rows))
         for spec_id, each in changes.added.items()

@@ -33,7 +33,7 @@ class Collector(Protocol):
 
 
 @contextmanager
-def redone_by(table: Table, redo: Redo, *, fits_any: bool = False) -> Iterator[None]:
+def register_redo(table: Table, redo: Redo, *, fits_any: bool = False) -> Iterator[None]:
     """Tell the collector of a table, if it has one, how to make the commits within again."""
     if not isinstance(table.catalog, Collector):
         yield

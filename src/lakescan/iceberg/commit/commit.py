@@ -19,19 +19,19 @@ import pyarrow.compute as pc
 from lakescan.common.retries import APPENDS, COMMITS, Attempts, RetryPolicy
 from lakescan.errors import CommitConflict
 from lakescan.formats.snapshot_refs import RefKind
-from lakescan.iceberg.alter.added_columns import AddedColumns
+from lakescan.iceberg.alter.added_columns import SchemaEvolution
 from lakescan.iceberg.commit.base import CommitBase
-from lakescan.iceberg.commit.collector import redone_by
+from lakescan.iceberg.commit.collector import register_redo
 from lakescan.iceberg.commit.conflicts import Rebase, Validation
-from lakescan.iceberg.commit.file_changes import DELETE_FILES, FileChanges
-from lakescan.iceberg.commit.outcomes import Failed, again, check_refusal, loaded, their_refusal
+from lakescan.iceberg.commit.file_changes import DELETE_FILES, SnapshotChanges
+from lakescan.iceberg.commit.outcomes import FailedCommit, check_refusal, raise_refusal, reload_table, wait_before_retry
 from lakescan.iceberg.commit.publish import commit_snapshot, record_updates
 from lakescan.iceberg.commit.required_columns import check_required
-from lakescan.iceberg.commit.row_delta import check_row_delta, operation_of, validated
+from lakescan.iceberg.commit.row_delta import check_row_delta, row_delta_operation, row_delta_validation
 from lakescan.iceberg.commit.snapshot_producer import NewSnapshot, SnapshotProducer
 from lakescan.iceberg.commit.written_files import added_files
 from lakescan.iceberg.data_files.table_writes import IcebergWrites
-from lakescan.iceberg.maintenance.reachable_files import added_since
+from lakescan.iceberg.maintenance.reachable_files import files_since
 from lakescan.iceberg.maintenance.rewrite_manifests import ManifestRewrite
 from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
 from lakescan.iceberg.metadata.transactions import EPOCH, QUERY, has_transaction
@@ -64,7 +64,7 @@ class IcebergCommit:
     properties: Mapping[str, str] = field(default_factory=dict)
     epoch: tuple[str, int] | None = None
     wap_id: str | None = None
-    adds: AddedColumns | None = None
+    adds: SchemaEvolution | None = None
     on_commit: Callable[[NewSnapshot, int, float], None] | None = field(default=None, compare=False)
     _committed: list[NewSnapshot] = field(default_factory=list, compare=False, repr=False)
 
@@ -74,7 +74,7 @@ class IcebergCommit:
         Raises `CommitConflict` if retries run out or another writer has committed the epoch; `CommitStateUnknown`.
         """
         written = list(files)
-        self._commit("append", lambda base, _: FileChanges(added_files(written, base)), None, APPENDS)
+        self._commit("append", lambda base, _: SnapshotChanges(added_files(written, base)), None, APPENDS)
 
     def replace(
         self,
@@ -92,7 +92,9 @@ class IcebergCommit:
         written, gone = list(files), pa.array(list(removed), pa.string())
         properties = {**self.properties, REPLACES_PARTITIONS: "true"} if is_dynamic else self.properties
         commit = replace(self, properties=properties)
-        commit._commit("overwrite", lambda base, _: FileChanges(added_files(written, base), gone), validation, COMMITS)
+        commit._commit(
+            "overwrite", lambda base, _: SnapshotChanges(added_files(written, base), gone), validation, COMMITS
+        )
 
     def rewrite(
         self,
@@ -113,25 +115,25 @@ class IcebergCommit:
         paths, offsets = [path for path, _ in deletes], [offset for _, offset in deletes]
         unused = pa.table([paths, offsets], schema=DELETE_FILES)
 
-        def changes(base: CommitBase, _: Rebase | None) -> FileChanges:
-            return FileChanges(added_files(written, base), gone, unused_deletes=unused, sequence_number=start)
+        def changes(base: CommitBase, _: Rebase | None) -> SnapshotChanges:
+            return SnapshotChanges(added_files(written, base), gone, unused_deletes=unused, sequence_number=start)
 
         self._commit("replace", changes, validation, COMMITS)
 
-    def row_delta(self, changes: FileChanges, validation: Validation) -> None:
+    def row_delta(self, changes: SnapshotChanges, validation: Validation) -> None:
         """Commit a row delta: data files and delete files, added and removed (Java's `RowDelta`).
 
         `validation` says what was read; the data files that delete files refer to and the vectors are added to it.
         Delete files with an unknown `referenced_data_file` need theirs in `validation.referenced`. Raises what
         `replace` raises, and `UnsupportedFeature` for delete files that the table's format version does not have.
         """
-        whole = validated(changes, validation)
+        whole = row_delta_validation(changes, validation)
 
-        def checked(base: CommitBase, rebase: Rebase | None) -> FileChanges:
+        def check_changes(base: CommitBase, rebase: Rebase | None) -> SnapshotChanges:
             check_row_delta(changes, whole, base.format_version, self._where)
             return changes
 
-        self._commit(operation_of(changes), checked, whole, COMMITS)
+        self._commit(row_delta_operation(changes), check_changes, whole, COMMITS)
 
     def upsert(self, files: Iterable[WrittenFile], deletes: Iterable[WrittenFile]) -> None:
         """Commit new data files, and equality deletes of all rows that the table had before; see `append`.
@@ -141,13 +143,13 @@ class IcebergCommit:
         """
         written, keys, spec = list(files), list(deletes), self.opened.metadata.default_spec_id
 
-        def changes(base: CommitBase, rebase: Rebase | None) -> FileChanges:
+        def changes(base: CommitBase, rebase: Rebase | None) -> SnapshotChanges:
             if base.metadata.default_spec_id != spec and not base.metadata.specs[spec].is_unpartitioned:
                 raise CommitConflict(f"{self._where}: another writer changed the partitioning. Upsert the rows again.")
-            return FileChanges(added_files(written, base), added_deletes=added_files(keys, base))
+            return SnapshotChanges(added_files(written, base), added_deletes=added_files(keys, base))
 
         known = changes(self.base, None)
-        self._commit(operation_of(known), changes, None, APPENDS)
+        self._commit(row_delta_operation(known), changes, None, APPENDS)
 
     def change(
         self,
@@ -163,23 +165,23 @@ class IcebergCommit:
         """
         whole = RowChange(tuple(removed), tuple(deletes), tuple(files))
         made = whole
-        checked = replace(validation, referenced=whole.referenced, vectors=whole.vectors)
+        checked = replace(validation, referenced=whole.delete_targets, vectors=whole.vectors)
 
-        def changes(base: CommitBase, rebase: Rebase | None) -> FileChanges:
+        def changes(base: CommitBase, rebase: Rebase | None) -> SnapshotChanges:
             if deletes:
                 self._check_version(base)
             nonlocal made
             made = whole
             if rebase is not None and validation.ignores_deletes:
-                made = whole.without(rebase.deleted_whole)
-            found = made.on(base)
+                made = whole.exclude(rebase.deleted_whole)
+            found = made.file_changes(base)
             check_row_delta(found, checked, base.format_version, self._where)
             return found
 
         self._commit(whole.operation, changes, checked, COMMITS)
         needless = sorted({each.location for each in whole.deletes} - {each.location for each in made.deletes})
         storage, known = self.writes.storage, set(self.opened.metadata.snapshots)
-        discard(storage, needless, lambda: added_since(loaded(copy(self.table), storage)[1], known))
+        discard(storage, needless, lambda: files_since(reload_table(copy(self.table), storage)[1], known))
 
     def rewrite_deletes(
         self, removed: Sequence[str], deletes: Sequence[WrittenDeletes], sequence_number: int | None
@@ -190,12 +192,12 @@ class IcebergCommit:
         see `replace`.
         """
         whole = RowChange((), tuple(deletes), ())
-        read = Validation.of(self.base, referenced=whole.vectors, vectors=whole.vectors)
+        read = Validation.create(self.base, referenced=whole.vectors, vectors=whole.vectors)
         gone = pa.table([list(removed), [None] * len(removed)], schema=DELETE_FILES)
 
-        def changes(base: CommitBase, _: Rebase | None) -> FileChanges:
+        def changes(base: CommitBase, _: Rebase | None) -> SnapshotChanges:
             self._check_version(base)
-            return FileChanges(
+            return SnapshotChanges(
                 added_deletes=whole.added_deletes(base), removed_deletes=gone, deletes_sequence_number=sequence_number
             )
 
@@ -216,9 +218,9 @@ class IcebergCommit:
         """
         whole, base = RowChange((), tuple(deletes), ()), self.base
         unused = pa.table([pa.array(list(gone), pa.string()), pa.nulls(len(gone), pa.int64())], schema=DELETE_FILES)
-        read = Validation.of(base, referenced=whole.referenced, vectors=whole.vectors)
+        read = Validation.create(base, referenced=whole.delete_targets, vectors=whole.vectors)
 
-        def changes(now: CommitBase, rebase: Rebase | None) -> FileChanges:
+        def changes(now: CommitBase, rebase: Rebase | None) -> SnapshotChanges:
             numbers = (
                 [] if rebase is None or not rebase.since else rebase.since.all_added["sequence_number"].to_pylist()
             )
@@ -227,7 +229,7 @@ class IcebergCommit:
                     f"{self._where}: another writer wrote old rows again, to which the equality deletes apply that are "
                     "to be replaced. Convert them again."
                 )
-            found = replace(whole.on(now), unused_deletes=unused)
+            found = replace(whole.file_changes(now), unused_deletes=unused)
             check_row_delta(found, read, now.format_version, self._where)
             return found
 
@@ -246,40 +248,40 @@ class IcebergCommit:
         """
         made: list[ManifestRewrite] = []
 
-        def attempt(table: Table, now: IcebergTable) -> Failed | None:
+        def attempt(table: Table, now: IcebergTable) -> FailedCommit | None:
             producer = ManifestRewrite(
-                self._base(table, now), self.writes.storage, "replace", FileChanges(), self._summary
+                self._base(table, now), self.writes.storage, "replace", SnapshotChanges(), self._summary
             )
             made[:] = [producer] if producer.is_needed else []
             return self._publish(table, now, producer) if made else None
 
-        self._retried(attempt, COMMITS)
+        self._retry(attempt, COMMITS)
         return made[0].summary if made else None
 
     def _commit(
         self,
         operation: str,
-        changes: Callable[[CommitBase, Rebase | None], FileChanges],
+        changes: Callable[[CommitBase, Rebase | None], SnapshotChanges],
         validation: Validation | None,
         retries: RetryPolicy,
     ) -> None:
         """Produce a snapshot and commit it, again after each concurrent commit that does not conflict with it."""
 
-        def attempt(table: Table, now: IcebergTable) -> Failed | None:
+        def attempt(table: Table, now: IcebergTable) -> FailedCommit | None:
             base, storage = self._base(table, now), self.writes.storage
             # The first snapshot of a branch replaces nothing.
             done = "append" if operation == "overwrite" and base.head is None else operation
-            rebase = None if validation is None else Rebase.of(validation, base, storage)
+            rebase = None if validation is None else Rebase.create(validation, base, storage)
             found = changes(base, rebase)
             if operation != "replace":  # which keeps rows that are there
                 check_required(self.opened.metadata.schema, now.metadata.schema, self._where)
             return self._publish(table, now, SnapshotProducer(base, storage, done, found, self._summary, rebase))
 
-        self._retried(attempt, retries, fits_any=validation is None and self.adds is None)
+        self._retry(attempt, retries, fits_any=validation is None and self.adds is None)
 
-    def _retried(
+    def _retry(
         self,
-        attempt: Callable[[Table, IcebergTable], Failed | None],
+        attempt: Callable[[Table, IcebergTable], FailedCommit | None],
         retries: RetryPolicy,
         *,
         fits_any: bool = False,
@@ -294,7 +296,7 @@ class IcebergCommit:
         started, number = perf_counter(), 0
         while True:
             number += 1
-            with redone_by(table, redo, fits_any=fits_any):
+            with register_redo(table, redo, fits_any=fits_any):
                 failed = attempt(table, now)
             if failed is None:
                 if self.on_commit is not None and self._committed:
@@ -303,7 +305,7 @@ class IcebergCommit:
             self._check_epoch(failed.now)
             if self.adds is not None:
                 check_refusal(failed, self._where)
-            again(attempts, self._where, failed)
+            wait_before_retry(attempts, self._where, failed)
             table, now = failed.table, failed.now
 
     def _check_epoch(self, now: IcebergTable) -> None:
@@ -314,7 +316,7 @@ class IcebergCommit:
         if self.branch != MAIN:
             self._check_branch(now.metadata)
         if self.adds is not None:
-            made = self.adds.on(table, now)
+            made = self.adds.apply(table, now)
             return CommitBase(made.metadata, made.given, self.branch)
         return CommitBase(now.metadata, table.metadata, self.branch)
 
@@ -333,15 +335,15 @@ class IcebergCommit:
                 "have. Write to it again."
             )
 
-    def _publish(self, table: Table, now: IcebergTable, producer: SnapshotProducer) -> Failed | None:
+    def _publish(self, table: Table, now: IcebergTable, producer: SnapshotProducer) -> FailedCommit | None:
         known, storage, is_staged = set(self.opened.metadata.snapshots), self.writes.storage, self.wap_id is not None
         then = record_updates(producer, self.epoch)
         if self.adds is None:
             return commit_snapshot(
                 table, producer, known, storage, then, is_staged=is_staged, committed=self._committed
             )
-        made = self.adds.on(table, now)
-        with their_refusal():
+        made = self.adds.apply(table, now)
+        with raise_refusal():
             return commit_snapshot(
                 *(table, producer, known, storage, then, made.requirements),
                 first=made.updates,
@@ -376,7 +378,7 @@ class RowChange:
         return "overwrite" if self.files else "delete"
 
     @property
-    def referenced(self) -> pa.Array:
+    def delete_targets(self) -> pa.Array:
         """The data files that the deletes are about."""
         return pa.array([each.path for each in self.deletes], pa.string())
 
@@ -385,23 +387,23 @@ class RowChange:
         """Those whose deletes are vectors."""
         files = (each.details["file"].details for each in self.deletes)
         is_vector = pa.array(["content_offset" in each for each in files], pa.bool_())
-        return self.referenced.filter(is_vector)
+        return self.delete_targets.filter(is_vector)
 
-    def without(self, is_gone: Callable[[pa.Array], pa.Array]) -> RowChange:
+    def exclude(self, is_gone: Callable[[pa.Array], pa.Array]) -> RowChange:
         """The change without data files that are gone: they are not removed again, and need no deletes."""
         removed = pc.invert(is_gone(pa.array(self.removed, pa.string()))).to_pylist()
-        stays = pc.invert(is_gone(self.referenced)).to_pylist()
+        stays = pc.invert(is_gone(self.delete_targets)).to_pylist()
         return replace(
             self, removed=tuple(compress(self.removed, removed)), deletes=tuple(compress(self.deletes, stays))
         )
 
-    def on(self, base: CommitBase) -> FileChanges:
+    def file_changes(self, base: CommitBase) -> SnapshotChanges:
         """The file changes on a base; raises `CommitConflict` if it does not have the partition spec of a file."""
-        return FileChanges(
+        return SnapshotChanges(
             added_files(self.files, base),
             pa.array(self.removed, pa.string()),
             self.added_deletes(base),
-            self._replaced,
+            self._old_deletes,
             replaces_positions=True,
         )
 
@@ -412,7 +414,7 @@ class RowChange:
         return added_files(by_place.values(), base)
 
     @property
-    def _replaced(self) -> pa.Table:
+    def _old_deletes(self) -> pa.Table:
         places = dict.fromkeys(place for each in self.deletes for place in each.details["replaced"])
         paths, offsets = [path for path, _ in places], [offset for _, offset in places]
         return pa.table([paths, offsets], schema=DELETE_FILES)

@@ -30,7 +30,7 @@ _COUNTED = (
 
 
 @dataclass(frozen=True)
-class CommitsSince:
+class ConcurrentCommits:
     """The commits after a snapshot, oldest first. `metadata` is the table's newest, which has their snapshots."""
 
     snapshots: tuple[IcebergSnapshot, ...]
@@ -38,7 +38,7 @@ class CommitsSince:
     storage: Storage
 
     @staticmethod
-    def of(metadata: TableMetadata, head: int | None, start: int | None, storage: Storage) -> CommitsSince:
+    def find(metadata: TableMetadata, head: int | None, start: int | None, storage: Storage) -> ConcurrentCommits:
         """The commits after the snapshot `start` (None: since the branch began) up to `head`.
 
         Raises `CommitConflict` if some of them are not known any more, or the branch was rolled back.
@@ -48,7 +48,7 @@ class CommitsSince:
             if each.id == start:
                 break
             found.append(each)
-        since = CommitsSince(tuple(reversed(found)), metadata, storage)
+        since = ConcurrentCommits(tuple(reversed(found)), metadata, storage)
         at = found[-1].parent_id if found else head
         if at != start or (start is None and not since._begins_with_nothing):
             read = "the table was empty" if start is None else f"snapshot {start}"
@@ -79,27 +79,27 @@ class CommitsSince:
         """The operation of each snapshot by its id."""
         return {each.id: each.operation for each in self.snapshots}
 
-    def added(self, where: Predicate, schema: Schema) -> pa.Table:
+    def added_files(self, where: Predicate, schema: Schema) -> pa.Table:
         """The data files that were added, and that may have rows that match a filter (bound to `schema`)."""
-        return self._changed(DATA, where, schema, lambda scan, some: scan.changed_files(some))
+        return self._read_files(DATA, where, schema, lambda scan, some: scan.changed_files(some))
 
-    def removed(self, where: Predicate, schema: Schema) -> pa.Table:
+    def removed_files(self, where: Predicate, schema: Schema) -> pa.Table:
         """The data files that were removed, and that may have had rows that match a filter."""
-        return self._changed(DATA, where, schema, lambda scan, some: scan.changed_files(some), removed=True)
+        return self._read_files(DATA, where, schema, lambda scan, some: scan.changed_files(some), removed=True)
 
     def deletes(self, where: Predicate, schema: Schema) -> pa.Table:
         """The delete files that were added, and that may delete rows that match a filter, by their partitions."""
-        return self._changed(DELETES, where, schema, lambda scan, some: scan.changed_deletes(some))
+        return self._read_files(DELETES, where, schema, lambda scan, some: scan.changed_deletes(some))
 
     @cached_property
     def all_added(self) -> pa.Table:
         """The data files that were added."""
-        return self.added(TRUE, self.metadata.schema)
+        return self.added_files(TRUE, self.metadata.schema)
 
     @cached_property
     def all_removed(self) -> pa.Table:
         """The data files that were removed."""
-        return self.removed(TRUE, self.metadata.schema)
+        return self.removed_files(TRUE, self.metadata.schema)
 
     @cached_property
     def all_deletes(self) -> pa.Table:
@@ -107,7 +107,7 @@ class CommitsSince:
         return self.deletes(TRUE, self.metadata.schema)
 
     @cached_property
-    def _own(self) -> pa.Table:
+    def _manifests(self) -> pa.Table:
         """The manifests that the commits wrote."""
         own = own_manifests(self.snapshots, self.storage)
         manifests = pa.concat_tables(own) if own else MANIFESTS.empty_table()
@@ -129,7 +129,7 @@ class CommitsSince:
         Some writers leave manifests out of the list, instead of writing entries of the files that they removed.
         """
         keys, names = ["added_snapshot_id", "content"], ["added_files_count", "deleted_files_count"]
-        sums = self._own.group_by(keys).aggregate([(name, "sum") for name in names]).to_pylist()
+        sums = self._manifests.group_by(keys).aggregate([(name, "sum") for name in names]).to_pylist()
         listed = {(each["added_snapshot_id"], each["content"]): each for each in sums}
         for snapshot in self.snapshots:
             for name, content, column in _COUNTED:
@@ -146,7 +146,7 @@ class CommitsSince:
                 "conflicts with it is unknown. Read the table again, and retry."
             )
 
-    def _changed(
+    def _read_files(
         self,
         content: int,
         where: Predicate,
@@ -160,19 +160,19 @@ class CommitsSince:
             schema=schema,
             partition_names={},
             predicate=where,
-            columns=_columns(where, schema),
+            columns=_stats_columns(where, schema),
             storage=self.storage,
             changed_by=tuple(each.id for each in self.snapshots),
             removed=removed,
         )
-        manifests = self._own.filter(pc.equal(self._own["content"], content))
+        manifests = self._manifests.filter(pc.equal(self._manifests["content"], content))
         parts = [read(scan, batch) for batch in batches_of(manifests)]
         return (
             pa.concat_tables(parts, promote_options="permissive").combine_chunks() if parts else CHANGED.empty_table()
         )
 
 
-def _columns(where: Predicate, schema: Schema) -> dict[int, t.Field]:
+def _stats_columns(where: Predicate, schema: Schema) -> dict[int, t.Field]:
     ids = {leaf.bound_id for leaf in leaves(where)}
     return {number: schema.by_id[number] for number in ids if number in schema.by_id}
 

@@ -18,13 +18,13 @@ from lakescan.common.schema import Schema
 from lakescan.errors import CommitConflict
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.iceberg.commit.base import CommitBase
-from lakescan.iceberg.commit.concurrent_commits import CommitsSince
+from lakescan.iceberg.commit.concurrent_commits import ConcurrentCommits
 from lakescan.iceberg.manifests.codes import EQUALITY_DELETES, POSITION_DELETES
 from lakescan.iceberg.metadata.table_properties import SERIALIZABLE
 from lakescan.iceberg.scan.delete_index import DeleteIndex
 from lakescan.iceberg.scan.file_names import FileNames
 from lakescan.storage import Storage
-from lakescan.storage.locations import Places
+from lakescan.storage.locations import LocationMatcher
 
 _SAME_ROWS = "replace"  # the operation of commits that change files, but no rows
 _DELETE = "delete"
@@ -65,7 +65,7 @@ class Validation:
     same_rows: bool = False
 
     @staticmethod
-    def of(base: CommitBase, **more: Any) -> Validation:
+    def create(base: CommitBase, **more: Any) -> Validation:
         """The validation of a commit that read the newest state of `base`; `more` are other attributes."""
         start = None if base.head is None else base.head.id
         return Validation(**{"start": start, "schema": base.metadata.schema, **more})
@@ -74,7 +74,7 @@ class Validation:
     def _filter(self) -> Predicate | None:
         return TRUE if self.partitions is not None else self.where
 
-    def check(self, since: CommitsSince, replaced: pa.Array, places: Places) -> None:
+    def check(self, since: ConcurrentCommits, replaced: pa.Array, places: LocationMatcher) -> None:
         """Raise `CommitConflict` if a commit since conflicts with what was read.
 
         `replaced` are the data files that the commit removes; `places` compares locations.
@@ -83,13 +83,13 @@ class Validation:
             return
         since.check_whole()
         if len(replaced):
-            gone = since.all_removed.filter(_named(since.all_removed["file_path"], replaced, places))
+            gone = since.all_removed.filter(_is_same_location(since.all_removed["file_path"], replaced, places))
             self._refuse(since, gone, "removed", "which this commit replaces")
         if self._filter is not None:
             self._check_rows(since, self._filter)
         if len(self.referenced):
-            removed = _not_deleting(since, since.all_removed) if self.ignores_deletes else since.all_removed
-            missing = removed.filter(_named(removed["file_path"], self.referenced, places))
+            removed = _exclude_pure_deletes(since, since.all_removed) if self.ignores_deletes else since.all_removed
+            missing = removed.filter(_is_same_location(removed["file_path"], self.referenced, places))
             self._refuse(since, missing, "removed", "to which delete files of this commit refer")
         if len(self.vectors):
             is_vector = pc.equal(since.all_deletes["file_format"], _PUFFIN)
@@ -97,19 +97,19 @@ class Validation:
             hidden = since.all_deletes.filter(pc.and_not(by_position, is_vector))
             self._refuse(since, hidden, "added", "position deletes, which the vectors that this commit adds would hide")
             vectors = since.all_deletes.filter(is_vector)
-            doubled = vectors.filter(_named(vectors["referenced_data_file"], self.vectors, places))
+            doubled = vectors.filter(_is_same_location(vectors["referenced_data_file"], self.vectors, places))
             self._refuse(since, doubled, "added", "a deletion vector of a data file for which this commit adds one")
 
-    def _check_rows(self, since: CommitsSince, where: Predicate) -> None:
+    def _check_rows(self, since: ConcurrentCommits, where: Predicate) -> None:
         if self.isolation == SERIALIZABLE:
-            added = _by(self._inside(since.added(where, self.schema)), since, {_SAME_ROWS})
-            self._refuse(since, added, "added", f"which may have {self._described}")
+            added = _relevant_files(self._inside(since.added_files(where, self.schema)), since, {_SAME_ROWS})
+            self._refuse(since, added, "added", f"which may have {self._description}")
         if self.checks_removed:
-            removed = self._inside(since.removed(where, self.schema))
-            self._refuse(since, removed, "removed", f"which may have had {self._described}")
+            removed = self._inside(since.removed_files(where, self.schema))
+            self._refuse(since, removed, "removed", f"which may have had {self._description}")
         if self.checks_deletes:
-            deletes = _by(self._inside(since.deletes(where, self.schema)), since, {_SAME_ROWS})
-            self._refuse(since, deletes, "added", f"which may delete {self._described}")
+            deletes = _relevant_files(self._inside(since.deletes(where, self.schema)), since, {_SAME_ROWS})
+            self._refuse(since, deletes, "added", f"which may delete {self._description}")
 
     def _inside(self, files: pa.Table) -> pa.Table:
         """The files that are in the partitions that were read."""
@@ -118,12 +118,12 @@ class Validation:
         return files.filter(pc.is_in(_partition(files), value_set=_partition(self.partitions).combine_chunks()))
 
     @property
-    def _described(self) -> str:
+    def _description(self) -> str:
         if self.partitions is not None:
             return "rows of a partition that this commit replaces"
         return "rows, all of which this commit replaces" if self.where == TRUE else f"rows that match {self.where}"
 
-    def _refuse(self, since: CommitsSince, files: pa.Table, did: str, why: str) -> None:
+    def _refuse(self, since: ConcurrentCommits, files: pa.Table, did: str, why: str) -> None:
         if not files.num_rows:
             return
         path, by = files["file_path"][0].as_py(), files["changed_by"][0].as_py()
@@ -132,21 +132,23 @@ class Validation:
             f"({since.operations[by] or 'no operation'}) {did} {path}, {why}. Read them again, and retry."
         )
 
-    def check_deletes(self, since: CommitsSince, removed: pa.Table, specs: Collection[int], places: Places) -> bool:
+    def check_deletes(
+        self, since: ConcurrentCommits, removed: pa.Table, specs: Collection[int], places: LocationMatcher
+    ) -> bool:
         """Raise `CommitConflict` if delete files that were added since apply to data files that the commit removes.
 
         `removed` are these data files: the columns of `since.CHANGED`, `file_format`, `record_count` and `stats`;
         `specs` are the partition specs of the files that replace them. Returns whether these must keep an old sequence
         number, so that equality deletes since apply to them, too.
         """
-        added = _not_deleting(since, since.all_deletes) if self.all_deleted else since.all_deletes
-        deletes = _newest_vectors(_by(added, since, {_SAME_ROWS}))
+        added = _exclude_pure_deletes(since, since.all_deletes) if self.all_deleted else since.all_deletes
+        deletes = _newest_vectors(_relevant_files(added, since, {_SAME_ROWS}))
         if not deletes.num_rows or not removed.num_rows:
             return False
         unpartitioned = frozenset(each.id for each in since.metadata.specs.values() if each.is_unpartitioned)
         index = DeleteIndex.build(deletes, unpartitioned, since.metadata.all_fields, places)
         names = FileNames(pc.unique(removed["file_path"]), places)
-        applied = index.match(removed, names).used(index.entries.num_rows)
+        applied = index.match(removed, names).reference_mask(index.entries.num_rows)
         hits = index.entries.filter(pa.array(applied))
         is_equality = pc.equal(hits["content"], EQUALITY_DELETES)
         others = hits.filter(pc.invert(is_equality)) if self.same_rows else hits
@@ -165,14 +167,14 @@ class Rebase:
     """A commit that goes onto the commits `since`, as far as these allow it."""
 
     validation: Validation
-    since: CommitsSince
-    places: Places
+    since: ConcurrentCommits
+    places: LocationMatcher
 
     @staticmethod
-    def of(validation: Validation, base: CommitBase, storage: Storage) -> Rebase:
+    def create(validation: Validation, base: CommitBase, storage: Storage) -> Rebase:
         """The commit on a base; raises `CommitConflict` if the commits since are not known any more."""
         head = None if base.head is None else base.head.id
-        since = CommitsSince.of(base.metadata, head, validation.start, storage)
+        since = ConcurrentCommits.find(base.metadata, head, validation.start, storage)
         return Rebase(validation, since, storage.places(base.metadata.location))
 
     def check(self, replaced: pa.Array) -> None:
@@ -183,9 +185,9 @@ class Rebase:
         """Whether each data file is gone, with all its rows deleted: a commit since removed it, and added none."""
         if not self.since:
             return pa.repeat(pa.scalar(False), len(files))
-        others = _not_deleting(self.since, self.since.all_removed)["file_path"].combine_chunks()
+        others = _exclude_pure_deletes(self.since, self.since.all_removed)["file_path"].combine_chunks()
         gone = self.since.all_removed["file_path"].combine_chunks()
-        return _named(files, gone.filter(pc.invert(pc.is_in(gone, value_set=others))), self.places)
+        return _is_same_location(files, gone.filter(pc.invert(pc.is_in(gone, value_set=others))), self.places)
 
     @property
     def needs_removed(self) -> bool:
@@ -203,18 +205,18 @@ class Rebase:
         return self.since.snapshots[0].sequence_number - 1
 
 
-def _named(paths: pa.Array | pa.ChunkedArray, names: pa.Array, places: Places) -> pa.Array:
+def _is_same_location(paths: pa.Array | pa.ChunkedArray, names: pa.Array, places: LocationMatcher) -> pa.Array:
     """Whether each path leads to the place of one of the names, however it is spelled."""
-    return pc.is_in(places.of(paths), value_set=pc.unique(places.of(names)))
+    return pc.is_in(places.canonicalize(paths), value_set=pc.unique(places.canonicalize(names)))
 
 
-def _by(files: pa.Table, since: CommitsSince, ignored: set[str]) -> pa.Table:
+def _relevant_files(files: pa.Table, since: ConcurrentCommits, ignored: set[str]) -> pa.Table:
     """The files that snapshots changed whose operation is not to be ignored."""
     ids = [number for number, operation in since.operations.items() if operation not in ignored]
     return files.filter(pc.is_in(files["changed_by"], value_set=pa.array(ids, pa.int64())))
 
 
-def _not_deleting(since: CommitsSince, files: pa.Table) -> pa.Table:
+def _exclude_pure_deletes(since: ConcurrentCommits, files: pa.Table) -> pa.Table:
     """The files, without those that commits changed which did nothing but delete rows.
 
     Some writers call it `delete`, too, if they write the other rows of the files again.

@@ -11,7 +11,7 @@ from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.iceberg.metadata.format_versions import NEW, PROPERTY, FormatVersion, check_columns, chosen_version
 from lakescan.iceberg.metadata.partition_spec import Transform
-from lakescan.iceberg.metadata.pyiceberg_objects import their_schema, their_transform
+from lakescan.iceberg.metadata.pyiceberg_objects import pyiceberg_schema, pyiceberg_transform
 from lakescan.iceberg.metadata.table_properties import IcebergProperties, check_properties
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ def as_schema(definition: TableDefinition) -> Schema:
     """The columns as pyiceberg's schema."""
     schema = definition.schema
     keys = tuple(schema.field(name).id for name in definition.primary_key)
-    return their_schema(replace(schema, identifier_ids=keys), "creating a table with these columns through pyiceberg")
+    return pyiceberg_schema(
+        replace(schema, identifier_ids=keys), "creating a table with these columns through pyiceberg"
+    )
 
 
 def _spec(definition: TableDefinition, schema: Schema) -> PartitionSpec:
@@ -124,4 +126,4 @@ def _order(definition: TableDefinition) -> SortOrder:
 
 
 def _transform(term: Term) -> Any:
-    return their_transform(Transform(term.name, term.number))
+    return pyiceberg_transform(Transform(term.name, term.number))

@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakescan.catalogs.create import commit_replacement
-from lakescan.catalogs.lookup import translated
-from lakescan.catalogs.registry import allowed_in, connection, key_manager_of
+from lakescan.catalogs.lookup import translate_catalog_errors
+from lakescan.catalogs.registry import connection, key_manager_of, location_limits
 from lakescan.catalogs.vended import credentials_for
 from lakescan.common.identifiers import Identifier
 from lakescan.common.schema import FieldMatching
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.iceberg.commit.creation import Replacement, commit_created
-from lakescan.iceberg.commit.new_table import named_now
-from lakescan.iceberg.commit.outcomes import loaded
-from lakescan.iceberg.commit.row_changes import staged_options, summary_of
+from lakescan.iceberg.commit.creation import TableReplacement, commit_new_table
+from lakescan.iceberg.commit.new_table import current_table_files
+from lakescan.iceberg.commit.outcomes import reload_table
+from lakescan.iceberg.commit.row_changes import staged_options, summary_properties
 from lakescan.iceberg.data_files.foreign_files import ForeignFiles, as_data_files, spec_for
 from lakescan.iceberg.data_files.table_writes import IcebergWrites
-from lakescan.iceberg.maintenance.reachable_files import added_since
-from lakescan.iceberg.metadata.name_mapping import PROPERTY, name_mapping_text, paths_of
+from lakescan.iceberg.maintenance.reachable_files import files_since
+from lakescan.iceberg.metadata.name_mapping import PROPERTY, field_paths, name_mapping_text
 from lakescan.iceberg.metadata.parse import parse_metadata
 from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_text
 from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.storage.issued import of_storage
+from lakescan.storage.issued import storage_properties
 from lakescan.storage.locations import may_overlap
 from lakescan.tables.base import NewTable
 from lakescan.writing.foreign_files import FolderFiles
@@ -57,24 +57,24 @@ class NewIcebergTable:
     is_new = True
 
     @staticmethod
-    def of(identifier: Identifier, staged: Any, options: WriteOptions) -> NewIcebergTable:
+    def create(identifier: Identifier, staged: Any, options: WriteOptions) -> NewIcebergTable:
         """The table, with access to the storage that its catalog gives it, whose rows are staged as `options` say.
 
         `staged` is pyiceberg's. Raises `InvalidOption` for a table that is not audited.
         """
-        io_properties = of_storage(staged.io.properties)
+        io_properties = storage_properties(staged.io.properties)
         storage = Storage(
             io_properties=io_properties,
             key_manager=key_manager_of(identifier.catalog),
             vended=credentials_for(staged.catalog, staged),
-            allowed=allowed_in(identifier.catalog, staged.metadata_location),
+            allowed=location_limits(identifier.catalog, staged.metadata_location),
         )
         options = staged_options(options, staged.metadata.properties, str(identifier))
         found = (staged.metadata, staged.metadata_location, staged.io, staged.config)
         return NewIcebergTable(identifier, options, storage, *found)
 
     @property
-    def _staged(self) -> Any:
+    def _staged_table(self) -> Any:
         from pyiceberg.table import StagedTable
 
         catalog = connection(self.identifier.catalog)
@@ -86,39 +86,39 @@ class NewIcebergTable:
         """How to write data files: by the metadata that the table will have."""
         return IcebergWrites(self._metadata, self.storage, self.options)
 
-    def of_transaction(self, application: str, number: int) -> NewIcebergTable:
+    def set_transaction(self, application: str, number: int) -> NewIcebergTable:
         """The table, whose rows are those of a transaction."""
         options = replace(self.options, txn_app_id=application, txn_version=number)
-        options.check_staged()
+        options.check_staging()
         return replace(self, options=options)
 
-    def in_session(self, session: SessionSettings) -> NewIcebergTable:
+    def apply_session(self, session: SessionSettings) -> NewIcebergTable:
         """The table, whose rows are staged as a session says."""
-        options = self.options.in_session(session)
+        options = self.options.apply_session(session)
         return replace(self, options=staged_options(options, self._metadata.properties, str(self.identifier)))
 
     def commit(self, files: Sequence[WrittenFile]) -> None:
         """Make the table with a snapshot of these files; without any, it has no snapshot."""
         options = self.options
-        with translated(self.identifier):
-            commit_created(
-                self._staged,
+        with translate_catalog_errors(self.identifier):
+            commit_new_table(
+                self._staged_table,
                 files,
                 self.storage,
-                summary_of(options),
+                summary_properties(options),
                 options.branch,
                 is_staged=options.wap_id is not None,
                 transaction=options.transaction,
             )
 
-    def named(self) -> Iterator[pa.Array]:
+    def referenced_locations(self) -> Iterator[pa.Array]:
         """The files of the table that has the name now."""
-        return named_now(self._staged, self.storage)
+        return current_table_files(self._staged_table, self.storage)
 
-    def adopted(self, folder: str, found: FolderFiles | None) -> tuple[NewIcebergTable, Sequence[WrittenFile]]:
+    def adopt_files(self, folder: str, found: FolderFiles | None) -> tuple[NewIcebergTable, Sequence[WrittenFile]]:
         """The table with a mapping of names to field ids, and the files with the statistics of their footers."""
-        check_apart(folder, self._staged.metadata.location)
-        staged, files = staged_with_files(self._staged, found, self.storage)
+        check_apart(folder, self._staged_table.metadata.location)
+        staged, files = stage_files(self._staged_table, found, self.storage)
         return replace(self, _metadata=staged.metadata, _metadata_location=staged.metadata_location), files
 
 
@@ -127,7 +127,7 @@ class ReplacedIcebergTable:
     """A table whose definition and rows are replaced."""
 
     identifier: Identifier
-    _replacement: Replacement
+    _replacement: TableReplacement
     options: WriteOptions
 
     is_new = False
@@ -137,11 +137,11 @@ class ReplacedIcebergTable:
         """How to write data files: by the metadata that the table will have."""
         return IcebergWrites(self._replacement.metadata, self._replacement.storage, self.options)
 
-    def of_transaction(self, application: str, number: int) -> ReplacedIcebergTable:
+    def set_transaction(self, application: str, number: int) -> ReplacedIcebergTable:
         """The table, whose rows are those of a transaction."""
         return replace(self, options=replace(self.options, txn_app_id=application, txn_version=number))
 
-    def in_session(self, session: SessionSettings) -> ReplacedIcebergTable:
+    def apply_session(self, session: SessionSettings) -> ReplacedIcebergTable:
         """The table: it has no staged rows."""
         return self
 
@@ -150,13 +150,13 @@ class ReplacedIcebergTable:
         made = replace(self._replacement, transaction=self.options.transaction)
         commit_replacement(self.identifier, made, files)
 
-    def named(self) -> Iterator[pa.Array]:
+    def referenced_locations(self) -> Iterator[pa.Array]:
         """The files that the table has got since it was opened."""
         known = self._replacement.before.metadata.snapshots
-        with translated(self.identifier):
-            yield from added_since(loaded(self._replacement.table, self._replacement.storage)[1], known)
+        with translate_catalog_errors(self.identifier):
+            yield from files_since(reload_table(self._replacement.table, self._replacement.storage)[1], known)
 
-    def adopted(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
+    def adopt_files(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
         """Raise `UnsupportedFeature`: the files are those of a new table."""
         raise UnsupportedFeature(f"replacing {self.identifier} by the files of {folder}", "Drop the table first.")
 
@@ -170,7 +170,7 @@ def check_apart(folder: str, location: str) -> None:
         )
 
 
-def staged_with_files(
+def stage_files(
     staged: StagedTable, found: FolderFiles | None, storage: Storage
 ) -> tuple[StagedTable, Sequence[WrittenFile]]:
     """The staged table with a name mapping, unless its properties have one; and the files as a commit adds them.
@@ -188,6 +188,6 @@ def staged_with_files(
         return table, ()
     foreign = ForeignFiles(found.folder, found.entries, found.folders)
     spec = spec_for(foreign, metadata.specs, metadata.default_spec_id, metadata.schema)
-    matching = FieldMatching(by_id=True, name_mapping=dict(paths_of(metadata.schema.fields)))
+    matching = FieldMatching(by_id=True, name_mapping=dict(field_paths(metadata.schema.fields)))
     files, _ = as_data_files(foreign, spec, metadata.schema, matching, metadata.table_properties, storage, {})
     return table, files

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.errors import CommitStateUnknown
 from lakescan.iceberg.commit.base import CommitBase
-from lakescan.iceberg.commit.file_changes import FileChanges
-from lakescan.iceberg.commit.new_table import make, named_now
-from lakescan.iceberg.commit.outcomes import Failed
+from lakescan.iceberg.commit.file_changes import SnapshotChanges
+from lakescan.iceberg.commit.new_table import commit_staged_table, current_table_files
+from lakescan.iceberg.commit.outcomes import FailedCommit
 from lakescan.iceberg.commit.publish import commit_emptied, commit_snapshot, record_updates, snapshot_updates
 from lakescan.iceberg.commit.recorded import MetadataChanges
 from lakescan.iceberg.commit.snapshot_producer import SnapshotProducer
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import StagedTable, Table
 
 
-def commit_created(
+def commit_new_table(
     staged: StagedTable,
     files: Iterable[WrittenFile],
     storage: Storage,
@@ -45,22 +45,22 @@ def commit_created(
     made are removed.
     """
     base, written = _base(staged.metadata, staged.metadata_location, branch), list(files)
-    producer = SnapshotProducer(base, storage, "append", FileChanges(added_files(written, base)), properties)
+    producer = SnapshotProducer(base, storage, "append", SnapshotChanges(added_files(written, base)), properties)
     try:
         updates = snapshot_updates(base.given, producer.produce(), branch) if written else ()
         records = record_updates(producer, transaction) if written else ()
-        make(staged, (*records, *(updates[:-1] if is_staged else updates)))
+        commit_staged_table(staged, (*records, *(updates[:-1] if is_staged else updates)))
     except CommitStateUnknown:
         raise
     except Exception:
-        stored = [staged.metadata_location, *producer.stored]
+        stored = [staged.metadata_location, *producer.stored_locations]
         leading = [staged.metadata_location, *producer.lists]
-        discard(storage, stored, lambda: named_now(staged, storage), leading)
+        discard(storage, stored, lambda: current_table_files(staged, storage), leading)
         raise
 
 
 @dataclass(frozen=True)
-class Replacement:
+class TableReplacement:
     """A table that is replaced by another: its metadata `changes`, and in the same commit its rows.
 
     `table` is pyiceberg's, `before` the same state as lakescan read it. Earlier snapshots stay.
@@ -80,14 +80,14 @@ class Replacement:
 
         return update_table_metadata(self.table.metadata, self.changes.updates)
 
-    def commit(self, files: Iterable[WrittenFile] = ()) -> Failed | None:
+    def commit(self, files: Iterable[WrittenFile] = ()) -> FailedCommit | None:
         """Commit the replacement by these files; returns None, or the definite failure; see `commit_snapshot`."""
         written = list(files)
         if not written:
             return commit_emptied(self.table, self.changes, self.before, self.storage)
         base = _base(self.metadata, self.table.metadata_location)
         operation = "append" if base.head is None else "overwrite"
-        changes = FileChanges(added_files(written, base), removes_all=base.head is not None)
+        changes = SnapshotChanges(added_files(written, base), removes_all=base.head is not None)
         producer = SnapshotProducer(base, self.storage, operation, changes, self.properties)
         updates, known = self.changes.updates, set(self.before.metadata.snapshots)
         return commit_snapshot(

@@ -13,7 +13,7 @@ from lakescan.iceberg.manifests.manifest_file import DELETES, manifest_files
 from lakescan.storage import Storage
 
 
-def equality_files(base: CommitBase, storage: Storage) -> list[str]:
+def equality_delete_files(base: CommitBase, storage: Storage) -> list[str]:
     """Return the locations of the equality delete files of a branch's newest snapshot."""
     manifests = listed_manifests(base, storage)
     of_deletes = manifests.filter(pc.equal(manifests["content"], DELETES))

@@ -11,7 +11,7 @@ DELETE_FILES = pa.schema([pa.field("path", pa.string()), pa.field("content_offse
 
 
 @dataclass(frozen=True)
-class FileChanges:
+class SnapshotChanges:
     """The changes of a snapshot.
 
     - `added`, `added_deletes`: data files and delete files by partition spec id, with the columns of `data_file`.

@@ -15,7 +15,7 @@ from lakescan.iceberg.manifests.manifest_file import manifest_files
 from lakescan.iceberg.manifests.manifest_list import MANIFESTS
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.storage import Storage
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 
 _COUNTS = {"added": ADDED, "existing": EXISTING, "deleted": DELETED}
 
@@ -36,21 +36,25 @@ def listed_manifests(base: CommitBase, storage: Storage) -> pa.Table:
             "Rewrite its metadata with Iceberg's Java library first.",
         )
     manifests = snapshot_manifests(head, base.metadata, storage)
-    _check_known(manifests, head.manifest_list)
-    manifests = _with(manifests, "partitions", _complete(manifests["partitions"].combine_chunks()))
+    _check_required_columns(manifests, head.manifest_list)
+    manifests = _set_column(
+        manifests, "partitions", _discard_partial_summaries(manifests["partitions"].combine_chunks())
+    )
     numbers = pc.fill_null(manifests["min_sequence_number"], 0)
-    manifests = _with(manifests, "min_sequence_number", numbers)
-    return _counted(manifests, base, storage) if base.format_version > 1 else manifests
+    manifests = _set_column(manifests, "min_sequence_number", numbers)
+    return _fill_counts(manifests, base, storage) if base.format_version > 1 else manifests
 
 
-def _check_known(manifests: pa.Table, source: str) -> None:
+def _check_required_columns(manifests: pa.Table, source: str) -> None:
     """Check that no manifest lacks what every manifest list has to say; it cannot be listed again without."""
     for name in ("manifest_length", "added_snapshot_id"):
         if (place := pc.index(pc.is_null(manifests[name]), True).as_py()) >= 0:
-            raise fault(source, f"it has no {name} for the manifest {shown(manifests['manifest_path'][place].as_py())}")
+            raise fault(
+                source, f"it has no {name} for the manifest {redact(manifests['manifest_path'][place].as_py())}"
+            )
 
 
-def _complete(summaries: pa.ListArray) -> pa.Array:
+def _discard_partial_summaries(summaries: pa.ListArray) -> pa.Array:
     """Partition summaries, null (unknown) for manifests of which a summary does not say whether nulls occur."""
     unknown = pc.is_null(summaries.flatten().field("contains_null"))
     lacking = pc.unique(pc.list_parent_indices(summaries).filter(unknown))
@@ -58,7 +62,7 @@ def _complete(summaries: pa.ListArray) -> pa.Array:
     return pc.if_else(pc.is_in(rows, value_set=lacking.cast(rows.type)), pa.scalar(None, summaries.type), summaries)
 
 
-def _counted(manifests: pa.Table, base: CommitBase, storage: Storage) -> pa.Table:
+def _fill_counts(manifests: pa.Table, base: CommitBase, storage: Storage) -> pa.Table:
     """Fill in missing counts from the manifests themselves."""
     names = [f"{name}_{what}_count" for name in _COUNTS for what in ("files", "rows")]
     if not any(manifests[name].null_count for name in names):
@@ -74,9 +78,9 @@ def _counted(manifests: pa.Table, base: CommitBase, storage: Storage) -> pa.Tabl
             counted[f"{name}_files_count"][place] = pc.sum(of_status).as_py() or 0
             counted[f"{name}_rows_count"][place] = pc.sum(pc.if_else(of_status, rows, 0)).as_py() or 0
     for name, values in counted.items():
-        manifests = _with(manifests, name, pa.array(values, manifests[name].type))
+        manifests = _set_column(manifests, name, pa.array(values, manifests[name].type))
     return manifests
 
 
-def _with(manifests: pa.Table, name: str, values: pa.Array) -> pa.Table:
+def _set_column(manifests: pa.Table, name: str, values: pa.Array) -> pa.Table:
     return manifests.set_column(manifests.column_names.index(name), MANIFESTS.field(name), values)

@@ -10,13 +10,13 @@ from operator import not_
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.iceberg.commit.drafts import Draft, Drafts
+from lakescan.iceberg.commit.drafts import ManifestDraft, ManifestDrafts
 from lakescan.iceberg.commit.summary import SummaryCounters
 from lakescan.iceberg.manifests.codes import ADDED, DELETED, EXISTING
 from lakescan.iceberg.manifests.entries import entries_of
 from lakescan.iceberg.manifests.manifest import STATS
 from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
-from lakescan.iceberg.scan.partition_key import with_partition_key
+from lakescan.iceberg.scan.partition_key import add_partition_key
 
 IsRemoved = Callable[[pa.StructArray, pa.Array], pa.Array]  # data files and their sequence numbers -> removed or not
 
@@ -37,31 +37,31 @@ class RemovedFiles:
         columns["sequence_number"] = pc.fill_null(self.sequence_numbers, 0)
         columns["spec_id"] = pa.repeat(pa.scalar(self.spec_id, pa.int32()), len(self.files))
         columns["stats"] = pa.StructArray.from_arrays([self.files.field(name) for name in stats], names=stats)
-        return with_partition_key(pa.table(columns)).drop_columns(["partition"])
+        return add_partition_key(pa.table(columns)).drop_columns(["partition"])
 
 
 @dataclass
-class Filtered:
+class FilterResult:
     """The manifests after a removal: `kept` are places in the given table."""
 
     kept: list[int] = field(default_factory=list)
-    rewritten: list[Draft] = field(default_factory=list)
+    rewritten: list[ManifestDraft] = field(default_factory=list)
 
 
-def without_files(
+def remove_files(
     manifests: pa.Table,
     may_have: Callable[[ManifestFile], bool],
     is_removed: IsRemoved,
-    drafts: Drafts,
+    drafts: ManifestDrafts,
     counters: SummaryCounters,
     see: Callable[[RemovedFiles], None],
-) -> Filtered:
+) -> FilterResult:
     """Remove the live files for which `is_removed`; manifests that no longer have live files are dropped.
 
     Only manifests that `may_have` such files are read, and those without live files by the counts of the manifest list:
     readers may read entries beyond these counts. `see` is called with the removed files of each manifest.
     """
-    result = Filtered()
+    result = FilterResult()
     listed = list(enumerate(manifest_files(manifests)))
     is_searched = [may_have(manifest) or not _has_live_files(manifest) for _, manifest in listed]
     result.kept += [place for place, _ in compress(listed, map(not_, is_searched))]
@@ -81,7 +81,7 @@ def without_files(
         gone = files.filter(removed)
         counters.remove(gone, manifest.partition_spec_id)
         see(RemovedFiles(gone, numbers.filter(removed), manifest.partition_spec_id))
-        rewritten = _with_status(entries, removed, drafts.snapshot_id)
+        rewritten = _set_status(entries, removed, drafts.snapshot_id)
         result.rewritten.append(drafts.draft(rewritten, manifest.partition_spec_id, manifest.content))
     result.kept.sort()
     return result
@@ -93,7 +93,7 @@ def _has_live_files(manifest: ManifestFile) -> bool:
     return any(count is None or count > 0 for count in counts)
 
 
-def _with_status(entries: pa.Table, removed: pa.Array, snapshot_id: int) -> pa.Table:
+def _set_status(entries: pa.Table, removed: pa.Array, snapshot_id: int) -> pa.Table:
     """Live entries as entries of a new manifest: removed ones deleted by this snapshot, the others existing."""
     status = pc.if_else(removed, pa.scalar(DELETED, pa.int32()), pa.scalar(EXISTING, pa.int32()))
     snapshots = pc.if_else(removed, pa.scalar(snapshot_id, pa.int64()), entries["snapshot_id"])
@@ -101,7 +101,7 @@ def _with_status(entries: pa.Table, removed: pa.Array, snapshot_id: int) -> pa.T
     return pa.table({**columns, "status": status, "snapshot_id": snapshots})
 
 
-def as_moved(entries: pa.Table, snapshot_id: int) -> pa.Table:
+def carry_over_entries(entries: pa.Table, snapshot_id: int) -> pa.Table:
     """Entries of a manifest that is merged into another: only those of this snapshot stay added or deleted."""
     own = pc.equal(entries["snapshot_id"], snapshot_id)
     status = entries["status"]

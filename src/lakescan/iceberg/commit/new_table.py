@@ -14,9 +14,9 @@ from lakescan.common.retries import outcome_of
 from lakescan.errors import CreatedConcurrently, UnsupportedFeature
 from lakescan.iceberg.commit.outcomes import is_refusal
 from lakescan.iceberg.commit.recorded import MetadataChanges
-from lakescan.iceberg.maintenance.reachable_files import named_files
+from lakescan.iceberg.maintenance.reachable_files import reachable_files
 from lakescan.iceberg.metadata.format_versions import PROPERTY
-from lakescan.iceberg.metadata.pyiceberg_keys import with_keys, without_keys
+from lakescan.iceberg.metadata.pyiceberg_keys import add_keys, split_key_updates
 from lakescan.iceberg.metadata.pyiceberg_metadata import MetadataNotWritten, metadata_writes
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
@@ -33,7 +33,7 @@ class MakesTables(Protocol):
         """Make a table with this metadata; raises pyiceberg's `TableAlreadyExistsError`."""
 
 
-def stage(catalog: Any, name: tuple[str, ...], arguments: Mapping[str, Any]) -> StagedTable:
+def stage_table(catalog: Any, name: tuple[str, ...], arguments: Mapping[str, Any]) -> StagedTable:
     """A table that `make` can make: at the place, and with the properties, that the catalog gives it.
 
     `arguments` are those of pyiceberg's `create_table`. The catalog is asked with an empty schema of version 2, the
@@ -46,7 +46,9 @@ def stage(catalog: Any, name: tuple[str, ...], arguments: Mapping[str, Any]) -> 
 
     schema, properties = arguments["schema"], arguments["properties"]
     given = {each: value for each, value in properties.items() if each != PROPERTY}
-    staged = _table_of(catalog.create_table_transaction(name, Schema(), arguments["location"], properties=given))
+    staged = _extract_staged_table(
+        catalog.create_table_transaction(name, Schema(), arguments["location"], properties=given)
+    )
     metadata = new_table_metadata(
         schema=schema,
         partition_spec=arguments["partition_spec"],
@@ -62,21 +64,21 @@ def stage(catalog: Any, name: tuple[str, ...], arguments: Mapping[str, Any]) -> 
     return StagedTable(name, metadata, location, staged.io, catalog, staged.config)
 
 
-def _table_of(transaction: Any) -> StagedTable:
+def _extract_staged_table(transaction: Any) -> StagedTable:
     """The table of a transaction, which has what a server gave for its storage."""
     from pyiceberg.table import CreateTableTransaction
 
-    class Shown(CreateTableTransaction):
+    class StagingTransaction(CreateTableTransaction):
         """A transaction that shows its table to others than its own class."""
 
-        def staged(self) -> Any:
+        def staged_table(self) -> Any:
             return self._table
 
-    found: StagedTable = Shown.staged(transaction)
+    found: StagedTable = StagingTransaction.staged_table(transaction)
     return found
 
 
-def make(staged: StagedTable, snapshot: Sequence[Any] = ()) -> None:
+def commit_staged_table(staged: StagedTable, snapshot: Sequence[Any] = ()) -> None:
     """Make a staged table in its catalog; `snapshot` are the updates that add its first snapshot, if it has one.
 
     After `CommitStateUnknown` the table may be there. After any other error it is not, and will not be:
@@ -88,19 +90,19 @@ def make(staged: StagedTable, snapshot: Sequence[Any] = ()) -> None:
     catalog: Any = staged.catalog
     with metadata_writes(staged.metadata.properties, ".".join(staged.name())):
         if isinstance(catalog, MakesTables):
-            send = _creation(catalog, staged, _with_snapshot(staged, snapshot))
+            send = _creation(catalog, staged, _add_snapshot(staged, snapshot))
         elif isinstance(catalog, MetastoreCatalog):
             _write_metadata(staged, snapshot)
             send = _registration(staged)
         else:
-            changes = MetadataChanges.of_new(staged)
+            changes = MetadataChanges.record_creation(staged)
             send = lambda: catalog.commit_table(staged, changes.requirements, (*changes.updates, *snapshot))  # noqa: E731
         try:
             send()
         except (MetadataNotWritten, UnsupportedFeature):
             raise
         except Exception as error:
-            _look_up(staged, error)
+            _find_outcome(staged, error)
 
 
 def _creation(catalog: MakesTables, staged: StagedTable, metadata: Any) -> Any:
@@ -108,12 +110,12 @@ def _creation(catalog: MakesTables, staged: StagedTable, metadata: Any) -> Any:
 
 
 def _registration(staged: StagedTable) -> Any:
-    return lambda: made_or_gone(
+    return lambda: create_tolerating_drop(
         lambda: staged.catalog.register_table(staged.name(), staged.metadata_location), staged.catalog
     )
 
 
-def made_or_gone(change: Callable[[], object], catalog: Any) -> None:
+def create_tolerating_drop(change: Callable[[], object], catalog: Any) -> None:
     """Make a table in a catalog that looks at what it has made, and may find that others dropped or renamed it since.
 
     It is made then, and its files are those of the table that has another name now. A server that says so knows no
@@ -132,19 +134,19 @@ def made_or_gone(change: Callable[[], object], catalog: Any) -> None:
 def _write_metadata(staged: StagedTable, snapshot: Sequence[Any]) -> None:
     from pyiceberg.serializers import ToOutputFile
 
-    metadata = _with_snapshot(staged, snapshot)
+    metadata = _add_snapshot(staged, snapshot)
     ToOutputFile.table_metadata(metadata, staged.io.new_output(staged.metadata_location))
 
 
-def _with_snapshot(staged: StagedTable, snapshot: Sequence[Any]) -> Any:
+def _add_snapshot(staged: StagedTable, snapshot: Sequence[Any]) -> Any:
     """The metadata of a staged table, with the updates that add its first snapshot."""
     from pyiceberg.table.update import update_table_metadata
 
-    plain, keys = without_keys(snapshot)
-    return with_keys(update_table_metadata(staged.metadata, plain), keys) if snapshot else staged.metadata
+    plain, keys = split_key_updates(snapshot)
+    return add_keys(update_table_metadata(staged.metadata, plain), keys) if snapshot else staged.metadata
 
 
-def _look_up(staged: StagedTable, error: Exception) -> None:
+def _find_outcome(staged: StagedTable, error: Exception) -> None:
     """Return if the table was made in spite of an error; raise what `make` raises otherwise."""
     from pyiceberg.exceptions import (
         CommitFailedException,
@@ -157,7 +159,7 @@ def _look_up(staged: StagedTable, error: Exception) -> None:
     exists = isinstance(error, (TableAlreadyExistsError, CommitFailedException))
     is_refused = exists or isinstance(error, NotImplementedError | NoSuchNamespaceError) or is_refusal(error, staged)
 
-    def look() -> bool | None:
+    def find_table() -> bool | None:
         try:
             now = staged.catalog.load_table(staged.name())
         except NoSuchTableError:
@@ -166,7 +168,7 @@ def _look_up(staged: StagedTable, error: Exception) -> None:
             return True
         return False if is_refused else None
 
-    if outcome_of(name, error, look):
+    if outcome_of(name, error, find_table):
         return
     if exists:
         raise CreatedConcurrently(f"another writer created {name} at the same time") from error
@@ -177,7 +179,7 @@ def _look_up(staged: StagedTable, error: Exception) -> None:
     raise error
 
 
-def named_now(staged: StagedTable, storage: Storage) -> Iterator[pa.Array]:
+def current_table_files(staged: StagedTable, storage: Storage) -> Iterator[pa.Array]:
     """The files of the table that has the name of a staged one now, if there is any."""
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
@@ -186,4 +188,4 @@ def named_now(staged: StagedTable, storage: Storage) -> Iterator[pa.Array]:
     except (NoSuchTableError, NoSuchNamespaceError):
         return
     yield pa.array([now.metadata_location], pa.string())
-    yield from named_files(IcebergTable.open(now.metadata_location, storage))
+    yield from reachable_files(IcebergTable.open(now.metadata_location, storage))

@@ -13,12 +13,12 @@ import pyarrow as pa
 from lakescan.common.retries import Attempts, outcome_of
 from lakescan.errors import CommitConflict, CommitStateUnknown, NoSuchTable, UnsupportedFeature
 from lakescan.iceberg.commit.collector import Collector
-from lakescan.iceberg.maintenance.reachable_files import named_by_metadata
+from lakescan.iceberg.maintenance.reachable_files import metadata_locations
 from lakescan.iceberg.metadata.pyiceberg_metadata import MetadataNotWritten, check_metadata_writes, metadata_writes
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage, join
-from lakescan.storage.removal import discard, remove_unnamed
+from lakescan.storage.removal import discard, remove_unreferenced_files
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -30,7 +30,7 @@ REFUSALS = frozenset({400, 401, 403, 404, 405, 406, 409, 412, 413, 419, 422, 429
 
 
 @dataclass(frozen=True)
-class Failed:
+class FailedCommit:
     """A commit that definitely failed: its error, and the table reloaded after it (`table`, `now`).
 
     `is_final` tells that the catalog would refuse it again: it is not allowed, or nobody has changed the table.
@@ -49,7 +49,7 @@ def commit(
     storage: Storage,
     is_made: Callable[[IcebergTable], bool],
     was_made: Callable[[IcebergTable], bool] = lambda now: False,
-) -> Failed | None:
+) -> FailedCommit | None:
     """Commit changes to a table. Returns None on success, else the definite failure.
 
     `is_made` tells from the reloaded table whether the changes were committed; `was_made` whether they were, but other
@@ -69,7 +69,7 @@ def commit(
         try:
             table.catalog.collect(table, (*requirements, same), updates)
         except CommitFailedException as error:
-            return Failed(error, *loaded(table, storage))
+            return FailedCommit(error, *reload_table(table, storage))
         return None
     _check_place(table, updates, storage)
     with metadata_writes(table.properties, ".".join(table.name())) as named:
@@ -78,10 +78,10 @@ def commit(
         except (MetadataNotWritten, UnsupportedFeature):
             raise
         except Exception as error:
-            failed = _looked_up(table, error, storage, is_made, was_made)
+            failed = _find_outcome(table, error, storage, is_made, was_made)
             if failed is not None:  # its metadata would look like that of a copy of the table
                 now = failed.now
-                discard(storage, named, lambda: [pa.array(named_by_metadata(now), pa.string())])
+                discard(storage, named, lambda: [pa.array(metadata_locations(now), pa.string())])
             return failed
     remove_old_metadata(table, made.metadata, made.metadata_location, storage)
     return None
@@ -109,28 +109,28 @@ def _check_place(table: Table, updates: tuple[Any, ...], storage: Storage) -> No
     storage.allowed.check(join(folder, "metadata.json"))
 
 
-def _looked_up(
+def _find_outcome(
     table: Table,
     error: Exception,
     storage: Storage,
     is_made: Callable[[IcebergTable], bool],
     was_made: Callable[[IcebergTable], bool],
-) -> Failed | None:
+) -> FailedCommit | None:
     is_refused = is_refusal(error, table)
 
-    def look() -> Failed | bool | None:
-        fresh, now = loaded(table, storage)
+    def check_table() -> FailedCommit | bool | None:
+        fresh, now = reload_table(table, storage)
         if is_made(now):
             return True
         if is_refused:
-            return Failed(error, fresh, now, _is_final(error, table, fresh))
+            return FailedCommit(error, fresh, now, _is_final(error, table, fresh))
         return True if was_made(now) else None
 
-    outcome = outcome_of(".".join(table.name()), error, look, definite=(CommitConflict, NoSuchTable))
-    return outcome if isinstance(outcome, Failed) else None
+    outcome = outcome_of(".".join(table.name()), error, check_table, definite=(CommitConflict, NoSuchTable))
+    return outcome if isinstance(outcome, FailedCommit) else None
 
 
-def loaded(table: Table, storage: Storage) -> tuple[Table, IcebergTable]:
+def reload_table(table: Table, storage: Storage) -> tuple[Table, IcebergTable]:
     """Reload the table from its catalog; its metadata file is read too, as a catalog may not return all snapshots."""
     from pyiceberg.exceptions import NoSuchTableError
 
@@ -138,18 +138,18 @@ def loaded(table: Table, storage: Storage) -> tuple[Table, IcebergTable]:
         fresh = table.catalog.load_table(table.name())
     except NoSuchTableError as error:
         raise NoSuchTable(f"{'.'.join(table.name())} was dropped by another writer") from error
-    check_same(table, fresh)
+    check_same_table(table, fresh)
     return fresh, IcebergTable.open(fresh.metadata_location, storage)
 
 
-def check_same(before: Table, now: Table) -> None:
+def check_same_table(before: Table, now: Table) -> None:
     """Raise `CommitConflict` if another table has the same name now."""
     if before.metadata.table_uuid != now.metadata.table_uuid:
         raise CommitConflict(f"{'.'.join(before.name())} was dropped and recreated since it was opened: open it again")
 
 
 @contextmanager
-def their_refusal() -> Iterator[None]:
+def raise_refusal() -> Iterator[None]:
     """Raise the error of a metastore that refuses columns as it is: it is final, and nothing was changed."""
     try:
         yield
@@ -160,25 +160,25 @@ def their_refusal() -> Iterator[None]:
         raise
 
 
-def check_refusal(failed: Failed, name: str) -> None:
+def check_refusal(failed: FailedCommit, name: str) -> None:
     """Raise `UnsupportedFeature` if a catalog refused a change of the metadata for another reason than a conflict."""
     from pyiceberg.exceptions import BadRequestError
 
     if isinstance(failed.error, BadRequestError):
-        raise _refused(failed, name) from failed.error
+        raise _refusal_error(failed, name) from failed.error
 
 
-def again(attempts: Attempts, name: str, failed: Failed) -> None:
+def wait_before_retry(attempts: Attempts, name: str, failed: FailedCommit) -> None:
     """Wait before a failed commit is made again; `name` is the table's.
 
     Raises `CommitConflict` once it was tried often enough, and `UnsupportedFeature` at once for a final refusal.
     """
     if failed.is_final:
-        raise _refused(failed, name) from failed.error
-    attempts.again(name, failed.error)
+        raise _refusal_error(failed, name) from failed.error
+    attempts.wait_or_raise(name, failed.error)
 
 
-def _refused(failed: Failed, name: str) -> UnsupportedFeature:
+def _refusal_error(failed: FailedCommit, name: str) -> UnsupportedFeature:
     return UnsupportedFeature(
         f"this change of {name}", f"Its catalog refused it, and nothing was changed: {failed.error}"
     )
@@ -236,8 +236,8 @@ def remove_old_metadata(before: Table, metadata: Any, location: str, storage: St
     known = (*(each.metadata_file for each in before.metadata.metadata_log), before.metadata_location)
     dropped = [each for each in known if each not in kept and each != location]
     try:
-        remove_unnamed(
-            storage, dropped, lambda: [pa.array(named_by_metadata(IcebergTable.open(location, storage)), pa.string())]
+        remove_unreferenced_files(
+            storage, dropped, lambda: [pa.array(metadata_locations(IcebergTable.open(location, storage)), pa.string())]
         )
     except Exception as error:
         _LOG.warning("%s: old metadata files were not removed: %s", where, error)

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.encryption import check_catalog
-from lakescan.iceberg.commit.file_changes import FileChanges
-from lakescan.iceberg.commit.outcomes import Failed, commit, loaded
+from lakescan.iceberg.commit.file_changes import SnapshotChanges
+from lakescan.iceberg.commit.outcomes import FailedCommit, commit, reload_table
 from lakescan.iceberg.commit.recorded import MetadataChanges
 from lakescan.iceberg.commit.snapshot_producer import NewSnapshot, SnapshotProducer
-from lakescan.iceberg.maintenance.reachable_files import added_since
+from lakescan.iceberg.maintenance.reachable_files import files_since
 from lakescan.iceberg.metadata.commit_times import next_time
-from lakescan.iceberg.metadata.pyiceberg_keys import AddEncryptionKeys, of_snapshot
+from lakescan.iceberg.metadata.pyiceberg_keys import AddEncryptionKeys, snapshot_key_member
 from lakescan.iceberg.metadata.pyiceberg_metadata import MetadataNotWritten
 from lakescan.iceberg.metadata.table_metadata import MAIN
-from lakescan.iceberg.metadata.transactions import Record
+from lakescan.iceberg.metadata.transactions import TransactionRecord
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
 from lakescan.storage.removal import discard
@@ -39,7 +39,7 @@ def commit_snapshot(
     first: Sequence[Any] = (),
     is_staged: bool = False,
     committed: list[NewSnapshot] | None = None,
-) -> Failed | None:
+) -> FailedCommit | None:
     """Produce a snapshot and commit it, the updates `first` before it, and `then` after it.
 
     Returns None, or the definite failure. A snapshot that was committed is appended to `committed`.
@@ -53,7 +53,12 @@ def commit_snapshot(
     try:
         new = producer.produce()
     except BaseException:  # nothing was sent to the catalog
-        discard(storage, producer.stored, lambda: added_since(loaded(table, storage)[1], known), producer.lists)
+        discard(
+            storage,
+            producer.stored_locations,
+            lambda: files_since(reload_table(table, storage)[1], known),
+            producer.lists,
+        )
         raise
     branch = producer.base.branch
     *added, moved = snapshot_updates(table.metadata, new, branch)
@@ -65,16 +70,23 @@ def commit_snapshot(
     try:
         failed = commit(table, updates, tuple(same), storage, lambda now: new.snapshot_id in now.metadata.snapshots)
     except (MetadataNotWritten, UnsupportedFeature):
-        discard(storage, producer.stored, lambda: added_since(loaded(table, storage)[1], known), producer.lists)
+        discard(
+            storage,
+            producer.stored_locations,
+            lambda: files_since(reload_table(table, storage)[1], known),
+            producer.lists,
+        )
         raise
     if failed is not None:
-        discard(storage, producer.stored, lambda: added_since(failed.now, known), producer.lists)
+        discard(storage, producer.stored_locations, lambda: files_since(failed.now, known), producer.lists)
     elif committed is not None:
         committed.append(new)
     return failed
 
 
-def commit_emptied(table: Table, changes: MetadataChanges, opened: IcebergTable, storage: Storage) -> Failed | None:
+def commit_emptied(
+    table: Table, changes: MetadataChanges, opened: IcebergTable, storage: Storage
+) -> FailedCommit | None:
     """Commit changes of a table's metadata, with a snapshot that removes all files; see `commit_snapshot`.
 
     `opened` is the table as lakescan read it before.
@@ -82,7 +94,7 @@ def commit_emptied(table: Table, changes: MetadataChanges, opened: IcebergTable,
     from pyiceberg.table.update import AssertRefSnapshotId
 
     base = CommitBase(opened.metadata, table.metadata)
-    producer = SnapshotProducer(base, storage, "delete", FileChanges(removes_all=True))
+    producer = SnapshotProducer(base, storage, "delete", SnapshotChanges(removes_all=True))
     then, requirements = changes.updates, changes.requirements
     if producer.base.head is not None:
         return commit_snapshot(table, producer, set(opened.metadata.snapshots), storage, then, requirements)
@@ -176,7 +188,7 @@ def record_updates(producer: SnapshotProducer, transaction: tuple[str, int] | No
         return ()
     base = producer.base
     (application, version), uuid = transaction, base.metadata.uuid
-    record = Record(application, base.branch, version, producer.snapshot_id, base.sequence_number, uuid)
+    record = TransactionRecord(application, base.branch, version, producer.snapshot_id, base.sequence_number, uuid)
     return (SetPropertiesUpdate(updates=record.properties),)
 
 
@@ -198,7 +210,7 @@ def snapshot_updates(metadata: Any, new: NewSnapshot, branch: str) -> tuple[Any,
         summary=Summary(operation=Operation(new.operation), **new.summary),
         schema_id=new.schema_id,
         **lineage,
-        **of_snapshot(new.key_id),
+        **snapshot_key_member(new.key_id),
     )
     before = metadata.refs.get(branch)
     kept = {} if before is None else {name: getattr(before, name) for name in _RETENTION}

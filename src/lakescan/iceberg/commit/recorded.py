@@ -18,7 +18,7 @@ class MetadataChanges:
     requirements: tuple[Any, ...]
 
     @staticmethod
-    def of(table: Table, change: Callable[[Transaction], None]) -> MetadataChanges:
+    def record(table: Table, change: Callable[[Transaction], None]) -> MetadataChanges:
         """Return what `change` does to a transaction of the table; nothing is committed. Raises what `change` raises.
 
         Example:
@@ -33,7 +33,7 @@ class MetadataChanges:
         return recorded[0] if recorded else MetadataChanges((), ())
 
     @staticmethod
-    def of_new(staged: StagedTable) -> MetadataChanges:
+    def record_creation(staged: StagedTable) -> MetadataChanges:
         """Return the updates that make a staged table, and that none has its name; nothing is committed.
 
         Example:

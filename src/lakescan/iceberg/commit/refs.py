@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.common.timestamps import from_millis
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchSnapshot, UnsupportedFeature, nearest
-from lakescan.formats.snapshot_refs import IfThere, RefKind, RefRetention
+from lakescan.formats.snapshot_refs import IfRefExists, RefKind, RefRetention
 from lakescan.iceberg.commit.commit import STAGED_ID
-from lakescan.iceberg.commit.outcomes import Failed, again, commit
+from lakescan.iceberg.commit.outcomes import FailedCommit, commit, wait_before_retry
 from lakescan.iceberg.metadata.retention import retention_by_name
-from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, Reference, TableMetadata, ancestors
+from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, SnapshotReference, TableMetadata, ancestors
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
 
@@ -30,8 +30,8 @@ class RefMove:
     """A branch or tag before and after; None where it is not there. Equal ones need no commit."""
 
     name: str
-    before: Reference | None
-    after: Reference | None
+    before: SnapshotReference | None
+    after: SnapshotReference | None
 
     @property
     def new_rows(self) -> int | None:
@@ -42,28 +42,28 @@ class RefMove:
         return None if stays else self.after.snapshot_id
 
 
-def made(
-    metadata: TableMetadata, kind: RefKind, name: str, snapshot_id: int, retention: RefRetention, if_there: IfThere
+def create_move(
+    metadata: TableMetadata, kind: RefKind, name: str, snapshot_id: int, retention: RefRetention, if_there: IfRefExists
 ) -> RefMove:
     """How to make a branch or tag, or to set one to another snapshot, which keeps what it says of retention.
 
     Raises `InvalidOption` if the name is taken, `NoSuchSnapshot` if it has to be there.
     """
     before = metadata.refs.get(name)
-    given = _retained(kind, name, retention)
+    given = _retention_settings(kind, name, retention)
     if before is None:
-        if if_there is IfThere.ONLY_REPLACE:
+        if if_there is IfRefExists.ONLY_REPLACE:
             raise _no_ref(metadata, kind, name)
-        return RefMove(name, None, Reference(snapshot_id, kind.value, given))
-    if if_there is IfThere.KEEP:
+        return RefMove(name, None, SnapshotReference(snapshot_id, kind.value, given))
+    if if_there is IfRefExists.KEEP:
         return RefMove(name, before, before)
-    if if_there is IfThere.REFUSE:
+    if if_there is IfRefExists.REFUSE:
         raise InvalidOption(
             f"{metadata.location} has a {before.kind} {name!r} already, at snapshot {before.snapshot_id}: "
             "if_not_exists=True leaves it, replace=True sets it to another snapshot"
         )
     _check_kind(metadata, kind, name, before)
-    return RefMove(name, before, Reference(snapshot_id, kind.value, {**before.retention, **given}))
+    return RefMove(name, before, SnapshotReference(snapshot_id, kind.value, {**before.retention, **given}))
 
 
 def check_new(metadata: TableMetadata, kind: RefKind, name: str, retention: RefRetention) -> None:
@@ -72,10 +72,10 @@ def check_new(metadata: TableMetadata, kind: RefKind, name: str, retention: RefR
         raise InvalidOption(f"{name!r} is not the name of a {kind}: expected a string")
     if kind is RefKind.TAG and name == MAIN:
         raise InvalidOption(f"{MAIN!r} is the name of the branch that {metadata.location} is read from: not of a tag")
-    _retained(kind, name, retention)
+    _retention_settings(kind, name, retention)
 
 
-def dropped(metadata: TableMetadata, kind: RefKind, name: str, *, if_exists: bool) -> RefMove:
+def drop_move(metadata: TableMetadata, kind: RefKind, name: str, *, if_exists: bool) -> RefMove:
     """How to drop a branch or tag; raises `NoSuchSnapshot` if it is not there, `InvalidOption` for `main`."""
     before = metadata.refs.get(name)
     if name == MAIN:
@@ -88,7 +88,7 @@ def dropped(metadata: TableMetadata, kind: RefKind, name: str, *, if_exists: boo
     return RefMove(name, before, None)
 
 
-def fast_forwarded(metadata: TableMetadata, branch: str, to: str) -> RefMove:
+def fast_forward_move(metadata: TableMetadata, branch: str, to: str) -> RefMove:
     """How to move a branch to the snapshot of another branch or tag, which descends from its own.
 
     A branch that is not there is made, as in Java. Raises `NoSuchSnapshot` if `to` is not there, `UnsupportedFeature`
@@ -100,7 +100,7 @@ def fast_forwarded(metadata: TableMetadata, branch: str, to: str) -> RefMove:
             f"{metadata.location} has no branch or tag {to!r} to fast-forward to.{nearest(to, metadata.refs)}"
         )
     if before is None:
-        return RefMove(branch, None, Reference(target.snapshot_id, RefKind.BRANCH.value))
+        return RefMove(branch, None, SnapshotReference(target.snapshot_id, RefKind.BRANCH.value))
     _check_kind(metadata, RefKind.BRANCH, branch, before)
     line = {each.id for each in ancestors(metadata.snapshots, target.snapshot_id)}
     if before.snapshot_id not in line:
@@ -110,24 +110,24 @@ def fast_forwarded(metadata: TableMetadata, branch: str, to: str) -> RefMove:
             f"Commits that {to!r} does not have would be lost. Cherry-pick its snapshots (Table.cherry_pick), or drop "
             "those of the branch first, by Table.rollback (main) or Table.create_branch(..., replace=True).",
         )
-    return RefMove(branch, before, Reference(target.snapshot_id, before.kind, before.retention))
+    return RefMove(branch, before, SnapshotReference(target.snapshot_id, before.kind, before.retention))
 
 
-def current_set(metadata: TableMetadata, snapshot_id: int) -> RefMove:
+def set_current_move(metadata: TableMetadata, snapshot_id: int) -> RefMove:
     """How to make any snapshot of the table the current one; raises `NoSuchSnapshot`."""
     if snapshot_id not in metadata.snapshots:
         raise NoSuchSnapshot(f"{metadata.location} has no snapshot {snapshot_id}: see Table.history()")
     before = metadata.refs.get(MAIN)
     kept: Mapping[str, int] = {} if before is None else before.retention
-    return RefMove(MAIN, before, Reference(snapshot_id, RefKind.BRANCH.value, kept))
+    return RefMove(MAIN, before, SnapshotReference(snapshot_id, RefKind.BRANCH.value, kept))
 
 
-def rolled_back(metadata: TableMetadata, snapshot_id: int) -> RefMove:
+def rollback_move(metadata: TableMetadata, snapshot_id: int) -> RefMove:
     """How to make an ancestor the current snapshot.
 
     Raises `NoSuchSnapshot` for an unknown one, `UnsupportedFeature` for one that is not an ancestor.
     """
-    move = current_set(metadata, snapshot_id)
+    move = set_current_move(metadata, snapshot_id)
     if snapshot_id not in metadata.current_ancestors:
         raise UnsupportedFeature(
             f"rolling {metadata.location} back to snapshot {snapshot_id}, which is not an ancestor of the current one",
@@ -136,7 +136,7 @@ def rolled_back(metadata: TableMetadata, snapshot_id: int) -> RefMove:
     return move
 
 
-def rolled_back_before(metadata: TableMetadata, milliseconds: int) -> RefMove:
+def rollback_before_move(metadata: TableMetadata, milliseconds: int) -> RefMove:
     """How to make the newest ancestor from before a time the current snapshot; raises `NoSuchSnapshot`."""
     line = ancestors(metadata.snapshots, metadata.current_snapshot_id)
     earlier = [each for each in line if each.timestamp_ms < milliseconds]
@@ -145,10 +145,10 @@ def rolled_back_before(metadata: TableMetadata, milliseconds: int) -> RefMove:
             f"{metadata.location}: no ancestor of the current snapshot is from before {from_millis(milliseconds)}: "
             "see Table.ancestors()"
         )
-    return current_set(metadata, max(earlier, key=lambda each: each.timestamp_ms).id)
+    return set_current_move(metadata, max(earlier, key=lambda each: each.timestamp_ms).id)
 
 
-def moved(
+def move_ref(
     table: Table, opened: IcebergTable, storage: Storage, retries: RetryPolicy, rule: Callable[[IcebergTable], RefMove]
 ) -> RefMove:
     """Commit the move that a rule finds, again after commits of others that did not move the branch or tag.
@@ -162,13 +162,13 @@ def moved(
         if failed is None:
             return move
         check_unmoved(where, first.name, first.before, failed.now.metadata)
-        again(attempts, where, failed)
+        wait_before_retry(attempts, where, failed)
         at, now = failed.table, failed.now
         move = rule(now)
     return move
 
 
-def commit_move(table: Table, move: RefMove, storage: Storage) -> Failed | None:
+def commit_move(table: Table, move: RefMove, storage: Storage) -> FailedCommit | None:
     """Commit a move, provided that the branch or tag is still where it was. Returns None on success.
 
     For the rows of a branch, the columns must be the same, too: these rows were looked at for nulls.
@@ -195,18 +195,19 @@ def ref_update(move: RefMove) -> Any:
     return SetSnapshotRefUpdate(ref_name=move.name, type=kind, snapshot_id=move.after.snapshot_id, **kept)
 
 
-def check_unmoved(where: str, name: str, before: Reference | None, now: TableMetadata) -> None:
+def check_unmoved(where: str, name: str, before: SnapshotReference | None, now: TableMetadata) -> None:
     """Raise `CommitConflict` if a branch or tag is not where it was."""
     after = now.refs.get(name)
     was, is_now = (None if each is None else each.snapshot_id for each in (before, after))
     if was != is_now:
         raise CommitConflict(
-            f"{where}: another writer moved {name!r} from {_shown(was)} to {_shown(is_now)} at the same time. Look at "
+            f"{where}: another writer moved {name!r} from {_describe_snapshot(was)} to {_describe_snapshot(is_now)} "
+            "at the same time. Look at "
             "the table again, and repeat the call if it is still what you want."
         )
 
 
-def staged(metadata: TableMetadata, wap_id: str) -> IcebergSnapshot:
+def find_staged_snapshot(metadata: TableMetadata, wap_id: str) -> IcebergSnapshot:
     """The snapshot that was staged with an id.
 
     Raises `NoSuchSnapshot` if there is none, `InvalidOption` if there are several.
@@ -226,11 +227,11 @@ def staged(metadata: TableMetadata, wap_id: str) -> IcebergSnapshot:
     return found[0]
 
 
-def _shown(snapshot_id: int | None) -> str:
+def _describe_snapshot(snapshot_id: int | None) -> str:
     return "none" if snapshot_id is None else f"snapshot {snapshot_id}"
 
 
-def _check_kind(metadata: TableMetadata, kind: RefKind, name: str, found: Reference) -> None:
+def _check_kind(metadata: TableMetadata, kind: RefKind, name: str, found: SnapshotReference) -> None:
     if found.kind != kind:
         raise InvalidOption(f"{name!r} is a {found.kind} of {metadata.location}, not a {kind}")
 
@@ -240,7 +241,7 @@ def _no_ref(metadata: TableMetadata, kind: RefKind, name: str) -> NoSuchSnapshot
     return NoSuchSnapshot(f"{metadata.location} has no {kind} {name!r}.{nearest(name, known)}")
 
 
-def _retained(kind: RefKind, name: str, retention: RefRetention) -> dict[str, int]:
+def _retention_settings(kind: RefKind, name: str, retention: RefRetention) -> dict[str, int]:
     """The retention by its JSON names; raises `InvalidOption` for what tags do not have."""
     if kind is RefKind.TAG and (retention.max_snapshot_age or retention.min_snapshots_to_keep):
         raise InvalidOption(

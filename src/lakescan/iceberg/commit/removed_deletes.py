@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.errors import CommitConflict
 from lakescan.iceberg.commit.base import CommitBase
-from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.file_changes import SnapshotChanges
 from lakescan.iceberg.commit.manifest_filter import RemovedFiles
 from lakescan.iceberg.commit.row_delta import added_vectors
 from lakescan.iceberg.manifests.bounds import decode_values, value_of_key
@@ -30,7 +30,7 @@ class DeleteRemoval:
     reads it from the manifests before a delete is taken for old.
     """
 
-    changes: FileChanges
+    changes: SnapshotChanges
     base: CommitBase
     least: int
     least_in_entries: Callable[[], int | None]
@@ -45,7 +45,7 @@ class DeleteRemoval:
         return added_vectors(self.changes)
 
     @cached_property
-    def _proved(self) -> int:
+    def _least_sequence_number(self) -> int:
         number = self.least_in_entries()
         return self.least if number is None else min(self.least, number)
 
@@ -60,7 +60,7 @@ class DeleteRemoval:
         Raises `CommitConflict` if a data file has a vector that stays beside the one that is added.
         """
         if self.changes.removes_all:
-            return all_of(files)
+            return all_true(files)
         keys = _keys(files.field("file_path"), files.field("content_offset"))
         named = pc.is_in(keys, value_set=self._gone)
         is_vector, referenced = pc.equal(files.field("file_format"), _PUFFIN), files.field("referenced_data_file")
@@ -91,7 +91,7 @@ class DeleteRemoval:
     def _is_old(self, numbers: pa.Array) -> pa.Array:
         known = pc.fill_null(numbers, 0)
         old = pc.and_(pc.greater(known, 0), pc.less(known, self.least))
-        return pc.and_(old, pc.less(known, self._proved)) if pc.any(old).as_py() else old
+        return pc.and_(old, pc.less(known, self._least_sequence_number)) if pc.any(old).as_py() else old
 
     def see(self, some: RemovedFiles) -> None:
         """Note delete files that were found."""
@@ -118,7 +118,7 @@ def check_found(base: CommitBase, keys: pa.Array, paths: pa.Array, found: Sequen
         )
 
 
-def all_of(files: pa.StructArray) -> pa.Array:
+def all_true(files: pa.StructArray) -> pa.Array:
     """A mask of all files."""
     return pa.repeat(pa.scalar(True), len(files))
 

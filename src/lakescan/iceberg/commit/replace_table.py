@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.sorting import SortField
 
 
-def redefined(opened: Table, arguments: Mapping[str, Any]) -> MetadataChanges:
+def redefine_table(opened: Table, arguments: Mapping[str, Any]) -> MetadataChanges:
     """The changes that make what `arguments`, those of pyiceberg's `create_table`, say of a table (pyiceberg's).
 
     Raises `ValueError` if the table cannot become that.
@@ -26,21 +26,19 @@ def redefined(opened: Table, arguments: Mapping[str, Any]) -> MetadataChanges:
     from pyiceberg.table import Table
     from pyiceberg.table.update import AssertDefaultSortOrderId, update_table_metadata
 
-    unsorted = _ordered(opened.metadata, ())  # first: columns that the table is sorted by may go
+    unsorted = _sort_order_updates(opened.metadata, ())  # first: columns that the table is sorted by may go
     plain = update_table_metadata(opened.metadata, unsorted)
     staged = Table(opened.name(), plain, opened.metadata_location, opened.io, opened.catalog)
-    changes = MetadataChanges.of(staged, lambda transaction: _redefine(transaction, staged, arguments))
+    changes = MetadataChanges.record(staged, lambda transaction: _redefine(transaction, staged, arguments))
     after = update_table_metadata(plain, changes.updates)
-    ordered = _ordered(after, _sort_fields(arguments, after.schema()))
+    ordered = _sort_order_updates(after, _sort_fields(arguments, after.schema()))
     if not (unsorted or ordered):
         return changes
     same = AssertDefaultSortOrderId(default_sort_order_id=opened.metadata.default_sort_order_id)
     return MetadataChanges((*unsorted, *changes.updates, *ordered), (*changes.requirements, same))
 
 
-def with_other_columns(
-    opened: Table, new: TableDefinition, doing: str, *, repartitions: bool = False
-) -> MetadataChanges:
+def replace_columns(opened: Table, new: TableDefinition, doing: str, *, repartitions: bool = False) -> MetadataChanges:
     """The changes that replace a table's columns; its sort order and properties stay.
 
     Its partitions stay, too, or with `repartitions` become those of the definition.
@@ -55,7 +53,7 @@ def with_other_columns(
     arguments = iceberg_arguments(new, metadata.format_version)
     schema = arguments["schema"]
 
-    def moved(field: Any, role: str) -> Any:
+    def rebind_field(field: Any, role: str) -> Any:
         name = metadata.schema().find_column_name(field.source_id)
         column = None if name is None or name not in schema.column_names else schema.find_field(name)
         if column is None:
@@ -68,14 +66,14 @@ def with_other_columns(
 
     parts, order = opened.spec().fields, metadata.sort_order().fields
     if not repartitions:
-        arguments["partition_spec"] = PartitionSpec(*(moved(each, "partition spec") for each in parts))
+        arguments["partition_spec"] = PartitionSpec(*(rebind_field(each, "partition spec") for each in parts))
     if order:
-        arguments["sort_order"] = SortOrder(*(moved(each, "sort order") for each in order))
+        arguments["sort_order"] = SortOrder(*(rebind_field(each, "sort order") for each in order))
     else:
         arguments["sort_order"] = UNSORTED_SORT_ORDER
     arguments["properties"] = {}
     try:
-        return redefined(opened, arguments)
+        return redefine_table(opened, arguments)
     except ValueError as error:
         raise UnsupportedFeature(doing, f"{error}. Drop the partition field by ALTER TABLE first.") from error
 
@@ -89,7 +87,7 @@ def _sort_fields(arguments: Mapping[str, Any], schema: Schema) -> tuple[SortFiel
     )
 
 
-def _ordered(metadata: TableMetadata, fields: tuple[SortField, ...]) -> tuple[Any, ...]:
+def _sort_order_updates(metadata: TableMetadata, fields: tuple[SortField, ...]) -> tuple[Any, ...]:
     """The updates that give a table a sort order; none if it has it."""
     from pyiceberg.table.sorting import SortOrder
     from pyiceberg.table.update import AddSortOrderUpdate, SetDefaultSortOrderUpdate

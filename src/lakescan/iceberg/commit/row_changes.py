@@ -18,7 +18,7 @@ from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.metadata.transactions import EPOCH, QUERY
 from lakescan.options.write import WriteOptions
-from lakescan.tables.row_changes import Mode, RowChanges, Statement
+from lakescan.tables.row_changes import RowChanges, RowLevelCommand, RowLevelOperationMode
 
 
 def staged_options(options: WriteOptions, properties: Mapping[str, str], table: str) -> WriteOptions:
@@ -29,7 +29,7 @@ def staged_options(options: WriteOptions, properties: Mapping[str, str], table: 
     """
     is_audited = IcebergProperties(properties, table).is_audited
     if is_audited:
-        options = replace(options.staged_by_session(), session=options.session.without_staging)
+        options = replace(options.apply_session_staging(), session=options.session.options_only)
     if not options.is_staged:
         return options
     if not is_audited:
@@ -41,7 +41,9 @@ def staged_options(options: WriteOptions, properties: Mapping[str, str], table: 
     return options if options.wap_branch is None else replace(options, branch=options.wap_branch, wap_branch=None)
 
 
-def mode_of(statement: Statement, metadata: TableMetadata, options: WriteOptions) -> Mode:
+def row_change_mode(
+    statement: RowLevelCommand, metadata: TableMetadata, options: WriteOptions
+) -> RowLevelOperationMode:
     """The option `row-change-mode`, else the table's property for the statement.
 
     Raises `UnsupportedFeature` for merge-on-read in format version 1, which has no delete files: as in Java, it does
@@ -49,12 +51,12 @@ def mode_of(statement: Statement, metadata: TableMetadata, options: WriteOptions
     """
     properties = metadata.table_properties
     modes = {
-        Statement.DELETE: lambda: properties.delete_mode,
-        Statement.UPDATE: lambda: properties.update_mode,
-        Statement.MERGE: lambda: properties.merge_mode,
+        RowLevelCommand.DELETE: lambda: properties.delete_mode,
+        RowLevelCommand.UPDATE: lambda: properties.update_mode,
+        RowLevelCommand.MERGE: lambda: properties.merge_mode,
     }
-    mode = Mode(options.row_change_mode or modes[statement]())
-    if mode is Mode.MERGE_ON_READ and metadata.format_version < 2:
+    mode = RowLevelOperationMode(options.row_change_mode or modes[statement]())
+    if mode is RowLevelOperationMode.MERGE_ON_READ and metadata.format_version < 2:
         raise UnsupportedFeature(
             f"{statement.upper()} with merge-on-read in {metadata.location}, of format version 1",
             "Upgrade the table to version 2, or use row-change-mode=copy-on-write.",
@@ -62,19 +64,19 @@ def mode_of(statement: Statement, metadata: TableMetadata, options: WriteOptions
     return mode
 
 
-def validation_of(changes: RowChanges, base: CommitBase, options: WriteOptions) -> Validation:
+def row_change_validation(changes: RowChanges, base: CommitBase, options: WriteOptions) -> Validation:
     """What a commit of these changes read, and what commits since must not have changed.
 
     With isolation `serializable`, they may not have added rows that the statement may read. UPDATE and MERGE that add
     deletes by position conflict with all deletes of such rows, since they write rows that these may delete. A DELETE
     does not: rows may be deleted twice, and data files that it removes or deletes from may be gone, too.
     """
-    deletes_only = changes.statement is Statement.DELETE and not changes.files
-    read = Validation.of(
+    deletes_only = changes.statement is RowLevelCommand.DELETE and not changes.files
+    read = Validation.create(
         base,
         where=TRUE if changes.read is None else bind_columns_only(changes.read, base.metadata.schema),
         isolation=options.isolation_level or _isolation(changes.statement, base.metadata),
-        checks_deletes=changes.statement is not Statement.DELETE and bool(changes.deletes),
+        checks_deletes=changes.statement is not RowLevelCommand.DELETE and bool(changes.deletes),
         ignores_deletes=deletes_only,
         all_deleted=deletes_only,
     )
@@ -82,17 +84,17 @@ def validation_of(changes: RowChanges, base: CommitBase, options: WriteOptions) 
     return read if start is None else replace(read, start=start)
 
 
-def _isolation(statement: Statement, metadata: TableMetadata) -> str:
+def _isolation(statement: RowLevelCommand, metadata: TableMetadata) -> str:
     properties = metadata.table_properties
     match statement:
-        case Statement.DELETE:
+        case RowLevelCommand.DELETE:
             return properties.delete_isolation
-        case Statement.UPDATE:
+        case RowLevelCommand.UPDATE:
             return properties.update_isolation
     return properties.merge_isolation
 
 
-def summary_of(options: WriteOptions) -> dict[str, str]:
+def summary_properties(options: WriteOptions) -> dict[str, str]:
     """What the options add to the summary of a snapshot."""
     epoch = {} if options.transaction is None else {QUERY: options.transaction[0], EPOCH: str(options.transaction[1])}
     staged = {} if options.wap_id is None else {STAGED_ID: options.wap_id}

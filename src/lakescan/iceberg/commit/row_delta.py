@@ -10,13 +10,13 @@ import pyarrow.compute as pc
 
 from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.iceberg.commit.conflicts import Validation
-from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.file_changes import SnapshotChanges
 from lakescan.iceberg.manifests.codes import POSITION_DELETES
 
 _PUFFIN = "PUFFIN"
 
 
-def operation_of(changes: FileChanges) -> str:
+def row_delta_operation(changes: SnapshotChanges) -> str:
     """The operation of a row delta's snapshot, as in Java's `BaseRowDelta`: by what it changes."""
     adds_data, adds_deletes = _has_files(changes.added), _has_files(changes.added_deletes)
     if adds_data and not adds_deletes and not len(changes.removed):
@@ -28,25 +28,25 @@ def _has_files(files: Mapping[int, pa.Table]) -> bool:
     return any(each.num_rows for each in files.values())
 
 
-def validated(changes: FileChanges, validation: Validation) -> Validation:
+def row_delta_validation(changes: SnapshotChanges, validation: Validation) -> Validation:
     """The validation of a row delta: its delete files refer to data files, and its vectors are the only ones."""
     named = [each["referenced_data_file"].combine_chunks().drop_null() for each in changes.added_deletes.values()]
     referenced = pc.unique(pa.concat_arrays([validation.referenced, *named]))
     return replace(validation, referenced=referenced, vectors=added_vectors(changes))
 
 
-def added_vectors(changes: FileChanges) -> pa.Array:
+def added_vectors(changes: SnapshotChanges) -> pa.Array:
     """The data files for which changes add deletion vectors."""
     return pa.concat_arrays([pa.array([], pa.string()), *_vectors(changes)])
 
 
-def _vectors(changes: FileChanges) -> Iterator[pa.Array]:
+def _vectors(changes: SnapshotChanges) -> Iterator[pa.Array]:
     for each in changes.added_deletes.values():
         is_vector = pc.equal(each["file_format"], _PUFFIN)
         yield each.filter(is_vector)["referenced_data_file"].combine_chunks()
 
 
-def check_row_delta(changes: FileChanges, validation: Validation, format_version: int, table: str) -> None:
+def check_row_delta(changes: SnapshotChanges, validation: Validation, format_version: int, table: str) -> None:
     """Check that a row delta is valid by itself, in a table of this format version.
 
     Raises `UnsupportedFeature` for delete files that the version does not have, and for position deletes of unknown

@@ -17,17 +17,17 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.conflicts import Rebase
-from lakescan.iceberg.commit.drafts import Draft, Drafts
+from lakescan.iceberg.commit.drafts import ManifestDraft, ManifestDrafts
 from lakescan.iceberg.commit.encryption import snapshot_keys
-from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.file_changes import SnapshotChanges
 from lakescan.iceberg.commit.listed import listed_manifests
-from lakescan.iceberg.commit.manifest_filter import Filtered, RemovedFiles, as_moved, without_files
-from lakescan.iceberg.commit.removed_deletes import DeleteRemoval, all_of, check_found
+from lakescan.iceberg.commit.manifest_filter import FilterResult, RemovedFiles, carry_over_entries, remove_files
+from lakescan.iceberg.commit.removed_deletes import DeleteRemoval, all_true, check_found
 from lakescan.iceberg.commit.summary import SummaryCounters
 from lakescan.iceberg.manifests.codes import ADDED
 from lakescan.iceberg.manifests.entries import entries_of, least_sequence_number
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, manifest_files
-from lakescan.iceberg.manifests.manifest_list_writer import manifest_list_file, numbered
+from lakescan.iceberg.manifests.manifest_list_writer import assign_sequence_numbers, manifest_list_file
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.storage import Storage
 from lakescan.storage.encryption.table_keys import EncryptedKey, SnapshotKeys
@@ -57,16 +57,16 @@ class SnapshotProducer:
     base: CommitBase
     storage: Storage
     operation: str
-    changes: FileChanges
+    changes: SnapshotChanges
     properties: Mapping[str, str] = field(default_factory=dict)
     rebase: Rebase | None = None
     snapshot_id: int = field(default_factory=lambda: secrets.randbits(62) + 1)
 
     def __post_init__(self) -> None:
         properties = self.base.metadata.table_properties
-        self._policy = MergePolicy.of(properties)
+        self._policy = MergePolicy.create(properties)
         self.keys: SnapshotKeys | None = snapshot_keys(self.base, self.storage)
-        self._drafts = Drafts(self.base, self.storage, self.snapshot_id, self._policy.target_size, self.keys)
+        self._drafts = ManifestDrafts(self.base, self.storage, self.snapshot_id, self._policy.target_size, self.keys)
         self._counters = SummaryCounters(properties.partitions_in_summary)
         self._replaced = 0
 
@@ -77,7 +77,7 @@ class SnapshotProducer:
         return self._counters.summary(None if head is None else head.summary, self.properties, self.base.partition_path)
 
     @property
-    def stored(self) -> list[str]:
+    def stored_locations(self) -> list[str]:
         """The locations of the manifests and of the manifest list, as far as they may be stored."""
         return self._drafts.stored
 
@@ -96,25 +96,27 @@ class SnapshotProducer:
         before = listed_manifests(self.base, self.storage)
         data = before.filter(pc.equal(before["content"], DATA))
         deletes = before.filter(pc.equal(before["content"], DELETES))
-        kept_data = self._without_data(data)
-        kept_deletes = self._without_deletes(deletes, data, kept_data)
-        new_data = self._added(self.changes.added, DATA, self.changes.sequence_number)
-        new_deletes = self._added(self.changes.added_deletes, DELETES, self.changes.deletes_sequence_number)
+        kept_data = self._remove_data_files(data)
+        kept_deletes = self._remove_delete_files(deletes, data, kept_data)
+        new_data = self._draft_files(self.changes.added, DATA, self.changes.sequence_number)
+        new_deletes = self._draft_files(self.changes.added_deletes, DELETES, self.changes.deletes_sequence_number)
         manifests = pa.concat_tables(
             [
-                self._merged(new_data + kept_data.rewritten, data.take(pa.array(kept_data.kept, pa.int64())), DATA),
-                self._merged(
+                self._merge_manifests(
+                    new_data + kept_data.rewritten, data.take(pa.array(kept_data.kept, pa.int64())), DATA
+                ),
+                self._merge_manifests(
                     new_deletes + kept_deletes.rewritten, deletes.take(pa.array(kept_deletes.kept, pa.int64())), DELETES
                 ),
             ]
         )
         return self._snapshot(manifests)
 
-    def _without_data(self, manifests: pa.Table) -> Filtered:
+    def _remove_data_files(self, manifests: pa.Table) -> FilterResult:
         paths, everything, counters = self.changes.removed, self.changes.removes_all, self._counters
 
         def is_removed(files: pa.StructArray, numbers: pa.Array) -> pa.Array:
-            return all_of(files) if everything else pc.is_in(files.field("file_path"), value_set=paths)
+            return all_true(files) if everything else pc.is_in(files.field("file_path"), value_set=paths)
 
         found: list[pa.Array] = []
         removed: list[pa.Table] = []
@@ -125,7 +127,7 @@ class SnapshotProducer:
                 removed.append(some.as_table())
 
         may_have = everything or len(paths) > 0
-        result = without_files(manifests, lambda _: may_have, is_removed, self._drafts, counters, see)
+        result = remove_files(manifests, lambda _: may_have, is_removed, self._drafts, counters, see)
         check_found(self.base, paths, paths, found, "data files")
         if self.rebase is not None and removed:
             number = self.rebase.sequence_number(pa.concat_tables(removed).combine_chunks(), self.changes.added)
@@ -134,7 +136,7 @@ class SnapshotProducer:
         self._replaced += len(result.rewritten)
         return result
 
-    def _without_deletes(self, manifests: pa.Table, data: pa.Table, kept: Filtered) -> Filtered:
+    def _remove_delete_files(self, manifests: pa.Table, data: pa.Table, kept: FilterResult) -> FilterResult:
         """Remove delete files as asked, deletes of removed data files alone, and deletes older than all data."""
         stay = manifest_files(data.take(pa.array(kept.kept, pa.int64())))
         removal = DeleteRemoval(
@@ -143,14 +145,14 @@ class SnapshotProducer:
             self._least_sequence_number(data, kept),
             lambda: least_sequence_number(stay, self.storage),
         )
-        result = without_files(
+        result = remove_files(
             manifests, removal.may_have, removal.is_removed, self._drafts, self._counters, removal.see
         )
         removal.check_found()
         self._replaced += len(result.rewritten)
         return result
 
-    def _least_sequence_number(self, data: pa.Table, kept: Filtered) -> int:
+    def _least_sequence_number(self, data: pa.Table, kept: FilterResult) -> int:
         """The least data sequence number of the data files that stay, by the manifest list."""
         numbers = [*data["min_sequence_number"].take(pa.array(kept.kept, pa.int64())).to_pylist()]
         numbers += [each.listed["min_sequence_number"] for each in kept.rewritten]
@@ -159,8 +161,10 @@ class SnapshotProducer:
         known = [number for number in numbers if number is not None]
         return min([*known, max(self.base.sequence_number - 1, 0)])
 
-    def _added(self, files: Mapping[int, pa.Table], content: int, sequence_number: int | None) -> list[Draft]:
-        drafts: list[Draft] = []
+    def _draft_files(
+        self, files: Mapping[int, pa.Table], content: int, sequence_number: int | None
+    ) -> list[ManifestDraft]:
+        drafts: list[ManifestDraft] = []
         for spec_id, rows in files.items():
             if not rows.num_rows:
                 continue
@@ -178,14 +182,14 @@ class SnapshotProducer:
             drafts += self._drafts.drafts(entries, spec_id, content)
         return drafts
 
-    def _merged(self, drafts: list[Draft], kept: pa.Table, content: int) -> pa.Table:
+    def _merge_manifests(self, drafts: list[ManifestDraft], kept: pa.Table, content: int) -> pa.Table:
         """Merge manifests, new ones first; store those that stay.
 
         All keep their places: where a merged one moved ahead of others, each commit would find other groups to merge.
         """
         specs = [each.listed["partition_spec_id"] for each in drafts] + kept["partition_spec_id"].to_pylist()
         sizes = [len(each.data) for each in drafts] + kept["manifest_length"].to_pylist()
-        stay: list[Draft] = []
+        stay: list[ManifestDraft] = []
         places: list[tuple[bool, int]] = []  # of each manifest: whether it is kept, and its number among those
         for group in self._bins(specs, sizes):
             known = [place - len(drafts) for place in group if place >= len(drafts)]
@@ -194,7 +198,7 @@ class SnapshotProducer:
                 places.append((False, len(stay)))
                 stay.append(
                     self._drafts.draft(
-                        self._moved(parts, kept.take(pa.array(known, pa.int64()))), specs[group[0]], content
+                        self._merge_entries(parts, kept.take(pa.array(known, pa.int64()))), specs[group[0]], content
                     )
                 )
                 self._replaced += len(known)
@@ -217,16 +221,16 @@ class SnapshotProducer:
         groups = self._policy.bins(specs, sizes)
         return [part for each in groups for part in ([[p] for p in each] if specs[each[0]] in typeless else [each])]
 
-    def _moved(self, parts: list[pa.Table], manifests: pa.Table) -> pa.Table:
+    def _merge_entries(self, parts: list[pa.Table], manifests: pa.Table) -> pa.Table:
         parts += entries_of(manifest_files(manifests), self.base.metadata.specs, self.storage)
-        moved = [as_moved(each, self.snapshot_id) for each in parts]
+        moved = [carry_over_entries(each, self.snapshot_id) for each in parts]
         return pa.concat_tables(moved, promote_options="permissive").combine_chunks()
 
     def _snapshot(self, manifests: pa.Table) -> NewSnapshot:
         base, head = self.base, self.base.head
         own = pc.sum(pc.equal(manifests["added_snapshot_id"], self.snapshot_id)).as_py() or 0
         self._counters.manifests(created=own, kept=len(manifests) - own, replaced=self._replaced)
-        manifests, next_row_id = numbered(manifests, base.sequence_number, base.next_row_id)
+        manifests, next_row_id = assign_sequence_numbers(manifests, base.sequence_number, base.next_row_id)
         parent = None if head is None else head.id
         data = manifest_list_file(
             manifests, base.format_version, self.snapshot_id, parent, base.sequence_number, base.next_row_id
@@ -259,7 +263,7 @@ class MergePolicy:
     min_count: int
 
     @staticmethod
-    def of(properties: IcebergProperties) -> MergePolicy:
+    def create(properties: IcebergProperties) -> MergePolicy:
         """The policy of a table."""
         return MergePolicy(properties.merges_manifests, properties.manifest_size, properties.min_manifests_to_merge)
 
@@ -274,7 +278,7 @@ class MergePolicy:
             return [[place] for place in range(len(specs))]
         grouped: list[list[int]] = []
         for spec in sorted(set(specs), reverse=True):
-            packed = self._packed([place for place, each in enumerate(specs) if each == spec], sizes)
+            packed = self._pack([place for place, each in enumerate(specs) if each == spec], sizes)
             for group in packed:
                 if 0 in group and len(group) < self.min_count:
                     grouped += [[place] for place in group]
@@ -282,7 +286,7 @@ class MergePolicy:
                     grouped.append(group)
         return grouped
 
-    def _packed(self, places: list[int], sizes: Sequence[int]) -> list[list[int]]:
+    def _pack(self, places: list[int], sizes: Sequence[int]) -> list[list[int]]:
         packed: list[list[int]] = []
         left = 0
         for place in reversed(places):

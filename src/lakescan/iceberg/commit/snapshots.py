@@ -8,31 +8,31 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lakescan.catalogs.lookup import translated
+from lakescan.catalogs.lookup import translate_catalog_errors
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
 from lakescan.errors import InvalidOption, NoSuchSnapshot
-from lakescan.formats.snapshot_refs import IfThere, RefKind, RefRetention
+from lakescan.formats.snapshot_refs import IfRefExists, RefKind, RefRetention
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.iceberg.alter.nulls import check_no_nulls
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.cherry_pick import cherry_pick
-from lakescan.iceberg.commit.file_changes import FileChanges
-from lakescan.iceberg.commit.outcomes import again
+from lakescan.iceberg.commit.file_changes import SnapshotChanges
+from lakescan.iceberg.commit.outcomes import wait_before_retry
 from lakescan.iceberg.commit.publish import commit_snapshot
 from lakescan.iceberg.commit.refs import (
     RefMove,
     check_new,
-    current_set,
-    dropped,
-    fast_forwarded,
-    made,
-    moved,
+    create_move,
+    drop_move,
+    fast_forward_move,
+    find_staged_snapshot,
+    move_ref,
     ref_update,
-    rolled_back,
-    rolled_back_before,
-    staged,
+    rollback_before_move,
+    rollback_move,
+    set_current_move,
 )
 from lakescan.iceberg.commit.snapshot_producer import SnapshotProducer
 from lakescan.iceberg.metadata.table_metadata import MAIN
@@ -52,22 +52,22 @@ class IcebergSnapshots:
     retries: RetryPolicy
 
     def create(
-        self, kind: RefKind, name: str, at: SnapshotSelector, retention: RefRetention, if_there: IfThere
+        self, kind: RefKind, name: str, at: SnapshotSelector, retention: RefRetention, if_there: IfRefExists
     ) -> RefResult:
         """Make a branch or tag; a branch of a table without snapshots gets an empty one, as in Java."""
         check_new(self.opened.metadata, kind, name, retention)
 
         def rule(now: IcebergTable) -> RefMove:
             known = now.metadata.refs.get(name)
-            if known is not None and if_there in (IfThere.KEEP, IfThere.REFUSE):
-                return made(now.metadata, kind, name, known.snapshot_id, retention, if_there)
-            return made(now.metadata, kind, name, self._id(now, at), retention, if_there)
+            if known is not None and if_there in (IfRefExists.KEEP, IfRefExists.REFUSE):
+                return create_move(now.metadata, kind, name, known.snapshot_id, retention, if_there)
+            return create_move(now.metadata, kind, name, self._id(now, at), retention, if_there)
 
         is_empty = self.opened.metadata.current_snapshot_id is None and at == SnapshotSelector()
-        is_new = name not in self.opened.metadata.refs and if_there is not IfThere.ONLY_REPLACE
+        is_new = name not in self.opened.metadata.refs and if_there is not IfRefExists.ONLY_REPLACE
         if kind is RefKind.BRANCH and is_empty and is_new:
-            return self._created_empty(name, retention)
-        return self._moved(rule)
+            return self._create_empty_branch(name, retention)
+        return self._commit_move(rule)
 
     def _id(self, now: IcebergTable, at: SnapshotSelector) -> int:
         found = now.snapshot(at).id
@@ -75,43 +75,45 @@ class IcebergSnapshots:
             raise NoSuchSnapshot(f"{self.identifier} has no snapshot yet that a branch or tag could name: write to it")
         return found
 
-    def _created_empty(self, name: str, retention: RefRetention) -> RefResult:
+    def _create_empty_branch(self, name: str, retention: RefRetention) -> RefResult:
         attempts, at, now = Attempts(self.retries), copy(self.table), self.opened
-        with translated(self.identifier):
+        with translate_catalog_errors(self.identifier):
             while True:
                 producer = SnapshotProducer(
-                    CommitBase(now.metadata, at.metadata, name), self.storage, "append", FileChanges()
+                    CommitBase(now.metadata, at.metadata, name), self.storage, "append", SnapshotChanges()
                 )
-                move = made(now.metadata, RefKind.BRANCH, name, producer.snapshot_id, retention, IfThere.REFUSE)
+                move = create_move(
+                    now.metadata, RefKind.BRANCH, name, producer.snapshot_id, retention, IfRefExists.REFUSE
+                )
                 known = set(self.opened.metadata.snapshots)
                 failed = commit_snapshot(at, producer, known, self.storage, then=(ref_update(move),))
                 if failed is None:
                     return RefResult(name, None, producer.snapshot_id)
-                again(attempts, str(self.identifier), failed)
+                wait_before_retry(attempts, str(self.identifier), failed)
                 at, now = failed.table, failed.now
 
     def drop(self, kind: RefKind, name: str, *, if_exists: bool) -> RefResult:
         """Drop a branch or tag; snapshots that only it named stay until they expire."""
-        return self._moved(lambda now: dropped(now.metadata, kind, name, if_exists=if_exists))
+        return self._commit_move(lambda now: drop_move(now.metadata, kind, name, if_exists=if_exists))
 
     def fast_forward(self, branch: str, to: str) -> RefResult:
         """Move a branch to a descendant of its newest snapshot."""
-        return self._moved(lambda now: fast_forwarded(now.metadata, branch, to))
+        return self._commit_move(lambda now: fast_forward_move(now.metadata, branch, to))
 
     def rollback(self, version: int | None, before: datetime | None) -> RefResult:
         """Move the current state to an ancestor."""
         if before is not None:
-            return self._moved(lambda now: rolled_back_before(now.metadata, to_millis(before)))
+            return self._commit_move(lambda now: rollback_before_move(now.metadata, to_millis(before)))
         assert version is not None
-        return self._moved(lambda now: rolled_back(now.metadata, version))
+        return self._commit_move(lambda now: rollback_move(now.metadata, version))
 
     def set_current(self, at: SnapshotSelector) -> RefResult:
         """Make any state of the table the current one."""
-        return self._moved(lambda now: current_set(now.metadata, self._id(now, at)))
+        return self._commit_move(lambda now: set_current_move(now.metadata, self._id(now, at)))
 
     def cherry_pick(self, version: int) -> RefResult:
         """Apply the changes of a snapshot to the current state."""
-        with translated(self.identifier):
+        with translate_catalog_errors(self.identifier):
             before, after = cherry_pick(
                 self.table, self.opened, version, self.storage, self.retries, self._check_picked
             )
@@ -121,20 +123,20 @@ class IcebergSnapshots:
         """Apply the changes of the snapshot that was staged with an id."""
         if not isinstance(wap_id, str) or not wap_id:
             raise InvalidOption(f"wap_id={wap_id!r}: expected the id that the changes were staged with, a string")
-        return self.cherry_pick(staged(self.opened.metadata, wap_id).id)
+        return self.cherry_pick(find_staged_snapshot(self.opened.metadata, wap_id).id)
 
     def _check_picked(self, now: IcebergTable, picked: int) -> None:
         check_no_nulls(now, picked, self.storage, added=True)
 
-    def _moved(self, rule: Callable[[IcebergTable], RefMove]) -> RefResult:
-        def proven(now: IcebergTable) -> RefMove:
+    def _commit_move(self, rule: Callable[[IcebergTable], RefMove]) -> RefResult:
+        def check_rows(now: IcebergTable) -> RefMove:
             move = rule(now)
             if move.new_rows is not None:
                 check_no_nulls(now, move.new_rows, self.storage)
             return move
 
-        with translated(self.identifier):
-            move = moved(self.table, self.opened, self.storage, self.retries, proven)
+        with translate_catalog_errors(self.identifier):
+            move = move_ref(self.table, self.opened, self.storage, self.retries, check_rows)
         before, after = move.before, move.after
         changed = before is not None and after is not None and before.retention != after.retention
         ids = [None if each is None else each.snapshot_id for each in (before, after)]

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lakescan.common.arrays import float_bits
 from lakescan.common.row_numbers import row_numbers
 from lakescan.iceberg.manifests.codes import DATA_FILE, EQUALITY_DELETES, POSITION_DELETES
-from lakescan.writing.partition_key import physical
+from lakescan.writing.partition_key import physical_values
 
 _PUFFIN = "puffin"
 _ALWAYS = {"manifests-created", "manifests-kept", "manifests-replaced"}
@@ -55,12 +55,12 @@ class SummaryCounters:
         self._count(files, spec_id, "deleted", "removed")
 
     def _count(self, files: pa.StructArray, spec_id: int, data: str, deletes: str) -> None:
-        self.counters.update(_counted(files, data, deletes))
+        self.counters.update(_count_files(files, data, deletes))
         keys, numbers = _keys(files.field("partition"))
         for number, key in enumerate(keys):
             own = self.partitions.setdefault((spec_id, key), Counter())
             if len(self.partitions) <= self.partition_limit:
-                own.update(_counted(files.filter(pa.array(numbers == number)), data, deletes))
+                own.update(_count_files(files.filter(pa.array(numbers == number)), data, deletes))
 
     def manifests(self, *, created: int, kept: int, replaced: int) -> None:
         """Count the manifests of the new snapshot."""
@@ -79,9 +79,9 @@ class SummaryCounters:
         """
         counted = {name: str(number) for name, number in self.counters.items() if number > 0 or name in _ALWAYS}
         counted["changed-partition-count"] = str(len(self.partitions))
-        return {**properties, **counted, **self._by_partition(path_of), **dict(self._totals(before))}
+        return {**properties, **counted, **self._partition_summaries(path_of), **dict(self._totals(before))}
 
-    def _by_partition(self, path_of: Callable[[Partition], str | None]) -> dict[str, str]:
+    def _partition_summaries(self, path_of: Callable[[Partition], str | None]) -> dict[str, str]:
         if not 0 < len(self.partitions) <= self.partition_limit:
             return {}
         named = {path_of(partition): counters for partition, counters in self.partitions.items()}
@@ -101,7 +101,7 @@ class SummaryCounters:
                     yield total, str(number)
 
 
-def _counted(files: pa.StructArray, data: str, deletes: str) -> dict[str, int]:
+def _count_files(files: pa.StructArray, data: str, deletes: str) -> dict[str, int]:
     """The counters of files, under names that begin with `data` (data files) or `deletes` (delete files)."""
     columns = {kind.name: column for kind, column in zip(files.type, files.flatten(), strict=True)}
     content, rows = columns["content"], columns["record_count"]
@@ -129,7 +129,7 @@ def _keys(partitions: pa.StructArray) -> tuple[list[tuple[Any, ...]], np.ndarray
     """The distinct partitions, and the place among them of each file's."""
     if not len(partitions):
         return [], np.zeros(0, np.int64)
-    values = [physical(each) for each in partitions.flatten()]
+    values = [physical_values(each) for each in partitions.flatten()]
     if not values:
         return [()], np.zeros(len(partitions), np.int64)
     _, first, places = np.unique(row_numbers(map(float_bits, values)), return_index=True, return_inverse=True)

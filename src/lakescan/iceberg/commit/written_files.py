@@ -11,7 +11,7 @@ from lakescan.errors import CommitConflict
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.manifests.codes import DATA_FILE
 from lakescan.iceberg.manifests.manifest_writer import data_file_fields
-from lakescan.iceberg.scan.partition_key import with_partition_key
+from lakescan.iceberg.scan.partition_key import add_partition_key
 from lakescan.writing.table_writes import WrittenFile
 
 _PARTITIONS = pa.schema([pa.field("partition_key", pa.string()), pa.field("spec_id", pa.int32())])
@@ -35,10 +35,10 @@ def added_files(files: Iterable[WrittenFile], base: CommitBase) -> dict[int, pa.
     return {spec_id: _table(some, base, spec_id) for spec_id, some in by_spec.items()}
 
 
-def partitions_of(files: Iterable[WrittenFile], base: CommitBase) -> pa.Table:
+def written_partitions(files: Iterable[WrittenFile], base: CommitBase) -> pa.Table:
     """The partitions of written files, with the columns `spec_id` and `partition_key`."""
     tables = [
-        with_partition_key(pa.table({"partition": each["partition"]}))
+        add_partition_key(pa.table({"partition": each["partition"]}))
         .select(["partition_key"])
         .append_column("spec_id", pa.repeat(pa.scalar(spec_id, pa.int32()), each.num_rows))
         for spec_id, each in added_files(files, base).items()

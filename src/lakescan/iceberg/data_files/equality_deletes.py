@@ -19,7 +19,7 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.data_files.metrics import file_metrics
 from lakescan.iceberg.data_files.table_writes import IcebergWrites
 from lakescan.iceberg.manifests.codes import EQUALITY_DELETES
-from lakescan.writing.sort_keys import SortKey, sorting
+from lakescan.writing.sort_keys import SortKey, sort_order
 from lakescan.writing.statistics import FileStatistics
 
 
@@ -30,7 +30,7 @@ class EqualityDeleteWrites(IcebergWrites):
     keys: tuple[str, ...] = ()
 
     @staticmethod
-    def of(writes: IcebergWrites, keys: Sequence[str], name: str) -> EqualityDeleteWrites:
+    def create(writes: IcebergWrites, keys: Sequence[str], name: str) -> EqualityDeleteWrites:
         """The deletes of a table.
 
         Raises `UnsupportedFeature` if they could miss rows: in partitions by other columns than keys, and in files of
@@ -83,9 +83,9 @@ class EqualityDeleteWrites(IcebergWrites):
         """The codec of delete files, else that of data files."""
         return self.delete_parquet_options
 
-    def in_order(self, rows: pa.Table) -> pa.Table:
+    def sort_rows(self, rows: pa.Table) -> pa.Table:
         """Sort by the keys."""
-        return rows.take(pa.array(sorting([SortKey(name) for name in rows.column_names], rows)))
+        return rows.take(pa.array(sort_order([SortKey(name) for name in rows.column_names], rows)))
 
     def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
         """Metrics of the keys, and which fields they are."""

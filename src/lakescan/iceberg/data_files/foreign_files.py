@@ -23,8 +23,8 @@ from lakescan.reading.file_schema import FileField, has_ids, read_fields
 from lakescan.reading.parquet.file import ParquetData, open_parquet
 from lakescan.storage import FileEntry, Storage
 from lakescan.writing.foreign_files import FolderFiles, check_parquet, footer_bound
-from lakescan.writing.partition_key import physical
-from lakescan.writing.statistics import FileStatistics, Leaf, LeafStatistics
+from lakescan.writing.partition_key import physical_values
+from lakescan.writing.statistics import FileStatistics, LeafColumn, LeafStatistics
 from lakescan.writing.table_writes import Key, WrittenFile
 
 _READERS = 16  # footers that are read at once
@@ -38,7 +38,8 @@ class ForeignFiles(FolderFiles):
     def keys(self, spec: PartitionSpec, schema: Schema) -> list[Key]:
         """The partition of each file, by the names of its folders."""
         columns = [
-            _parsed(self.folders[field.name], schema.by_id[field.source_id].type, field.name) for field in spec.fields
+            _parse_values(self.folders[field.name], schema.by_id[field.source_id].type, field.name)
+            for field in spec.fields
         ]
         return list(zip(*columns, strict=True)) if columns else [()] * len(self.entries)
 
@@ -52,8 +53,8 @@ class ForeignFiles(FolderFiles):
                     f"partition_filter names {name!r}, and the folders of {self.folder} are named "
                     f"{', '.join(self.folders) or 'nothing'}.{nearest(name, self.folders)}"
                 )
-            (value,) = _parsed([text], sources[name], name)
-            kept &= np.array([each == value for each in _parsed(self.folders[name], sources[name], name)])
+            (value,) = _parse_values([text], sources[name], name)
+            kept &= np.array([each == value for each in _parse_values(self.folders[name], sources[name], name)])
         places = np.flatnonzero(kept).tolist()
         folders = {name: [values[place] for place in places] for name, values in self.folders.items()}
         return ForeignFiles(self.folder, [self.entries[place] for place in places], folders)
@@ -96,7 +97,7 @@ def as_data_files(
     keys = found.keys(spec, schema)
     constant = {field.source_id for field in spec.fields}
 
-    def one(entry: FileEntry, key: Key) -> tuple[WrittenFile, bool]:
+    def read_footer(entry: FileEntry, key: Key) -> tuple[WrittenFile, bool]:
         with open_parquet(storage, entry.location) as data:
             columns = _Columns(entry.location, schema, matching, data, names)
             columns.check(constant)
@@ -106,7 +107,7 @@ def as_data_files(
 
     check_parquet(found.entries)
     with ThreadPoolExecutor(_READERS) as pool:
-        files = list(pool.map(one, found.entries, keys))
+        files = list(pool.map(read_footer, found.entries, keys))
     return [each for each, _ in files], any(nameless for _, nameless in files)
 
 
@@ -168,7 +169,7 @@ class _Columns:
             field_id = leaf.leaf.field.id
             if field_id not in folders or leaf.least is None or leaf.most is None:
                 continue
-            value = _as_bound(folders[field_id], leaf.leaf.field.type)
+            value = _bound_value(folders[field_id], leaf.leaf.field.type)
             if leaf.nulls or not leaf.least == leaf.most == value:
                 name = leaf.leaf.field.name
                 raise self._misfit(
@@ -221,22 +222,22 @@ class _Columns:
             found.append(LeafStatistics(leaf, None, data.rows, nulls, nans, least, most))
         return FileStatistics(data.rows, data.footer.starts(data.size), found)
 
-    def _leaves(self) -> Iterator[tuple[int, tuple[FileField, Leaf]]]:
+    def _leaves(self) -> Iterator[tuple[int, tuple[FileField, LeafColumn]]]:
         """The leaf columns that are neither in lists nor in maps, by their places in the file, in the table's order."""
-        found = dict(_placed(self.fields, 0))
+        found = dict(_fields_with_leaves(self.fields, 0))
         for column in (each for each in t.walk(self._schema.fields) if each.id in found):
             place, field = found[column.id]
             way = self._schema.struct_path(column.id)
             if not t.children(column.type) and not field.children and way[-1].id == column.id:
-                yield place, (field, Leaf(way, ()))
+                yield place, (field, LeafColumn(way, ()))
 
 
-def _placed(fields: Sequence[FileField], first: int) -> Iterator[tuple[int, tuple[int, FileField]]]:
+def _fields_with_leaves(fields: Sequence[FileField], first: int) -> Iterator[tuple[int, tuple[int, FileField]]]:
     for field in fields:
         if field.id is not None:
             yield field.id, (first, field)
         if pa.types.is_struct(field.type):
-            yield from _placed(field.children, first)
+            yield from _fields_with_leaves(field.children, first)
         first += field.leaves
 
 
@@ -272,19 +273,19 @@ def _fits(source: pa.DataType, kind: t.Type) -> bool:
     return bool(source == target)
 
 
-def _as_bound(value: Any, kind: t.Type) -> Any:
+def _bound_value(value: Any, kind: t.Type) -> Any:
     """A partition value as bounds in statistics are."""
     if isinstance(kind, t.Decimal) and value is not None:
         return int(value.scaleb(kind.scale))
     return value.encode() if isinstance(value, str) else value
 
 
-def _parsed(texts: Sequence[str | None], kind: t.Type, name: str) -> list[Any]:
+def _parse_values(texts: Sequence[str | None], kind: t.Type, name: str) -> list[Any]:
     """Values of folders as partition values; raises `InvalidOption` for a text that is none."""
     target = kind.arrow()
     try:
         values = pa.array([None if each == _NULL else each for each in texts], pa.string()).cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidOption(f"a folder {name}=... does not hold a value of type {kind}: {error}") from error
-    found: list[Any] = physical(values).to_pylist()
+    found: list[Any] = physical_values(values).to_pylist()
     return found

@@ -30,7 +30,7 @@ class DataLocations:
     has_partitions: bool = True
 
     @staticmethod
-    def of(location: str, properties: IcebergProperties) -> DataLocations:
+    def create(location: str, properties: IcebergProperties) -> DataLocations:
         """Return what the properties of the table at `location` say."""
         table, is_hashed = location.rstrip("/"), properties.is_object_store
         olds = (properties.object_path, properties.folder_path) if is_hashed else (properties.folder_path,)

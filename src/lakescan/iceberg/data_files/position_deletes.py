@@ -14,7 +14,7 @@ from lakescan.iceberg.data_files.table_writes import IcebergWrites
 from lakescan.iceberg.manifests.bounds import encode_value
 from lakescan.iceberg.manifests.codes import POSITION_DELETES
 from lakescan.reading.deletes.positions import DELETED_PATH, DELETED_POSITION
-from lakescan.reading.deletes.roaring import within
+from lakescan.reading.deletes.roaring import positions_in_range
 from lakescan.storage.faults import storage_boundary
 from lakescan.writing.table_writes import Key, WrittenFile
 
@@ -46,7 +46,7 @@ class PositionDeleteFile:
         name = pa.array([path])
         least, most = positions.min(), positions.max()
         for first in range(least, most + 1, _RANGE):
-            found = within(positions, first, _RANGE) + first
+            found = positions_in_range(positions, first, _RANGE) + first
             if not len(found):
                 continue
             names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(found), np.int32)), name)

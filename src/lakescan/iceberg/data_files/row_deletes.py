@@ -31,9 +31,9 @@ from lakescan.planning.file_table import FileTable
 from lakescan.reading.deletes.positions import DeleteLoader
 from lakescan.storage.encryption.gcm_stream import GcmWriter
 from lakescan.storage.encryption.table_keys import NewKey
-from lakescan.storage.faults import shown, storage_boundary
-from lakescan.storage.locations import Places
-from lakescan.writing.partition_key import identity, physical
+from lakescan.storage.faults import redact, storage_boundary
+from lakescan.storage.locations import LocationMatcher
+from lakescan.writing.partition_key import exact_key, physical_values
 from lakescan.writing.partitioned_writer import remove_written
 from lakescan.writing.puffin import PuffinWriter
 from lakescan.writing.row_deletes import WrittenDeletes
@@ -62,7 +62,7 @@ class IcebergDeletes:
     write_id: str
 
     @staticmethod
-    def of(writes: IcebergWrites, metadata: TableMetadata, write_id: str) -> IcebergDeletes:
+    def create(writes: IcebergWrites, metadata: TableMetadata, write_id: str) -> IcebergDeletes:
         """The writer of a table; raises `UnsupportedFeature` if its files of deletes are not to be Parquet."""
         version, kind = metadata.format_version, writes.properties.delete_format
         if version < 2:
@@ -97,7 +97,7 @@ class IcebergDeletes:
                 return self._vectors(rows, made)
             if self._is_by_file:
                 return [each for one in rows for each in self._position_deletes([one], made)]
-            return self._by_partition(rows, made)
+            return self._write_partitions(rows, made)
         except BaseException:
             self.writes.storage.remove(made)
             raise
@@ -115,29 +115,29 @@ class IcebergDeletes:
         return self.writes.properties.delete_granularity == "file"
 
     @property
-    def _places(self) -> Places:
+    def _places(self) -> LocationMatcher:
         return self.writes.storage.places(str(self.writes.metadata.location))
 
     def _rows(self, files: FileTable, positions: Sequence[BitMap64]) -> Iterator[_Rows]:
         """The rows to delete of each file that has such rows, sorted by partition and path: one file at a time."""
-        for place, path, spec_id, key in self._by_place(files.files):
-            old = ExistingDeletes.of(files, place, self.writes, self._places)
+        for place, path, spec_id, key in self._sort_files(files.files):
+            old = ExistingDeletes.read(files, place, self.writes, self._places)
             if new := positions[place] - old.deleted:
-                deleted, replaced = self._united(new, old)
+                deleted, replaced = self._merge_deletes(new, old)
                 yield _Rows(path, spec_id, key, deleted, len(new), replaced)
 
     def _same_rows(self, files: FileTable) -> Iterator[_Rows]:
-        for place, path, spec_id, key in self._by_place(files.files):
-            if deleted := ExistingDeletes.of(files, place, self.writes, self._places).deleted:
+        for place, path, spec_id, key in self._sort_files(files.files):
+            if deleted := ExistingDeletes.read(files, place, self.writes, self._places).deleted:
                 yield _Rows(path, spec_id, key, deleted, len(deleted), ())
 
-    def _by_place(self, files: pa.Table) -> Iterator[tuple[int, str, int, Key]]:
+    def _sort_files(self, files: pa.Table) -> Iterator[tuple[int, str, int, Key]]:
         """The place of each file in the table, its path, spec and partition, sorted by partition and path."""
         paths, keys, ids = files["path"].to_pylist(), self._keys(files), files["spec_id"].to_pylist()
-        for place in sorted(range(len(paths)), key=lambda each: (ids[each], repr(identity(keys[each])), paths[each])):
+        for place in sorted(range(len(paths)), key=lambda each: (ids[each], repr(exact_key(keys[each])), paths[each])):
             yield place, paths[place], ids[place], keys[place]
 
-    def _united(self, new: BitMap64, old: ExistingDeletes) -> tuple[BitMap64, tuple[Replaced, ...]]:
+    def _merge_deletes(self, new: BitMap64, old: ExistingDeletes) -> tuple[BitMap64, tuple[Replaced, ...]]:
         if self._has_vectors:
             return new | old.deleted, old.replaced
         if self._is_by_file:  # files about several data files stay: what they delete need not be said again
@@ -165,7 +165,7 @@ class IcebergDeletes:
                     "Use row-change-mode=copy-on-write.",
                 )
             columns = [
-                physical(_of_type(partitions.field(name).take(places), each.type)).to_pylist()
+                physical_values(_cast_values(partitions.field(name).take(places), each.type)).to_pylist()
                 for name, each in zip(names, spec.fields, strict=True)
             ]
             rows = zip(*columns, strict=True) if columns else [()] * len(places)
@@ -184,11 +184,11 @@ class IcebergDeletes:
         key = self.writes.new_key()
         with storage.writing(location) as file, _sink(file, key) as sink:
             writer = PuffinWriter(sink)
-            for each in _chained(first, rows):
+            for each in _prepend(first, rows):
                 with storage_boundary("written", location):
                     offset, length = writer.add(each.path, each.deleted)
                 # Not with its rows, which are not needed any more.
-                written.append((_without_rows(each), len(each.deleted), offset, length))
+                written.append((_drop_positions(each), len(each.deleted), offset, length))
             with storage_boundary("written", location):
                 size = writer.finish()
                 if isinstance(sink, GcmWriter):
@@ -196,12 +196,12 @@ class IcebergDeletes:
                     size = sink.length
         key_metadata = None if key is None else key.metadata(size)
         return [
-            _written(each, _vector(each, location, rows, size, offset, length, key_metadata))
+            _file_deletes(each, _vector(each, location, rows, size, offset, length, key_metadata))
             for each, rows, offset, length in written
         ]
 
-    def _by_partition(self, rows: Iterator[_Rows], made: list[str]) -> list[WrittenDeletes]:
-        by_partition = groupby(rows, key=lambda each: (each.spec_id, identity(each.key)))
+    def _write_partitions(self, rows: Iterator[_Rows], made: list[str]) -> list[WrittenDeletes]:
+        by_partition = groupby(rows, key=lambda each: (each.spec_id, exact_key(each.key)))
         return [each for _, some in by_partition for each in self._position_deletes(some, made)]
 
     def _position_deletes(self, rows: Iterator[_Rows] | Sequence[_Rows], made: list[str]) -> list[WrittenDeletes]:
@@ -216,12 +216,12 @@ class IcebergDeletes:
                     made.append(location)
                     open_file = PositionDeleteFile(self.writes, location)
                 open_file.add(each.path, each.deleted)
-                some.append(_without_rows(each))
+                some.append(_drop_positions(each))
                 if open_file.size >= self.writes.properties.target_delete_file_size:
-                    done += _finished(open_file, some)
+                    done += _finish_file(open_file, some)
                     open_file, some = None, []
             if open_file is not None:
-                done += _finished(open_file, some)
+                done += _finish_file(open_file, some)
             return done
         except BaseException:
             if open_file is not None:
@@ -259,23 +259,23 @@ def _check_rows(files: FileTable, positions: Sequence[BitMap64]) -> None:
         known = limits.ROWS if rows is None or rows < 0 else rows
         if deleted and deleted.max() >= known:
             raise CorruptData(
-                f"{shown(path)} has {known:,} rows by its metadata, but row {deleted.max():,} is to be deleted: "
+                f"{redact(path)} has {known:,} rows by its metadata, but row {deleted.max():,} is to be deleted: "
                 "it was replaced by another file, or the metadata is damaged. Restore the file."
             )
 
 
-def _of_type(values: pa.Array, kind: t.Type) -> pa.Array:
+def _cast_values(values: pa.Array, kind: t.Type) -> pa.Array:
     """Partition values in the type of their own spec: where specs are planned together, they may have a wider one."""
     arrow = kind.arrow()
     return values.cast(arrow.storage_type if isinstance(arrow, pa.ExtensionType) else arrow)
 
 
-def _chained(first: _Rows, others: Iterator[_Rows]) -> Iterator[_Rows]:
+def _prepend(first: _Rows, others: Iterator[_Rows]) -> Iterator[_Rows]:
     yield first
     yield from others
 
 
-def _without_rows(rows: _Rows) -> _Rows:
+def _drop_positions(rows: _Rows) -> _Rows:
     return _Rows(rows.path, rows.spec_id, rows.key, BitMap64(), rows.new, rows.replaced)
 
 
@@ -299,12 +299,12 @@ def _vector(
     return WrittenFile(location, rows.key, deleted, size, details)
 
 
-def _finished(file: PositionDeleteFile, rows: Sequence[_Rows]) -> list[WrittenDeletes]:
+def _finish_file(file: PositionDeleteFile, rows: Sequence[_Rows]) -> list[WrittenDeletes]:
     entry = file.finish(rows[0].spec_id, rows[0].key)
-    return [_written(each, entry) for each in rows]
+    return [_file_deletes(each, entry) for each in rows]
 
 
-def _written(rows: _Rows, entry: WrittenFile) -> WrittenDeletes:
+def _file_deletes(rows: _Rows, entry: WrittenFile) -> WrittenDeletes:
     return WrittenDeletes(rows.path, rows.new, entry.location, {"file": entry, "replaced": rows.replaced})
 
 
@@ -323,7 +323,7 @@ class ExistingDeletes:
     replaced: tuple[Replaced, ...] = ()
 
     @staticmethod
-    def of(files: FileTable, place: int, writes: IcebergWrites, places: Places) -> ExistingDeletes:
+    def read(files: FileTable, place: int, writes: IcebergWrites, places: LocationMatcher) -> ExistingDeletes:
         """The deletes of the file in a row of the table; they are read."""
         row = files.files.slice(place, 1)
         numbers = row["deletes"].combine_chunks().flatten()
@@ -332,7 +332,7 @@ class ExistingDeletes:
             return ExistingDeletes(BitMap64())
         path, same_place, rows = (row[name][0].as_py() for name in ("path", "same_place", "record_count"))
         loader = DeleteLoader(writes.storage, [path], places=places)
-        at = places.of(pa.array([path]))[0].as_py()
+        at = places.canonicalize(pa.array([path]))[0].as_py()
         own = [each for each in deletes if _is_about(each, path, at, same_place, loader)]
         return ExistingDeletes(
             loader.selection(path, deletes, same_place, rows).deleted,
@@ -348,4 +348,4 @@ def _is_about(
     if delete.kind == DeleteKind.VECTOR:
         return True
     positions = loader.positions(delete)
-    return list(positions.by_name) == [path] or (not same_place and list(positions.by_place) == [place])
+    return list(positions.by_name) == [path] or (not same_place and list(positions.place_names) == [place])

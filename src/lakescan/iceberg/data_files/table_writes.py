@@ -18,7 +18,7 @@ from lakescan.common.schema import Schema
 from lakescan.definition.from_rows import iceberg_columns
 from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
-from lakescan.iceberg.alter.columns import widens
+from lakescan.iceberg.alter.columns import can_promote
 from lakescan.iceberg.commit.encryption import check_encrypted
 from lakescan.iceberg.data_files.location_provider import DataLocations
 from lakescan.iceberg.data_files.metrics import file_metrics
@@ -27,15 +27,15 @@ from lakescan.iceberg.metadata.partition_spec import Transform
 from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_text
 from lakescan.iceberg.metadata.schema_json import parse_schema
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
-from lakescan.options.session import given_by_session
+from lakescan.options.session import session_options
 from lakescan.options.write import WriteOptions
 from lakescan.reading.casting import cast_leaf
 from lakescan.storage import Storage
 from lakescan.storage.encryption.table_keys import NewKey
 from lakescan.writing.column_rules import ColumnRules
-from lakescan.writing.sort_keys import SortKey, sort_key, sorting, value_at
+from lakescan.writing.sort_keys import SortKey, sort_key, sort_order, value_at
 from lakescan.writing.statistics import FileStatistics
-from lakescan.writing.table_writes import ByOptions, Key
+from lakescan.writing.table_writes import CommonWriteOptions, Key
 
 _CODECS = {"uncompressed": "none"}
 _OTHERS = ("orc", "avro")  # by default; a table may have files of several formats, and every reader has Parquet
@@ -43,7 +43,7 @@ _LEVELS = ("zstd", "gzip", "brotli")  # codecs with levels; Iceberg ignores the 
 
 
 @dataclass(frozen=True)
-class IcebergWrites(ByOptions):
+class IcebergWrites(CommonWriteOptions):
     """Write settings of a table, from pyiceberg's metadata; write options replace its properties.
 
     With `keeps_lineage`, rows include their row id and last-updated sequence number, which are preserved. `arrival` is
@@ -79,8 +79,8 @@ class IcebergWrites(ByOptions):
     def properties(self) -> IcebergProperties:
         """The table's properties, in part replaced by write options, and by those of the session of the rows."""
         options = self.options
-        if by_session := given_by_session(options, options.session.options, "iceberg"):
-            options = options.merged(by_session)
+        if by_session := session_options(options, options.session.options, "iceberg"):
+            options = options.merge(by_session)
         given = {
             "write.target-file-size-bytes": options.target_file_size_bytes,
             "write.parquet.compression-codec": options.compression_codec,
@@ -107,14 +107,14 @@ class IcebergWrites(ByOptions):
         schema = parse_schema(json.loads(self.metadata.schema().model_dump_json()), self.metadata.location)
         if not self.keeps_lineage:
             return schema
-        return schema.extended(m.with_free_names((m.ROW_ID, m.LAST_UPDATED), schema.names))
+        return schema.append_fields(m.avoid_name_clashes((m.ROW_ID, m.LAST_UPDATED), schema.names))
 
     def new_key(self) -> NewKey | None:
         """The key of a new data or delete file; None if the table is not encrypted."""
         return NewKey.random(self.properties.data_key_length) if self.properties.is_encrypted else None
 
     @property
-    def of_moved_rows(self) -> IcebergWrites:
+    def lineage_writes(self) -> IcebergWrites:
         """Settings for rows moved between files: from version 3 on, they keep their ids (spec, "Row Lineage")."""
         return replace(self, keeps_lineage=True) if self._version.row_lineage else self
 
@@ -171,11 +171,11 @@ class IcebergWrites(ByOptions):
 
     def widens(self, old: t.Type, new: t.Type) -> bool:
         """Whether Iceberg promotes a type to another, but for dates, which only ALTER TABLE makes timestamps."""
-        return old not in (t.DATE, t.UNKNOWN) and old != new and widens(old, new)
+        return old not in (t.DATE, t.UNKNOWN) and old != new and can_promote(old, new)
 
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
         """All columns with their field ids, except those of type unknown, which are never written."""
-        return [(place, _with_ids(f)) for place, f in enumerate(self.schema.fields) if f.type != t.UNKNOWN]
+        return [(place, _add_field_ids(f)) for place, f in enumerate(self.schema.fields) if f.type != t.UNKNOWN]
 
     @cached_property
     def _transforms(self) -> list[tuple[list[int], Any]]:
@@ -210,31 +210,31 @@ class IcebergWrites(ByOptions):
         """The partition values of rows by the default partition spec."""
         names = self.partition_names
         keys = [transform(value_at(rows, path[0], path[1:])) for path, transform in self._transforms]
-        return [_of_type(key, name) for key, name in zip(keys, names, strict=True)]
+        return [_check_digits(key, name) for key, name in zip(keys, names, strict=True)]
 
     @cached_property
     def own_order(self) -> tuple[SortTerm, ...]:
         """The default sort order."""
         order = self.metadata.sort_order_by_id(self.metadata.default_sort_order_id)
-        return () if order is None else terms_of(order, self.schema, self.metadata.location)
+        return () if order is None else sort_terms(order, self.schema, self.metadata.location)
 
     def sort_keys(self, terms: Sequence[SortTerm]) -> tuple[SortKey, ...]:
         """The keys of terms, which may be transforms."""
-        return keys_of(terms, self.metadata, self.schema)
+        return build_sort_keys(terms, self.metadata, self.schema)
 
     @cached_property
     def _own_keys(self) -> tuple[SortKey, ...]:
         return self.sort_keys(self.own_order)
 
-    def of_sorted_rows(self, terms: Sequence[SortTerm]) -> IcebergWrites:
+    def keep_row_order(self, terms: Sequence[SortTerm]) -> IcebergWrites:
         """Settings for rows that arrive sorted: files claim the sort order that the table has with these terms."""
         return replace(self, arrival=tuple(terms))
 
-    def in_order(self, rows: pa.Table) -> pa.Table:
+    def sort_rows(self, rows: pa.Table) -> pa.Table:
         """Sort rows by the default sort order, unless they arrive sorted."""
         if self.arrival is not None or not self._own_keys:
             return rows
-        return rows.take(pa.array(sorting(self._own_keys, rows)))
+        return rows.take(pa.array(sort_order(self._own_keys, rows)))
 
     @property
     def spec_id(self) -> int:
@@ -260,7 +260,7 @@ class IcebergWrites(ByOptions):
     @cached_property
     def locations(self) -> DataLocations:
         """Where new files are."""
-        return DataLocations.of(self.metadata.location, self.properties)
+        return DataLocations.create(self.metadata.location, self.properties)
 
     def _folder(self, key: Key) -> str:
         """The partition's path; checked here because pyiceberg formats it again for the commit's summary."""
@@ -297,7 +297,7 @@ def _level(codec: str, level: int) -> int:
     return level
 
 
-def _of_type(values: pa.Array, name: str) -> pa.Array:
+def _check_digits(values: pa.Array, name: str) -> pa.Array:
     """Check partition values; raises `SchemaMismatch` for a decimal that truncation gives too many digits."""
     if not pa.types.is_decimal(values.type) or values.null_count == len(values):
         return values
@@ -310,24 +310,24 @@ def _of_type(values: pa.Array, name: str) -> pa.Array:
     return values
 
 
-def _with_ids(field: t.Field) -> pa.Field:
+def _add_field_ids(field: t.Field) -> pa.Field:
     """The Arrow field of a column as written to files, with field ids at every level."""
     metadata = {"PARQUET:field_id": str(field.id)}
-    return pa.field(field.name, _type_with_ids(field.type), nullable=not field.required, metadata=metadata)
+    return pa.field(field.name, _add_type_ids(field.type), nullable=not field.required, metadata=metadata)
 
 
-def _type_with_ids(kind: t.Type) -> pa.DataType:
+def _add_type_ids(kind: t.Type) -> pa.DataType:
     match kind:
         case t.Struct():
-            return pa.struct([_with_ids(f) for f in kind.fields])
+            return pa.struct([_add_field_ids(f) for f in kind.fields])
         case t.ListOf():
-            return pa.list_(_with_ids(kind.element))
+            return pa.list_(_add_field_ids(kind.element))
         case t.MapOf():
-            return pa.map_(_with_ids(kind.key), _with_ids(kind.value))
+            return pa.map_(_add_field_ids(kind.key), _add_field_ids(kind.value))
     return pa.binary(16) if kind == t.UUID else kind.arrow()
 
 
-def terms_of(order: Any, schema: Schema, location: str) -> tuple[SortTerm, ...]:
+def sort_terms(order: Any, schema: Schema, location: str) -> tuple[SortTerm, ...]:
     """The terms of a sort order (pyiceberg's); raises `UnsupportedFeature` if a column of it is gone."""
     terms = []
     for field in order.fields:
@@ -351,12 +351,12 @@ def order_id(terms: Sequence[SortTerm], metadata: Any, schema: Schema, location:
     """The id of the table's sort order with these terms; None if it has none such."""
     for order in metadata.sort_orders:
         known = all(field.source_id in schema.path_of for field in order.fields)
-        if terms and known and terms_of(order, schema, location) == tuple(terms):
+        if terms and known and sort_terms(order, schema, location) == tuple(terms):
             return int(order.order_id)
     return None
 
 
-def keys_of(terms: Sequence[SortTerm], metadata: Any, schema: Schema) -> tuple[SortKey, ...]:
+def build_sort_keys(terms: Sequence[SortTerm], metadata: Any, schema: Schema) -> tuple[SortKey, ...]:
     """The keys of terms; raises `NoSuchColumn`, and `InvalidOption` for a column that cannot be sorted by."""
     return tuple(sort_key(each, schema, _transform_of(each.term, metadata, schema)) for each in terms)
 

@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.common.arrays import no_rows
+from lakescan.common.arrays import empty_table
 from lakescan.common.executors import LOCAL, ExchangingExecutor, PlanningExecutor
 from lakescan.common.retries import RetryPolicy
 from lakescan.common.schema import Schema
 from lakescan.errors import CorruptData, InvalidOption, MissingFile, NoSuchSnapshot, UnsupportedFeature
-from lakescan.iceberg.maintenance.statistics.partition_counts import COUNTS, PartitionCounts, counts_schema, summed
+from lakescan.iceberg.maintenance.statistics.partition_counts import COUNTS, PartitionCounts, counts_schema, sum_counts
 from lakescan.iceberg.maintenance.statistics.partition_file import read_counts, write_counts
 from lakescan.iceberg.maintenance.statistics.puffin import write_sketches
 from lakescan.iceberg.maintenance.statistics.register import register
-from lakescan.iceberg.maintenance.statistics.single_values import hashes_of, is_hashed
+from lakescan.iceberg.maintenance.statistics.single_values import hash_values, is_hashed
 from lakescan.iceberg.maintenance.statistics.theta_sketch import ThetaSketch
 from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list import own_manifests
@@ -40,7 +40,7 @@ _MANY = 64  # tables of counts that are added up at once
 
 
 @dataclass(frozen=True)
-class Opened:
+class StatisticsTarget:
     """A table whose statistics are computed: `table` is pyiceberg's, `scan` reads the same state of it."""
 
     table: Any
@@ -70,8 +70,8 @@ class _Sketching:
         sketches = [ThetaSketch() for _ in self.types]
         for batch in read_group(group, self.context):
             for place, kind in enumerate(self.types):
-                sketches[place] = sketches[place].with_hashes(hashes_of(batch.column(place), kind))
-        return [each.serialized() for each in sketches]
+                sketches[place] = sketches[place].add_hashes(hash_values(batch.column(place), kind))
+        return [each.serialize() for each in sketches]
 
     def parts(self, group: TaskGroup) -> Iterator[tuple[int, pa.Table]]:
         """The same, each with the number of its column: workers unite those of one column."""
@@ -79,29 +79,29 @@ class _Sketching:
             yield number, pa.table({"number": [number], "sketch": pa.array([sketch], pa.binary())})
 
 
-def _united(parts: Iterator[pa.Table]) -> tuple[int, bytes]:
+def _merge_sketches(parts: Iterator[pa.Table]) -> tuple[int, bytes]:
     """The number of a column, and the sketch of all its parts; one of them is held at a time."""
     number, whole = -1, ThetaSketch()
     for part in parts:
         number = part["number"][0].as_py()
-        whole = whole.united(ThetaSketch.parse(part["sketch"][0].as_py()))
-    return number, whole.serialized()
+        whole = whole.union(ThetaSketch.parse(part["sketch"][0].as_py()))
+    return number, whole.serialize()
 
 
 def _sketches(sketching: _Sketching, plan: ScanPlan, executor: PlanningExecutor | None) -> list[ThetaSketch]:
     """The sketch of each column."""
     found = [ThetaSketch() for _ in sketching.types]
     if isinstance(executor, ExchangingExecutor):
-        for number, data in executor.exchange(sketching.parts, plan.groups, _united, len(found)):
+        for number, data in executor.exchange(sketching.parts, plan.groups, _merge_sketches, len(found)):
             found[number] = ThetaSketch.parse(data)
         return found
     for parts in (executor or LOCAL).map(sketching, plan.groups):
-        found = [one.united(ThetaSketch.parse(other)) for one, other in zip(found, parts, strict=True)]
+        found = [one.union(ThetaSketch.parse(other)) for one, other in zip(found, parts, strict=True)]
     return found
 
 
 def compute_statistics(
-    opened: Opened, columns: Sequence[str] | None, version: int | None, executor: PlanningExecutor | None
+    opened: StatisticsTarget, columns: Sequence[str] | None, version: int | None, executor: PlanningExecutor | None
 ) -> StatisticsResult:
     """Write a sketch of the distinct values of each column; see `MetadataFiles.compute_statistics`."""
     from pyiceberg.table.statistics import StatisticsFile
@@ -111,7 +111,7 @@ def compute_statistics(
     if snapshot is None:
         return StatisticsResult(None)
     scan = opened.scan.as_of(version=snapshot.id)
-    fields = _chosen(scan.snapshot.schema, columns)
+    fields = _choose_fields(scan.snapshot.schema, columns)
     names = [scan.snapshot.schema.reference_of[each.id] for each in fields]
     scan = scan.select(*names)
     plan = scan.plan()
@@ -125,7 +125,7 @@ def compute_statistics(
     return StatisticsResult(location, {name: each.estimate for name, each in zip(names, sketches, strict=True)})
 
 
-def _chosen(schema: Schema, columns: Sequence[str] | None) -> list[t.Field]:
+def _choose_fields(schema: Schema, columns: Sequence[str] | None) -> list[t.Field]:
     """The fields of these names, or all columns of primitive types."""
     if columns is None:
         found = [each for each in schema.fields if is_hashed(each.type)]
@@ -146,7 +146,7 @@ def _chosen(schema: Schema, columns: Sequence[str] | None) -> list[t.Field]:
 
 
 def compute_partition_statistics(
-    opened: Opened, version: int | None, executor: PlanningExecutor | None
+    opened: StatisticsTarget, version: int | None, executor: PlanningExecutor | None
 ) -> StatisticsResult:
     """Write the counts of each partition; see `MetadataFiles.compute_partition_statistics`.
 
@@ -167,10 +167,10 @@ def compute_partition_statistics(
     files = {each.snapshot_id: each.statistics_path for each in opened.table.metadata.partition_statistics}
     if snapshot.id in files:
         return StatisticsResult(files[snapshot.id])
-    counts = _counted_since(opened, snapshot, files, executor)
+    counts = _count_changes(opened, snapshot, files, executor)
     if counts is None:
         manifests = manifest_files(snapshot_manifests(snapshot, metadata, storage))
-        counts = _counted(PartitionCounts(metadata, storage), manifests, executor)
+        counts = _count_manifests(PartitionCounts(metadata, storage), manifests, executor)
     if not counts.num_rows:
         return StatisticsResult(None)
     location = join(metadata.metadata_folder, f"partition-stats-{snapshot.id}-{uuid.uuid4()}.parquet")
@@ -181,8 +181,8 @@ def compute_partition_statistics(
     return StatisticsResult(location)
 
 
-def _counted_since(
-    opened: Opened, snapshot: IcebergSnapshot, files: dict[int, str], executor: PlanningExecutor | None
+def _count_changes(
+    opened: StatisticsTarget, snapshot: IcebergSnapshot, files: dict[int, str], executor: PlanningExecutor | None
 ) -> pa.Table | None:
     """The counts of the nearest ancestor that has a file, and the changes since; None if these are not known."""
     metadata, storage = opened.metadata, opened.storage
@@ -204,25 +204,25 @@ def _counted_since(
     listed = pa.concat_tables(own_manifests(since, storage))
     if listed["added_snapshot_id"].null_count:
         return None  # version 1 may leave out whose manifests they are
-    change = _counted(PartitionCounts(metadata, storage, changes=True), manifest_files(listed), executor)
-    counts = summed(pa.concat_tables([before, change]).combine_chunks())
+    change = _count_manifests(PartitionCounts(metadata, storage, changes=True), manifest_files(listed), executor)
+    counts = sum_counts(pa.concat_tables([before, change]).combine_chunks())
     if any(pc.min(counts[name]).as_py() < 0 for name in COUNTS if counts.num_rows):
         _LOG.warning("all partitions are counted again: %s contradicts the table's commits since", location)
         return None
     return counts
 
 
-def _counted(
+def _count_manifests(
     counting: PartitionCounts, manifests: Sequence[ManifestFile], executor: PlanningExecutor | None
 ) -> pa.Table:
     """The counts of manifests, added up as they come: memory is bounded by the partitions."""
-    kept = [no_rows(counts_schema(counting.metadata.partition_type))]
+    kept = [empty_table(counts_schema(counting.metadata.partition_type))]
     for found in (executor or LOCAL).map(counting, manifests):
         kept.append(found)
         if len(kept) == _MANY:
-            kept = [_added(kept)]
-    return _added(kept)
+            kept = [_add_counts(kept)]
+    return _add_counts(kept)
 
 
-def _added(parts: Sequence[pa.Table]) -> pa.Table:
-    return summed(pa.concat_tables(parts).combine_chunks())
+def _add_counts(parts: Sequence[pa.Table]) -> pa.Table:
+    return sum_counts(pa.concat_tables(parts).combine_chunks())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakescan.iceberg.commit.outcomes import Failed, commit
-from lakescan.iceberg.maintenance.expired_snapshots import Expired
+from lakescan.iceberg.commit.outcomes import FailedCommit, commit
+from lakescan.iceberg.maintenance.expired_snapshots import Expiration
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
-from lakescan.iceberg.metadata.transactions import moved_records
+from lakescan.iceberg.metadata.transactions import move_records
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-def commit_expiry(table: Table, now: IcebergTable, expired: Expired, storage: Storage) -> Failed | None:
+def commit_expiry(table: Table, now: IcebergTable, expired: Expiration, storage: Storage) -> FailedCommit | None:
     """Remove snapshots and refs, provided that the table is still as in `now`. Returns None on success."""
     from pyiceberg.table.update import (
         AssertRefSnapshotId,
@@ -31,7 +31,7 @@ def commit_expiry(table: Table, now: IcebergTable, expired: Expired, storage: St
     counted = [each.snapshot_id for each in table.metadata.partition_statistics]
     gone = sorted(expired.snapshots.intersection(counted))  # pyiceberg forgets only the other statistics
     updates = (*updates, *(RemovePartitionStatisticsUpdate(snapshot_id=each) for each in gone))
-    kept, forgotten = moved_records(now.metadata, expired.snapshots, expired.refs)
+    kept, forgotten = move_records(now.metadata, expired.snapshots, expired.refs)
     updates = (*updates, *([SetPropertiesUpdate(updates=dict(kept))] if kept else []))
     updates = (*updates, *([RemovePropertiesUpdate(removals=forgotten)] if forgotten else []))
     if expired.snapshots:
@@ -42,10 +42,10 @@ def commit_expiry(table: Table, now: IcebergTable, expired: Expired, storage: St
         left = later.metadata
         return expired.snapshots.isdisjoint(left.snapshots) and expired.refs.isdisjoint(left.refs)
 
-    return commit(table, updates, (*heads, *_unchanged(table, now.metadata)), storage, is_done)
+    return commit(table, updates, (*heads, *_refs_requirement(table, now.metadata)), storage, is_done)
 
 
-def _unchanged(table: Table, metadata: TableMetadata) -> tuple[Any, ...]:
+def _refs_requirement(table: Table, metadata: TableMetadata) -> tuple[Any, ...]:
     """The requirement that the set of refs is unchanged, for pyiceberg's own catalogs, which evaluate it in process.
 
     REST has no such requirement, so a concurrently created ref goes unnoticed there: the commit asserts only the known

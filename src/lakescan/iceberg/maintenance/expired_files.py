@@ -38,10 +38,10 @@ class ExpiredPart:
             files = entries.filter(pc.not_equal(entries["status"], DELETED))["data_file"].combine_chunks()
             for content, kind in _KINDS.items():
                 mine = files.filter(pc.equal(files.field("content"), content))
-                yield _of(mine.field("file_path").cast(pa.string()), kind)
+                yield _file_rows(mine.field("file_path").cast(pa.string()), kind)
 
 
-def parts_of(table: IcebergTable, snapshots: Collection[int]) -> list[ExpiredPart]:
+def split_expired_files(table: IcebergTable, snapshots: Collection[int]) -> list[ExpiredPart]:
     """The files (`FILES`) of snapshots: manifest lists, manifests that no other snapshot lists, their live files.
 
     They come in parts, whose manifests workers read; the manifest lists of all snapshots are read here. Files may be in
@@ -49,10 +49,10 @@ def parts_of(table: IcebergTable, snapshots: Collection[int]) -> list[ExpiredPar
     """
     metadata, storage, ids = table.metadata, table.storage, frozenset(snapshots)
     known = [metadata.snapshots[each] for each in ids if each in metadata.snapshots]
-    lists = _of([each.manifest_list for each in known if each.manifest_list is not None], "manifest list")
+    lists = _file_rows([each.manifest_list for each in known if each.manifest_list is not None], "manifest list")
     manifests = _own_manifests(table, ids)
-    paths = _of([each.manifest_path for each in manifests], "manifest")
-    first = pa.concat_tables([lists, _of(list(metadata.statistics_files), "statistics"), paths])
+    paths = _file_rows([each.manifest_path for each in manifests], "manifest")
+    first = pa.concat_tables([lists, _file_rows(list(metadata.statistics_files), "statistics"), paths])
     parts, some, size = [ExpiredPart(first, (), metadata.specs, storage)], list[ManifestFile](), 0
     for number, manifest in enumerate(manifests, 1):
         some.append(manifest)
@@ -75,6 +75,6 @@ def _own_manifests(table: IcebergTable, ids: frozenset[int]) -> list[ManifestFil
     return [listed[path] for path in sorted(listed.keys() - kept)]
 
 
-def _of(paths: list[str] | pa.Array, kind: str) -> pa.Table:
+def _file_rows(paths: list[str] | pa.Array, kind: str) -> pa.Table:
     column = paths if isinstance(paths, pa.Array) else pa.array(paths, pa.string())
     return pa.table([column, pa.repeat(pa.scalar(kind), len(column))], schema=FILES)

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 
 from lakescan.errors import InvalidOption, NoSuchSnapshot
 from lakescan.iceberg.metadata.retention import MAX_REF_AGE, MAX_SNAPSHOT_AGE, MIN_SNAPSHOTS
-from lakescan.iceberg.metadata.table_metadata import MAIN, Reference, TableMetadata, ancestors
+from lakescan.iceberg.metadata.table_metadata import MAIN, SnapshotReference, TableMetadata, ancestors
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 
 
 @dataclass(frozen=True)
-class Expired:
+class Expiration:
     """What has expired: snapshot ids, and the names of branches and tags."""
 
     snapshots: frozenset[int]
     refs: frozenset[str]
 
-    def with_snapshots(self, ids: Collection[int], metadata: TableMetadata) -> Expired:
+    def add_snapshots(self, ids: Collection[int], metadata: TableMetadata) -> Expiration:
         """The same and given snapshots; raises `NoSuchSnapshot`, and `InvalidOption` if a branch or tag names one."""
         unknown = sorted(set(ids) - metadata.snapshots.keys())
         if unknown:
@@ -31,7 +31,7 @@ class Expired:
             raise InvalidOption(
                 f"snapshot {held[0]} of {metadata.location} is named by {named[held[0]]!r}: it cannot expire"
             )
-        return Expired(self.snapshots.union(ids), self.refs)
+        return Expiration(self.snapshots.union(ids), self.refs)
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Retention:
     ref_age: int
 
     @staticmethod
-    def of(properties: IcebergProperties, now: int, older_than: int | None, at_least: int | None) -> Retention:
+    def create(properties: IcebergProperties, now: int, older_than: int | None, at_least: int | None) -> Retention:
         """The retention from arguments, else from table properties, else Iceberg's defaults."""
         return Retention(
             now,
@@ -57,7 +57,7 @@ class Retention:
             properties.max_ref_age_ms,
         )
 
-    def expired(self, metadata: TableMetadata) -> Expired:
+    def find_expiration(self, metadata: TableMetadata) -> Expiration:
         """The expired snapshots and refs, by the rules of Iceberg's `RemoveSnapshots`.
 
         A branch or tag other than `main` expires when its snapshot exceeds the maximum ref age. A branch keeps its
@@ -70,16 +70,16 @@ class Retention:
         for branch in (ref for ref in refs.values() if ref.kind == "branch"):
             line = [each.id for each in ancestors(metadata.snapshots, branch.snapshot_id)]
             reached.update(line)
-            kept.update(self._kept(branch, line, metadata))
+            kept.update(self._newest_snapshots(branch, line, metadata))
         staged = metadata.snapshots.keys() - reached
         kept |= {each for each in staged if metadata.snapshots[each].timestamp_ms >= self.older_than}
-        return Expired(frozenset(metadata.snapshots.keys() - kept), frozenset(metadata.refs.keys() - refs.keys()))
+        return Expiration(frozenset(metadata.snapshots.keys() - kept), frozenset(metadata.refs.keys() - refs.keys()))
 
-    def _is_young(self, ref: Reference, metadata: TableMetadata) -> bool:
+    def _is_young(self, ref: SnapshotReference, metadata: TableMetadata) -> bool:
         age = self.now - metadata.snapshots[ref.snapshot_id].timestamp_ms
         return age <= ref.retention.get(MAX_REF_AGE, self.ref_age)
 
-    def _kept(self, branch: Reference, line: list[int], metadata: TableMetadata) -> Iterator[int]:
+    def _newest_snapshots(self, branch: SnapshotReference, line: list[int], metadata: TableMetadata) -> Iterator[int]:
         """The newest snapshots of a branch, up to the first one beyond both the minimum number and the age limit."""
         own = branch.retention
         older_than = self.now - own[MAX_SNAPSHOT_AGE] if MAX_SNAPSHOT_AGE in own else self.older_than

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakescan.catalogs.lookup import translated
+from lakescan.catalogs.lookup import translate_catalog_errors
 from lakescan.common.executors import LOCAL, PlanningExecutor
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import RetryPolicy
 from lakescan.errors import UnsupportedFeature
-from lakescan.iceberg.maintenance.compute_statistics import Opened, compute_partition_statistics, compute_statistics
+from lakescan.iceberg.maintenance.compute_statistics import (
+    StatisticsTarget,
+    compute_partition_statistics,
+    compute_statistics,
+)
 from lakescan.iceberg.maintenance.rewrite_table_path.rewrite import rewrite_paths
 from lakescan.iceberg.table import IcebergTable
 from lakescan.tables.metadata_files import PathRewrite
@@ -30,24 +34,24 @@ class IcebergMetadataFiles:
     retries: RetryPolicy
 
     @property
-    def _opened(self) -> Opened:
+    def _statistics_target(self) -> StatisticsTarget:
         if self.opened.metadata.table_properties.is_encrypted:
             raise UnsupportedFeature(
                 f"statistics files of the encrypted table {self.identifier}", "They would not be encrypted."
             )
-        return Opened(self.table, self.scan, self.opened.metadata, self.opened.storage, self.retries)
+        return StatisticsTarget(self.table, self.scan, self.opened.metadata, self.opened.storage, self.retries)
 
     def compute_statistics(
         self, columns: Sequence[str] | None, version: int | None, executor: PlanningExecutor | None
     ) -> StatisticsResult:
         """Estimate the numbers of distinct values of columns, as Theta sketches in a Puffin file."""
-        with translated(self.identifier):
-            return compute_statistics(self._opened, columns, version, executor)
+        with translate_catalog_errors(self.identifier):
+            return compute_statistics(self._statistics_target, columns, version, executor)
 
     def compute_partition_statistics(self, version: int | None, executor: PlanningExecutor | None) -> StatisticsResult:
         """Count rows and files by partition, in a Parquet file."""
-        with translated(self.identifier):
-            return compute_partition_statistics(self._opened, version, executor)
+        with translate_catalog_errors(self.identifier):
+            return compute_partition_statistics(self._statistics_target, version, executor)
 
     def rewrite_paths(self, wanted: PathRewrite, executor: PlanningExecutor | None) -> PathsResult:
         """Write the metadata again with other paths."""

@@ -22,14 +22,14 @@ from lakescan.storage import Storage, join
 _PART_BYTES = 32 << 20  # of manifests, which one worker reads one after another
 
 
-def named_files(table: IcebergTable) -> Iterator[pa.Array]:
+def reachable_files(table: IcebergTable) -> Iterator[pa.Array]:
     """The locations of all files that a table's metadata references, in batches.
 
     They cover every snapshot in the metadata, on any branch or tag or on none (staged): data files, delete files,
     manifests and manifest lists; statistics files; the metadata file and its predecessors in the metadata log.
     """
-    yield pa.array(named_by_metadata(table), pa.string())
-    yield from _of_manifests(table, known=())
+    yield pa.array(metadata_locations(table), pa.string())
+    yield from _manifest_locations(table, known=())
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def manifest_parts(table: IcebergTable) -> list[ManifestsPart]:
     return [*parts, ManifestsPart(tuple(some), table.metadata.specs, table.storage)] if some else parts
 
 
-def named_by_metadata(table: IcebergTable) -> list[str]:
+def metadata_locations(table: IcebergTable) -> list[str]:
     """The files that the metadata file itself references; raises `CorruptMetadata` if one of its lists is damaged."""
     metadata = table.metadata
     for name in ("metadata-log", *STATISTICS):
@@ -75,17 +75,17 @@ def named_by_metadata(table: IcebergTable) -> list[str]:
     return [metadata.source, join(metadata.location, "metadata", HINT), *log, *lists, *metadata.statistics_files]
 
 
-def added_since(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Array]:
+def files_since(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Array]:
     """The locations of all files that snapshots other than the known ones added, with their manifests and lists.
 
     A file written after the known snapshots were read is referenced there, or nowhere.
     """
     new = [each for each in table.metadata.snapshots.values() if each.id not in known]
     yield pa.array([each.manifest_list for each in new if each.manifest_list is not None], pa.string())
-    yield from _of_manifests(table, known)
+    yield from _manifest_locations(table, known)
 
 
-def added_by(table: IcebergTable, snapshots: Collection[int]) -> Iterator[pa.Array]:
+def snapshot_files(table: IcebergTable, snapshots: Collection[int]) -> Iterator[pa.Array]:
     """The locations of all files that these snapshots added, with their manifests and lists: those of no others."""
     mine = pa.array(list(snapshots), pa.int64())
     for snapshot in (table.metadata.snapshots[each] for each in snapshots):
@@ -100,7 +100,7 @@ def added_by(table: IcebergTable, snapshots: Collection[int]) -> Iterator[pa.Arr
             yield pc.struct_field(live["data_file"].combine_chunks(), "file_path")
 
 
-def _of_manifests(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Array]:
+def _manifest_locations(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Array]:
     """Manifests that no known snapshot added, each once, and their live files."""
     seen: set[str] = set()
     for snapshot in table.metadata.snapshots.values():

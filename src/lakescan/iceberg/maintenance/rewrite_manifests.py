@@ -9,13 +9,13 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.iceberg.commit.drafts import Draft
+from lakescan.iceberg.commit.drafts import ManifestDraft
 from lakescan.iceberg.commit.listed import listed_manifests
-from lakescan.iceberg.commit.manifest_filter import as_moved
+from lakescan.iceberg.commit.manifest_filter import carry_over_entries
 from lakescan.iceberg.commit.snapshot_producer import NewSnapshot, SnapshotProducer
 from lakescan.iceberg.manifests.entries import entries_of
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, manifest_files
-from lakescan.writing.partition_key import physical
+from lakescan.writing.partition_key import physical_values
 
 _ENTRIES = 200_000  # entries that are sorted at once: bounds memory to some hundreds of megabytes
 
@@ -30,19 +30,19 @@ class ManifestRewrite(SnapshotProducer):
 
     def produce(self) -> NewSnapshot:
         """Store the new manifests and the manifest list."""
-        parts = [self._rewritten(self._before, content) for content in (DATA, DELETES)]
+        parts = [self._rewrite_content(self._before, content) for content in (DATA, DELETES)]
         return self._snapshot(pa.concat_tables(parts))
 
     @property
     def is_needed(self) -> bool:
         """Whether there are manifests to rewrite."""
-        return any(self._chosen(self._before, content).num_rows for content in (DATA, DELETES))
+        return any(self._choose_manifests(self._before, content).num_rows for content in (DATA, DELETES))
 
     @cached_property
     def _before(self) -> pa.Table:
         return listed_manifests(self.base, self.storage)
 
-    def _chosen(self, manifests: pa.Table, content: int) -> pa.Table:
+    def _choose_manifests(self, manifests: pa.Table, content: int) -> pa.Table:
         spec_id = self.base.metadata.default_spec_id
         chosen = manifests.filter(
             pc.and_(pc.equal(manifests["content"], content), pc.equal(manifests["partition_spec_id"], spec_id))
@@ -50,36 +50,36 @@ class ManifestRewrite(SnapshotProducer):
         is_small = chosen.num_rows == 1 and chosen["manifest_length"][0].as_py() <= self._policy.target_size
         return chosen.slice(0, 0) if is_small else chosen
 
-    def _rewritten(self, manifests: pa.Table, content: int) -> pa.Table:
-        chosen = self._chosen(manifests, content)
+    def _rewrite_content(self, manifests: pa.Table, content: int) -> pa.Table:
+        chosen = self._choose_manifests(manifests, content)
         others = pc.invert(pc.is_in(manifests["manifest_path"], value_set=chosen["manifest_path"]))
         kept = manifests.filter(pc.and_(pc.equal(manifests["content"], content), others))
         self._replaced += chosen.num_rows
-        drafts = [draft for entries in self._sorted(chosen) for draft in self._drafted(entries, content)]
+        drafts = [draft for entries in self._sort_entries(chosen) for draft in self._draft_manifests(entries, content)]
         return pa.concat_tables([self._drafts.store(drafts), kept])
 
-    def _drafted(self, entries: pa.Table, content: int) -> Iterator[Draft]:
+    def _draft_manifests(self, entries: pa.Table, content: int) -> Iterator[ManifestDraft]:
         return self._drafts.drafts(entries, self.base.metadata.default_spec_id, content)
 
-    def _sorted(self, manifests: pa.Table) -> Iterator[pa.Table]:
+    def _sort_entries(self, manifests: pa.Table) -> Iterator[pa.Table]:
         """The live entries of manifests, in runs that are sorted by partition."""
         run: list[pa.Table] = []
         rows = 0
         for entries in entries_of(manifest_files(manifests), self.base.metadata.specs, self.storage):
-            run.append(as_moved(entries, self.snapshot_id))
+            run.append(carry_over_entries(entries, self.snapshot_id))
             rows += run[-1].num_rows
             if rows >= _ENTRIES:
-                yield _by_partition(run)
+                yield _sort_run(run)
                 run, rows = [], 0
         if rows:
-            yield _by_partition(run)
+            yield _sort_run(run)
 
 
-def _by_partition(run: list[pa.Table]) -> pa.Table:
+def _sort_run(run: list[pa.Table]) -> pa.Table:
     entries = pa.concat_tables(run, promote_options="permissive").combine_chunks()
     partition = entries["data_file"].chunk(0).field("partition")
     if not partition.type.num_fields:
         return entries
     names = [str(number) for number in range(partition.type.num_fields)]
-    values = pa.table([physical(each) for each in partition.flatten()], names=names)
+    values = pa.table([physical_values(each) for each in partition.flatten()], names=names)
     return entries.take(pc.sort_indices(values, [(name, "ascending") for name in names]))

@@ -33,16 +33,18 @@ class DeletesToRewrite:
     sequence_number: int | None
 
 
-def to_vectors(table: FileTable, within: pa.Array) -> DeletesToRewrite:
+def plan_vectors(table: FileTable, within: pa.Array) -> DeletesToRewrite:
     """All position deletes of the data files `within` (locations), which get vectors instead."""
-    uses = _Uses.of(table)
+    uses = _DeleteUses.read(table)
     inside = pc.is_in(table.files["path"], value_set=within).to_numpy()
     elsewhere = np.bincount(uses.delete[~inside[uses.file]], minlength=len(uses.is_position)) > 0
     written = uses.is_position & (np.bincount(uses.delete[inside[uses.file]], minlength=len(elsewhere)) > 0)
-    return uses.rewriting(written, (written & ~elsewhere) | uses.unused, inside)
+    return uses.choose_deletes(written, (written & ~elsewhere) | uses.is_dangling, inside)
 
 
-def to_few(table: FileTable, within: pa.Array, limits: DeleteLimits, target: int, *, by_file: bool) -> DeletesToRewrite:
+def plan_compaction(
+    table: FileTable, within: pa.Array, limits: DeleteLimits, target: int, *, by_file: bool
+) -> DeletesToRewrite:
     """The position deletes of partitions with too many too small files, as far as they apply to data files `within`.
 
     `target` is the target size of delete files. With `by_file`, new files are about one data file each, so that there
@@ -50,7 +52,7 @@ def to_few(table: FileTable, within: pa.Array, limits: DeleteLimits, target: int
     """
     smallest = int(_SMALL * target) if limits.smallest is None else limits.smallest
     largest = int(_LARGE * target) if limits.largest is None else limits.largest
-    uses = _Uses.of(table)
+    uses = _DeleteUses.read(table)
     inside = pc.is_in(table.files["path"], value_set=within).to_numpy()
     known = uses.is_position & (np.bincount(uses.delete[inside[uses.file]], minlength=len(uses.is_position)) > 0)
     sizes = pc.fill_null(table.deletes["size"], 0).to_numpy()
@@ -66,11 +68,11 @@ def to_few(table: FileTable, within: pa.Array, limits: DeleteLimits, target: int
             of_scope = np.unique(np.stack([scope[uses.delete[pairs]], uses.file[pairs]]), axis=1)[0]
             enough &= np.bincount(of_scope, minlength=count) < numbers
         chosen &= enough[scope]
-    return uses.rewriting(chosen, chosen | uses.unused, np.ones(len(table), dtype=bool))
+    return uses.choose_deletes(chosen, chosen | uses.is_dangling, np.ones(len(table), dtype=bool))
 
 
 @dataclass(frozen=True)
-class _Uses:
+class _DeleteUses:
     """Which deletes by position apply to which files: pairs of row numbers; and which are files of positions."""
 
     table: FileTable
@@ -79,17 +81,17 @@ class _Uses:
     is_position: np.ndarray
 
     @staticmethod
-    def of(table: FileTable) -> _Uses:
+    def read(table: FileTable) -> _DeleteUses:
         kinds = pc.equal(table.deletes["kind"], DeleteKind.POSITION)
         uses = table.references
-        return _Uses(table, uses.file, uses.number, kinds.to_numpy(zero_copy_only=False))
+        return _DeleteUses(table, uses.file, uses.number, kinds.to_numpy(zero_copy_only=False))
 
     @property
-    def unused(self) -> np.ndarray:
+    def is_dangling(self) -> np.ndarray:
         result: np.ndarray = self.is_position & (np.bincount(self.delete, minlength=len(self.is_position)) == 0)
         return result
 
-    def rewriting(self, written: np.ndarray, removed: np.ndarray, inside: np.ndarray) -> DeletesToRewrite:
+    def choose_deletes(self, written: np.ndarray, removed: np.ndarray, inside: np.ndarray) -> DeletesToRewrite:
         """The files with the deletes that are `written` again."""
         wanted = written[self.delete] & inside[self.file]
         counts = np.bincount(self.file[wanted], minlength=len(self.table))
@@ -98,7 +100,7 @@ class _Uses:
         gone = self.table.deletes.filter(pa.array(removed))
         again = self.table.deletes.filter(pa.array(written))
         return DeletesToRewrite(
-            files.used_deletes(),
+            files.drop_unused_deletes(),
             tuple(dict.fromkeys(gone["path"].to_pylist())),
             pc.sum(gone["size"]).as_py() or 0,
             pc.max(again["sequence_number"]).as_py(),

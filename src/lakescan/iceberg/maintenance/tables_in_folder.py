@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from lakescan.errors import LakescanError, LocationRefused, MissingFile, StorageError, UnsupportedFeature
-from lakescan.iceberg.maintenance.reachable_files import named_files
+from lakescan.iceberg.maintenance.reachable_files import reachable_files
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import FileEntry, Storage
 from lakescan.storage.locations import normalize
@@ -29,15 +29,15 @@ _DAY = timedelta(days=1)  # a commit that is being made leaves metadata that is 
 _UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"]+)"')
 
 
-def named_by_neighbours(table: IcebergTable, metadata_files: Sequence[FileEntry]) -> Iterator[pa.Array]:
+def neighbour_files(table: IcebergTable, metadata_files: Sequence[FileEntry]) -> Iterator[pa.Array]:
     """The files that the newest metadata of each other table in the same folder references, and that of each copy.
 
     See `named_by_copies`. Raises `UnsupportedFeature` if such metadata cannot be read.
     """
-    return _named(table, metadata_files, only_copies=False)
+    return _other_files(table, metadata_files, only_copies=False)
 
 
-def named_by_copies(table: IcebergTable, metadata_files: Sequence[FileEntry]) -> Iterator[pa.Array]:
+def copy_files(table: IcebergTable, metadata_files: Sequence[FileEntry]) -> Iterator[pa.Array]:
     """The files that copies of the table reference, by the metadata files in its folder.
 
     A metadata file belongs to a copy if it has the table's UUID, and is neither in its metadata log, nor in that of an
@@ -45,10 +45,10 @@ def named_by_copies(table: IcebergTable, metadata_files: Sequence[FileEntry]) ->
     missing. The state of an open transaction of several tables is in no catalog, and no copy either. Raises
     `UnsupportedFeature` if metadata of a copy cannot be read.
     """
-    return _named(table, metadata_files, only_copies=True)
+    return _other_files(table, metadata_files, only_copies=True)
 
 
-def _named(table: IcebergTable, metadata_files: Sequence[FileEntry], *, only_copies: bool) -> Iterator[pa.Array]:
+def _other_files(table: IcebergTable, metadata_files: Sequence[FileEntry], *, only_copies: bool) -> Iterator[pa.Array]:
     """The files that other tables and copies reference, or copies alone, by a listing in which no file is gone.
 
     Other clients remove metadata files (`write.metadata.delete-after-commit.enabled`, a failed commit), and the
@@ -56,11 +56,11 @@ def _named(table: IcebergTable, metadata_files: Sequence[FileEntry], *, only_cop
     was listed. So the folder is listed again, until nothing is gone. What is gone again, of a file that is still
     listed, is missing. Raises `MissingFile` if that does not end.
     """
-    others = _Others(table, only_copies=only_copies)
+    others = _OtherMetadata(table, only_copies=only_copies)
     folders = sorted({each.location.rpartition("/")[0] for each in metadata_files})
     files = metadata_files
     for number in range(1, _LISTINGS + 1):
-        yield from others.named(files)
+        yield from others.read_files(files)
         if others.gone is None:
             return
         if number == _LISTINGS:
@@ -68,7 +68,7 @@ def _named(table: IcebergTable, metadata_files: Sequence[FileEntry], *, only_cop
         files = [each for folder in folders for each in table.storage.list(folder, _is_metadata)]
 
 
-class _Others:
+class _OtherMetadata:
     """Reads the metadata of the other tables in a folder, and of copies, in as many listings as are needed.
 
     `gone` is the error of a file that was missing in the last listing; None if there was none. Then all was read.
@@ -85,7 +85,7 @@ class _Others:
         self._named = set[str]()  # places of metadata whose files were all named
         self._suspects = set[str]()  # places of metadata of which something was missing
 
-    def named(self, files: Sequence[FileEntry]) -> Iterator[pa.Array]:
+    def read_files(self, files: Sequence[FileEntry]) -> Iterator[pa.Array]:
         """The files that the metadata among these files references, without what was named before."""
         self.gone = None
         newest: dict[str, tuple[str, FileEntry]] = {}
@@ -97,8 +97,8 @@ class _Others:
                 newest[uuid] = place, entry
         if not self._only_copies:
             for uuid, (place, entry) in newest.items():
-                yield from self._named_by(place, entry, uuid)
-        for place, entry in self._of_copies(copies).items():
+                yield from self._table_files(place, entry, uuid)
+        for place, entry in self._newest_copies(copies).items():
             if entry.modified is not None and datetime.now(UTC) - entry.modified > _DAY and place not in self._named:
                 _LOG.warning(
                     "%s: %s is the metadata of a copy of this table, or of another catalog's: the files that it "
@@ -106,7 +106,7 @@ class _Others:
                     self._table.location,
                     entry.location,
                 )
-            yield from self._named_by(place, entry, f"a copy, {self._table.metadata.uuid}")
+            yield from self._table_files(place, entry, f"a copy, {self._table.metadata.uuid}")
 
     def _other_metadata(self, files: Sequence[FileEntry]) -> Iterator[tuple[str, FileEntry, str]]:
         """The metadata files that are not in the table's own log: their places, and their tables' ids.
@@ -125,7 +125,7 @@ class _Others:
             if (uuid := self._uuids[place]) is not None:
                 yield place, entry, uuid
 
-    def _of_copies(self, entries: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
+    def _newest_copies(self, entries: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
         """The newest metadata of each copy, among metadata files with the table's own UUID."""
         new = {place: each for place, each in entries.items() if place not in self._copies}
         left = set(_places(_not_earlier(self._table, [each.location for each in new.values()])))
@@ -134,7 +134,7 @@ class _Others:
                 self._copies[place] = None
                 continue
             try:
-                self._copies[place] = _opened(self._table, entry.location)
+                self._copies[place] = _open_copy(self._table, entry.location)
             except MissingFile as error:
                 self.gone = error
         opened = {place: copy for place in entries if (copy := self._copies.get(place)) is not None}
@@ -156,11 +156,11 @@ class _Others:
             self._is_gone(place, MissingFile(f"{head.manifest_list}, which {copy.metadata.source} lists, is missing"))
         return True
 
-    def _named_by(self, place: str, entry: FileEntry, who: str) -> Iterator[pa.Array]:
+    def _table_files(self, place: str, entry: FileEntry, who: str) -> Iterator[pa.Array]:
         if place in self._named:
             return
         try:
-            yield from named_files(IcebergTable.open(entry.location, self._table.storage))
+            yield from reachable_files(IcebergTable.open(entry.location, self._table.storage))
         except LakescanError as error:
             if _is_storage_fault(error):
                 raise
@@ -185,7 +185,10 @@ def warn_of_copy(table: IcebergTable, doing: str) -> None:
     New files go to the location, which both copies then have. Only such a table is looked for in storage.
     """
     metadata = table.metadata
-    if metadata.source.rpartition("/")[0] in (folder := metadata.metadata_folder, table.storage.relocated(folder)):
+    if metadata.source.rpartition("/")[0] in (
+        folder := metadata.metadata_folder,
+        table.storage.current_location(folder),
+    ):
         return
     if _places([metadata.source.rpartition("/")[0]]) == _places([folder]):
         return
@@ -200,7 +203,7 @@ def warn_of_copy(table: IcebergTable, doing: str) -> None:
         )
 
 
-def _opened(table: IcebergTable, location: str) -> IcebergTable:
+def _open_copy(table: IcebergTable, location: str) -> IcebergTable:
     """The state in a metadata file that may be a copy's; raises `MissingFile` if the file is gone."""
     try:
         return IcebergTable.open(location, table.storage)

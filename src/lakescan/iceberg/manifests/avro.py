@@ -19,9 +19,9 @@ import pyarrow as pa
 from lakescan.common.arrays import empty_structs
 from lakescan.errors import CorruptMetadata, LakescanError, NotEnoughMemory, UnsupportedFeature
 from lakescan.iceberg.manifests.avro_container import Container
-from lakescan.reading.avro.columnar import columnar_decoder, decoded_columns
+from lakescan.reading.avro.columnar import columnar_decoder, decode_columns
 from lakescan.reading.avro.records import arrow_field, column, field_of_type, only_type
-from lakescan.storage.faults import shown, told
+from lakescan.storage.faults import error_text, redact
 
 FILE = "lakescan.file"  # the column with the number of each row's file
 _MANY_ROWS = 500  # with fewer rows, fastavro is done before the columnar decoder is imported
@@ -40,13 +40,13 @@ def read_avro(files: Sequence[Container], names: Mapping[int, str], *, fast: boo
     numbers = pa.array(np.repeat(np.arange(len(files), dtype=np.int32), rows))
     schema = files[0].written.record
     with decoding(files):
-        wanted = _pruned(schema, names)
+        wanted = _prune_schema(schema, names)
         if not wanted["fields"]:
             return pa.table({FILE: numbers})
         fast = sum(rows) + _FILE_ROWS * len(files) >= _MANY_ROWS if fast is None else fast
-        table = _by_columns(files, schema, names) if fast and columnar_decoder() is not None else None
+        table = _decode_columns(files, schema, names) if fast and columnar_decoder() is not None else None
     if table is None or table.num_rows != len(numbers):
-        table = pa.concat_tables([_each(file, wanted, names) for file in files])
+        table = pa.concat_tables([_decode_file(file, wanted, names) for file in files])
     return table.append_column(FILE, numbers)
 
 
@@ -54,7 +54,7 @@ def read_avro(files: Sequence[Container], names: Mapping[int, str], *, fast: boo
 def decoding(files: Sequence[Container]) -> Iterator[None]:
     """Convert exceptions from decoding files into `CorruptMetadata` that names the first file."""
     others = f" (or one of the {len(files) - 1} read with it)" if len(files) > 1 else ""
-    with decoding_file(shown(files[0].source) + others):
+    with decoding_file(redact(files[0].source) + others):
         yield
 
 
@@ -71,22 +71,25 @@ def decoding_file(where: str) -> Iterator[None]:
         raise NotEnoughMemory(f"{where}: its records do not fit into memory") from error
     except Exception as error:  # libraries raise any type of exception for invalid bytes
         raise CorruptMetadata(
-            f"{where} has records that do not match its schema: {told(error)}. Restore the file, or read an older "
+            f"{where} has records that do not match its schema: {error_text(error)}. Restore the file, or read an "
+            "older "
             "snapshot."
         ) from error
 
 
-def _by_columns(files: Sequence[Container], full: Mapping[str, Any], names: Mapping[int, str]) -> pa.Table | None:
+def _decode_columns(files: Sequence[Container], full: Mapping[str, Any], names: Mapping[int, str]) -> pa.Table | None:
     """Decode files of one schema with the columnar decoder; None if it cannot."""
-    schema = _without_empty_records(full)
-    inlined, columns = _inlined(schema, names)
+    schema = _drop_empty_records(full)
+    inlined, columns = _inline_records(schema, names)
     wanted = [name for members in columns.values() for name, _ in members]
     records = [block for file in files for block in file.blocks]
     try:
         decoded = pa.Table.from_batches(
-            decoded_columns(inlined, sum(f.rows for f in files), records, wanted, _BATCH_ROWS)
+            decode_columns(inlined, sum(f.rows for f in files), records, wanted, _BATCH_ROWS)
         )
-        assembled = [_assembled(decoded, f, columns[f["name"]], names) for f in _pruned(schema, names)["fields"]]
+        assembled = [
+            _assemble_field(decoded, f, columns[f["name"]], names) for f in _prune_schema(schema, names)["fields"]
+        ]
     except (MemoryError, KeyboardInterrupt):
         raise
     except Exception:  # fastavro then either reads the file or reports what is wrong with it
@@ -97,7 +100,7 @@ def _by_columns(files: Sequence[Container], full: Mapping[str, Any], names: Mapp
 _Members = list[tuple[str, Mapping[str, Any]]]
 
 
-def _inlined(schema: Mapping[str, Any], names: Mapping[int, str]) -> tuple[dict[str, Any], dict[str, _Members]]:
+def _inline_records(schema: Mapping[str, Any], names: Mapping[int, str]) -> tuple[dict[str, Any], dict[str, _Members]]:
     """Replace each record field by its members, which describes the same bytes; and the wanted members per field.
 
     The decoder skips top-level fields that are not requested, but builds everything below a requested one. Inlining
@@ -106,7 +109,7 @@ def _inlined(schema: Mapping[str, Any], names: Mapping[int, str]) -> tuple[dict[
     """
     fields: list[dict[str, Any]] = []
     members_of: dict[str, _Members] = {}
-    kept = {f["name"]: f for f in _pruned(schema, names)["fields"]}
+    kept = {f["name"]: f for f in _prune_schema(schema, names)["fields"]}
     for each in schema["fields"]:
         members = each["type"]["fields"] if _can_be_inlined(each) else [each]
         wanted = kept.get(each["name"])
@@ -128,11 +131,11 @@ def _can_be_inlined(node: Mapping[str, Any]) -> bool:
     return isinstance(kind, dict) and kind["type"] == "record" and not _is_partition(kind)
 
 
-def _assembled(
+def _assemble_field(
     decoded: pa.Table, node: Mapping[str, Any], members: _Members, names: Mapping[int, str]
 ) -> tuple[pa.Array, pa.Field]:
     """Rebuild a field of the pruned schema from the columns of its members."""
-    arrays = [_named(decoded[name].chunks, member, names) for name, member in members]
+    arrays = [_concat_chunks(decoded[name].chunks, member, names) for name, member in members]
     if not _can_be_inlined(node):
         return arrays[0], field_of_type(node, arrays[0].type, names)
     fields = [field_of_type(member, array.type, names) for (_, member), array in zip(members, arrays, strict=True)]
@@ -140,22 +143,22 @@ def _assembled(
     return struct, field_of_type(node, struct.type, names)
 
 
-def _without_empty_records(node: Any) -> Any:
+def _drop_empty_records(node: Any) -> Any:
     """Drop fields whose type is an empty record: they take no bytes, and the decoder cannot build them.
 
     The partition of an unpartitioned table is such a field.
     """
     if isinstance(node, list):
-        return [_without_empty_records(n) for n in node]
+        return [_drop_empty_records(n) for n in node]
     if not isinstance(node, dict):
         return node
     if node.get("type") == "record":
         kept = [f for f in node["fields"] if not (isinstance(f["type"], dict) and f["type"].get("fields") == [])]
-        return {**node, "fields": [{**f, "type": _without_empty_records(f["type"])} for f in kept]}
-    return {**node, **{k: _without_empty_records(node[k]) for k in ("items", "values") if k in node}}
+        return {**node, "fields": [{**f, "type": _drop_empty_records(f["type"])} for f in kept]}
+    return {**node, **{k: _drop_empty_records(node[k]) for k in ("items", "values") if k in node}}
 
 
-def _named(chunks: list[pa.Array], node: Mapping[str, Any], names: Mapping[int, str]) -> pa.Array:
+def _concat_chunks(chunks: list[pa.Array], node: Mapping[str, Any], names: Mapping[int, str]) -> pa.Array:
     """Concatenate chunks to one array: records become structs of their wanted members, named by field id.
 
     Unwanted members are not concatenated: statistics are most of a manifest, and most scans do not need them.
@@ -164,8 +167,8 @@ def _named(chunks: list[pa.Array], node: Mapping[str, Any], names: Mapping[int, 
     if kind is None or not pa.types.is_struct(chunks[0].type):
         return pa.concat_arrays(chunks)
     members, fields = [], []
-    for each in kind["fields"] if _is_partition(kind) else _pruned(kind, names)["fields"]:
-        member = _named([c.field(c.type.get_field_index(each["name"])) for c in chunks], each, names)
+    for each in kind["fields"] if _is_partition(kind) else _prune_schema(kind, names)["fields"]:
+        member = _concat_chunks([c.field(c.type.get_field_index(each["name"])) for c in chunks], each, names)
         members.append(member)
         fields.append(field_of_type(each, member.type, names))
     if not members:
@@ -181,19 +184,19 @@ def _record(node: Any) -> Mapping[str, Any] | None:
     return only if isinstance(only, dict) and only["type"] == "record" else None
 
 
-def _each(file: Container, wanted: dict[str, Any], names: Mapping[int, str]) -> pa.Table:
+def _decode_file(file: Container, wanted: dict[str, Any], names: Mapping[int, str]) -> pa.Table:
     with decoding([file]):
-        return _by_records(file, wanted, names)
+        return _decode_records(file, wanted, names)
 
 
-def _by_records(file: Container, wanted: dict[str, Any], names: Mapping[int, str]) -> pa.Table:
+def _decode_records(file: Container, wanted: dict[str, Any], names: Mapping[int, str]) -> pa.Table:
     """Decode with fastavro the fields of the schema `wanted`, a subset of the file's schema."""
     written, asked = fastavro.parse_schema(dict(file.written.record)), fastavro.parse_schema(wanted)
     data = io.BytesIO(file.records)
     records: list[Any] = [fastavro.schemaless_reader(data, written, asked) for _ in range(file.rows)]
     if left := len(data.getbuffer()) - data.tell():
         raise CorruptMetadata(
-            f"{shown(file.source)} has {left:,} bytes after its {file.rows:,} records: the record counts of its "
+            f"{redact(file.source)} has {left:,} bytes after its {file.rows:,} records: the record counts of its "
             "blocks are wrong. Restore the file, or read an older snapshot."
         )
     arrow = pa.schema([arrow_field(f, names) for f in wanted["fields"]])
@@ -202,7 +205,7 @@ def _by_records(file: Container, wanted: dict[str, Any], names: Mapping[int, str
     return pa.Table.from_arrays(columns, schema=arrow)
 
 
-def _pruned(schema: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
+def _prune_schema(schema: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
     """The record schema with only the wanted fields."""
     fields = []
     for each in schema["fields"]:
@@ -219,7 +222,7 @@ def _prune_type(node: Any, names: Mapping[int, str]) -> Any:
     if isinstance(node, list):
         return [_prune_type(n, names) for n in node]
     if isinstance(node, dict) and node["type"] == "record" and not _is_partition(node):
-        return _pruned(node, names)
+        return _prune_schema(node, names)
     return node
 
 

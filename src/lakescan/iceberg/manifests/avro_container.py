@@ -13,9 +13,9 @@ from itertools import groupby
 
 from lakescan import limits
 from lakescan.errors import CorruptMetadata, LimitExceeded
-from lakescan.reading.avro.codecs import TooLarge, check_codec, unpacked
+from lakescan.reading.avro.codecs import TooLarge, check_codec, decompress_block
 from lakescan.reading.avro.schema import WrittenSchema, parse_avro_schema
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 
 MAGIC = b"Obj\x01"
 _SYNC = 16
@@ -49,7 +49,7 @@ class Container:
         return self.metadata["avro.schema"]
 
 
-def of_one_schema(files: Sequence[Container]) -> list[list[int]]:
+def group_by_schema(files: Sequence[Container]) -> list[list[int]]:
     """Group consecutive files with the same schema (as indexes): each group can be decoded together, in order."""
     return [[i for i, _ in run] for _, run in groupby(enumerate(files), key=lambda each: each[1].schema)]
 
@@ -61,10 +61,10 @@ def open_container(data: bytes, source: str) -> Container:
     `UnsupportedFeature` for an unknown codec; `LimitExceeded` past `limits.AVRO_BLOCK` or `limits.AVRO_FILE`.
     """
     try:
-        return _opened(data, source)
+        return _parse_container(data, source)
     except TooLarge:
         raise LimitExceeded(
-            f"{shown(source)} exceeds the decompressed size limits of {limits.AVRO_BLOCK:,} bytes per block or "
+            f"{redact(source)} exceeds the decompressed size limits of {limits.AVRO_BLOCK:,} bytes per block or "
             f"{limits.AVRO_FILE:,} per file. If the file is valid, raise lakescan.limits.AVRO_BLOCK or AVRO_FILE."
         ) from None
     except IndexError:
@@ -72,11 +72,11 @@ def open_container(data: bytes, source: str) -> Container:
     except (ValueError, UnicodeDecodeError) as error:
         problem = str(error)
     raise CorruptMetadata(
-        f"{shown(source)} is not a valid Avro file: {problem}. Restore the file, or read an older snapshot."
+        f"{redact(source)} is not a valid Avro file: {problem}. Restore the file, or read an older snapshot."
     )
 
 
-def _opened(data: bytes, source: str) -> Container:
+def _parse_container(data: bytes, source: str) -> Container:
     if not data.startswith(MAGIC):
         raise ValueError("it does not begin with 'Obj'" if data else "it is empty")
     metadata, at = _metadata(data, len(MAGIC))
@@ -96,7 +96,7 @@ def _opened(data: bytes, source: str) -> Container:
         end = at + size
         if count < 0 or size < 0 or data[end : end + _SYNC] != sync:
             raise ValueError(f"the block that begins before byte {at:,} does not end with the file's marker")
-        block = unpacked(codec, data[at:end], min(left, limits.AVRO_BLOCK))
+        block = decompress_block(codec, data[at:end], min(left, limits.AVRO_BLOCK))
         if count and (not written.least or count > len(block) // written.least):
             raise ValueError(f"the block that begins before byte {at:,} has {len(block):,} bytes for {count:,} records")
         blocks.append(block)
@@ -139,12 +139,12 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
     raise ValueError(f"the number at byte {at:,} is longer than {_NUMBER} bytes")
 
 
-def encoded_bytes(value: bytes) -> bytes:
+def encode_bytes(value: bytes) -> bytes:
     """Encode bytes or a text: its length, then itself."""
-    return encoded_number(len(value)) + value
+    return encode_number(len(value)) + value
 
 
-def encoded_number(value: int) -> bytes:
+def encode_number(value: int) -> bytes:
     """Encode a number of 64 bits as a zigzag varint."""
     value, encoded = value << 1 ^ value >> 63, bytearray()
     while value > 0x7F:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
-from lakescan.iceberg.manifests.avro_container import MAGIC, encoded_bytes, encoded_number
+from lakescan.iceberg.manifests.avro_container import MAGIC, encode_bytes, encode_number
 
 _BLOCK_ROWS = 4096  # records in a block: bounds the memory of encoding, and of readers
 _FEW_ROWS, _FEW_BYTES = 16, 32_768  # records that are encoded value by value: above, columns are faster
@@ -49,8 +49,8 @@ def avro_file(rows: pa.Table, fields: t.Struct, name: str, metadata: Mapping[str
     """
     sync = os.urandom(16)
     header = {**metadata, "avro.schema": json.dumps(record_schema(fields, name)), "avro.codec": "deflate"}
-    pairs = [encoded_bytes(key.encode()) + encoded_bytes(value.encode()) for key, value in header.items()]
-    parts = [MAGIC, encoded_number(len(pairs)), *pairs, b"\x00", sync]
+    pairs = [encode_bytes(key.encode()) + encode_bytes(value.encode()) for key, value in header.items()]
+    parts = [MAGIC, encode_number(len(pairs)), *pairs, b"\x00", sync]
     for start in range(0, rows.num_rows, _BLOCK_ROWS):
         block = rows.slice(start, _BLOCK_ROWS).combine_chunks()
         columns = [column.chunk(0) for column in block.columns]
@@ -58,7 +58,7 @@ def avro_file(rows: pa.Table, fields: t.Struct, name: str, metadata: Mapping[str
         encode = few_records if is_few else lambda *of: _bytes(_record(*of))
         deflater = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
         data = deflater.compress(encode(columns, fields, block.num_rows)) + deflater.flush()
-        parts += [encoded_number(block.num_rows), encoded_number(len(data)), data, sync]
+        parts += [encode_number(block.num_rows), encode_number(len(data)), data, sync]
     return b"".join(parts)
 
 
@@ -75,12 +75,12 @@ def _avro_names(fields: tuple[t.Field, ...]) -> list[str]:
     """
     names: list[str] = []
     for field in fields:
-        name = _INVALID.sub(lambda found: _escaped(found[0]), field.name)
+        name = _INVALID.sub(lambda found: _escape_character(found[0]), field.name)
         names.append(f"{name}_r{field.id}" if name in names else name)
     return names
 
 
-def _escaped(character: str) -> str:
+def _escape_character(character: str) -> str:
     return f"_{character}" if character in _DIGITS else f"_x{ord(character):X}"
 
 
@@ -151,24 +151,28 @@ def _field(values: pa.Array, field: t.Field) -> pa.Array:
         return _optional(values, field.type)
     if values.null_count:
         raise ValueError(f"the required field {field.name!r} has {values.null_count} nulls")
-    return _encoded(values, field.type)
+    return _encode_values(values, field.type)
 
 
 def _optional(values: pa.Array, kind: t.Type) -> pa.Array:
     """A union with null: the branch's number, then the value."""
     if values.null_count == len(values):
         return pa.array([b"\x00"] * len(values), pa.binary())
-    some = pc.binary_join_element_wise(pa.scalar(b"\x02", pa.binary()), _encoded(values, kind), b"")
+    some = pc.binary_join_element_wise(pa.scalar(b"\x02", pa.binary()), _encode_values(values, kind), b"")
     return some if not values.null_count else pc.if_else(values.is_valid(), some, pa.scalar(b"\x00", pa.binary()))
 
 
-def _encoded(values: pa.Array, kind: t.Type) -> pa.Array:
+def _encode_values(values: pa.Array, kind: t.Type) -> pa.Array:
     """The bytes of each value; those of nulls are arbitrary."""
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
     match kind:
         case t.Struct():
-            return _record(values.flatten(), kind, len(values)) if not values.null_count else _of_some(values, kind)
+            return (
+                _record(values.flatten(), kind, len(values))
+                if not values.null_count
+                else _encode_valid_structs(values, kind)
+            )
         case t.ListOf(element):
             return _lists(values, t.Struct((element,)))
         case t.MapOf(key, value):
@@ -190,7 +194,7 @@ def _encoded(values: pa.Array, kind: t.Type) -> pa.Array:
     return _numbers(pc.fill_null(whole.cast(pa.int64()), 0).to_numpy(zero_copy_only=False))
 
 
-def _of_some(values: pa.StructArray, kind: t.Struct) -> pa.Array:
+def _encode_valid_structs(values: pa.StructArray, kind: t.Struct) -> pa.Array:
     """Encode structs of which some are null: only the others, since required members of a null struct are null."""
     encoded = _record(values.drop_null().flatten(), kind, len(values) - values.null_count)
     places = pc.cumulative_sum(pc.cast(values.is_valid(), pa.int64()))
@@ -277,11 +281,11 @@ def _few_values(values: pa.Array, kind: t.Type) -> list[bytes]:
         case t.MapOf(key, value):
             return _few_lists(values.cast(pa.list_(pa.struct([key.arrow(), value.arrow()]))), t.Struct((key, value)))
         case t.STRING | t.BINARY:
-            return [encoded_bytes(value) for value in values.cast(pa.binary()).to_pylist()]
+            return [encode_bytes(value) for value in values.cast(pa.binary()).to_pylist()]
         case t.Decimal() | t.Fixed() | t.UUID | t.BOOLEAN | t.FLOAT | t.DOUBLE:
-            return list(_encoded(values, kind).to_pylist())
+            return list(_encode_values(values, kind).to_pylist())
     whole = values.cast(pa.int32()) if pa.types.is_date32(values.type) else values
-    return [encoded_number(value) for value in whole.cast(pa.int64()).to_pylist()]
+    return [encode_number(value) for value in whole.cast(pa.int64()).to_pylist()]
 
 
 def _few_lists(values: pa.ListArray, item: t.Struct) -> list[bytes]:
@@ -289,7 +293,7 @@ def _few_lists(values: pa.ListArray, item: t.Struct) -> list[bytes]:
     encoded, start, lists = _few([items] if len(item.fields) == 1 else items.flatten(), item, len(items)), 0, []
     for length in pc.list_value_length(values).to_pylist():
         some = encoded[start : start + length]
-        lists.append(encoded_number(length) + b"".join(some) + b"\x00" if length else b"\x00")
+        lists.append(encode_number(length) + b"".join(some) + b"\x00" if length else b"\x00")
         start += length
     return lists
 

@@ -14,8 +14,8 @@ from operator import attrgetter
 
 import pyarrow as pa
 
-from lakescan.common.cache import METADATA, Kind
-from lakescan.common.folder_cache import in_folder
+from lakescan.common.cache import METADATA, CacheKind
+from lakescan.common.folder_cache import cache_in_folder
 from lakescan.iceberg.manifests.manifest import read_manifests
 from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
@@ -29,7 +29,7 @@ _OF_MANIFEST = attrgetter(
 )
 
 # How many manifests had the batch that was read last, of those that end with one manifest.
-_NEWEST: Kind[int] = Kind("newest batches of manifests", lambda count: 8)
+_NEWEST: CacheKind[int] = CacheKind("newest batches of manifests", lambda count: 8)
 
 
 def read_batch(
@@ -42,7 +42,7 @@ def read_batch(
     read = partial(_read, batch, spec, storage, with_stats)
     if storage.key_manager is not None and any(each.key_metadata is not None for each in batch):
         return METADATA.get((key, "decrypted"), read)  # never on disk, and for readers with a key manager alone
-    return METADATA.get(key, in_folder(storage.cache_folder, key, read))
+    return METADATA.get(key, cache_in_folder(storage.cache_folder, key, read))
 
 
 def _read(batch: Sequence[ManifestFile], spec: PartitionSpec, storage: Storage, with_stats: bool) -> pa.Table:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.planning.corrupt_statistics import consistent, trusted_in_manifest
+from lakescan.planning.corrupt_statistics import drop_contradictions, filter_manifest_stats
 
 _FIXED_WIDTH: dict[t.Type, tuple[str, ...]] = {
     t.BOOLEAN: ("u1",),
@@ -51,9 +51,9 @@ def decode_values(values: pa.Array, kind: t.Type) -> pa.Array | None:
     """
     if isinstance(kind, t.Timestamp):
         # A column promoted from date has old bounds of 4 bytes: days.
-        return pc.coalesce(_fixed(values, ("<i8",)), _days(values, kind)).cast(kind.arrow())
+        return pc.coalesce(_decode_numbers(values, ("<i8",)), _days(values, kind)).cast(kind.arrow())
     if kind in _FIXED_WIDTH:
-        return _fixed(values, _FIXED_WIDTH[kind]).cast(kind.arrow())
+        return _decode_numbers(values, _FIXED_WIDTH[kind]).cast(kind.arrow())
     if isinstance(kind, t.Decimal):
         return _decimals(values, kind)
     if kind == t.STRING:
@@ -76,14 +76,14 @@ def recorded_stats(files: pa.Table, field: t.Field, *, is_member: bool = False) 
         for name in ("lower_bounds", "upper_bounds")
     ]
     if field.type in _NANOSECONDS:
-        bounds = [None if b is None else _widened(b, upper=i == 1) for i, b in enumerate(bounds)]
+        bounds = [None if b is None else _widen_bounds(b, upper=i == 1) for i, b in enumerate(bounds)]
     nulls = value_of_key(stats, "null_value_counts", field.id)
     nans = value_of_key(stats, "nan_value_counts", field.id) if field.type in t.FLOATING else None
     recorded = ColumnStats(bounds[0], bounds[1], nulls, nans)
-    return consistent(trusted_in_manifest(recorded, field, formats, counts, is_member=is_member))
+    return drop_contradictions(filter_manifest_stats(recorded, field, formats, counts, is_member=is_member))
 
 
-def _widened(bounds: pa.Array, *, upper: bool) -> pa.Array:
+def _widen_bounds(bounds: pa.Array, *, upper: bool) -> pa.Array:
     """Widen nanosecond bounds: whole microseconds may be truncated from values up to 999 ns further out.
 
     Writers truncate downwards or towards 1970.
@@ -100,7 +100,7 @@ def _widened(bounds: pa.Array, *, upper: bool) -> pa.Array:
 
 def _days(values: pa.Array, kind: t.Timestamp) -> pa.Array:
     """Convert 4-byte bounds, which are days, to the unit of the type; null on overflow."""
-    days = _fixed(values, ("<i4",)).cast(pa.int64())
+    days = _decode_numbers(values, ("<i4",)).cast(pa.int64())
     numbers = pc.fill_null(days, 0).to_numpy(zero_copy_only=False)
     fits = (np.abs(numbers) <= _MOST // kind.per_day) & pc.is_valid(days).to_numpy(zero_copy_only=False)
     return pa.array(np.where(fits, numbers, 0) * kind.per_day, mask=~fits)
@@ -126,7 +126,7 @@ def value_of_key(stats: pa.StructArray, name: str, key: int) -> pa.Array | None:
     return values.take(pa.array(place, mask=place < 0))
 
 
-def _by_length(values: pa.Array, decode: Callable[[np.ndarray, int], np.ndarray | None], dtype: str) -> pa.Array:
+def _decode_lengths(values: pa.Array, decode: Callable[[np.ndarray, int], np.ndarray | None], dtype: str) -> pa.Array:
     """Decode values grouped by length: `decode` takes a matrix of bytes, and returns None for an invalid length."""
     lengths = pc.fill_null(pc.binary_length(values), -1).to_numpy(zero_copy_only=False)
     result, known = np.zeros(len(values), dtype=dtype), np.zeros(len(values), dtype=bool)
@@ -140,7 +140,7 @@ def _by_length(values: pa.Array, decode: Callable[[np.ndarray, int], np.ndarray 
     return pa.array(result, mask=~known)
 
 
-def _fixed(values: pa.Array, widths: tuple[str, ...]) -> pa.Array:
+def _decode_numbers(values: pa.Array, widths: tuple[str, ...]) -> pa.Array:
     by_length = {np.dtype(w).itemsize: np.dtype(w) for w in widths}
 
     def decode(raw: np.ndarray, length: int) -> np.ndarray | None:
@@ -148,7 +148,7 @@ def _fixed(values: pa.Array, widths: tuple[str, ...]) -> pa.Array:
         return None if kind is None else np.ascontiguousarray(raw).view(kind).reshape(-1)
 
     widest = np.dtype(widths[0])
-    return _by_length(values, decode, widest.str)
+    return _decode_lengths(values, decode, widest.str)
 
 
 def _decimals(values: pa.Array, kind: t.Decimal) -> pa.Array:

@@ -122,7 +122,7 @@ def _files(written: pa.StructArray, status: pa.Array, manifest: ManifestFile, sp
         )
     fields = data_file_fields(t.Struct(()), _LATEST)
     members = {
-        each.name: _shaped(columns[each.name], each) if each.name in columns else _member(written, each)
+        each.name: _cast_column(columns[each.name], each) if each.name in columns else _member(written, each)
         for each in fields
     }
     return pa.StructArray.from_arrays(list(members.values()), names=list(members))
@@ -131,10 +131,10 @@ def _files(written: pa.StructArray, status: pa.Array, manifest: ManifestFile, sp
 def _member(files: pa.StructArray, field: t.Field) -> pa.Array:
     """A member that scans do not read; null if the manifest does not have it."""
     index = files.type.get_field_index(field.name)
-    return pa.nulls(len(files), field.type.arrow()) if index < 0 else _shaped(files.field(index), field)
+    return pa.nulls(len(files), field.type.arrow()) if index < 0 else _cast_column(files.field(index), field)
 
 
-def _shaped(values: pa.Array, field: t.Field) -> pa.Array:
+def _cast_column(values: pa.Array, field: t.Field) -> pa.Array:
     """Cast a column to the Arrow type of its field, whose lists and maps have non-null elements."""
     if isinstance(field.type, t.Struct):
         return values

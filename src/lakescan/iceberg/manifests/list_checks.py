@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 
 _COUNTS = ("added_files_count", "existing_files_count", "deleted_files_count", "sequence_number", "partition_spec_id")
 _SUMMARY = ("total-data-files", "total-delete-files", "added-data-files", "added-delete-files")
@@ -23,12 +23,12 @@ def check_manifests(manifests: pa.Table, source: str) -> None:
     if len(pc.unique(paths)) < len(paths):
         counted = paths.value_counts()
         twice = counted.field("values")[pc.index(pc.greater(counted.field("counts"), 1), True).as_py()].as_py()
-        raise fault(source, f"it lists the manifest {shown(twice)} more than once")
+        raise fault(source, f"it lists the manifest {redact(twice)} more than once")
     if (place := pc.index(pc.is_in(content, value_set=pa.array([0, 1], content.type)), False).as_py()) >= 0:
-        raise fault(source, f"{shown(paths[place].as_py())} has content {content[place].as_py()}, not 0 or 1")
+        raise fault(source, f"{redact(paths[place].as_py())} has content {content[place].as_py()}, not 0 or 1")
     for name in _COUNTS:
         if (place := pc.index(pc.less(manifests[name], 0), True).as_py()) >= 0:
-            raise fault(source, f"{shown(paths[place].as_py())} has {manifests[name][place].as_py()} for {name}")
+            raise fault(source, f"{redact(paths[place].as_py())} has {manifests[name][place].as_py()} for {name}")
 
 
 def check_specs(manifests: pa.Table, specs: Collection[int]) -> None:
@@ -37,7 +37,7 @@ def check_specs(manifests: pa.Table, specs: Collection[int]) -> None:
     if (place := pc.index(known, False).as_py()) >= 0:
         path, spec_id = (manifests[name][place].as_py() for name in ("manifest_path", "partition_spec_id"))
         raise CorruptMetadata(
-            f"manifest {shown(path)}: its manifest list says partition spec {spec_id}, but the table has only "
+            f"manifest {redact(path)}: its manifest list says partition spec {spec_id}, but the table has only "
             f"{sorted(specs)}. Restore the list, or open a newer metadata file of the table."
         )
 
@@ -55,4 +55,4 @@ def check_whole(manifests: pa.Table, snapshot: IcebergSnapshot) -> None:
 
 def fault(source: str, problem: str) -> CorruptMetadata:
     """The error for a damaged manifest list, with a remedy."""
-    return CorruptMetadata(f"manifest list {shown(source)}: {problem}. Restore the file, or read an older snapshot.")
+    return CorruptMetadata(f"manifest list {redact(source)}: {problem}. Restore the file, or read an older snapshot.")

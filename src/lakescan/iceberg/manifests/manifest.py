@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lakescan import limits
 from lakescan.common.arrays import empty_structs
 from lakescan.iceberg.manifests.avro import FILE, decoding, read_avro
-from lakescan.iceberg.manifests.avro_container import Container, of_one_schema, open_container
+from lakescan.iceberg.manifests.avro_container import Container, group_by_schema, open_container
 from lakescan.iceberg.manifests.codes import DELETED, EXISTING
 from lakescan.iceberg.manifests.manifest_checks import (
     check_counts,
@@ -89,7 +89,7 @@ def read_manifests(
     files = open_manifests(manifests, storage)
     names = _NAMES | (STATS if with_stats else {})
     tables = []
-    for same in of_one_schema(files):
+    for same in group_by_schema(files):
         group = [files[i] for i in same]
         rows = read_avro(group, names)
         with decoding(group):

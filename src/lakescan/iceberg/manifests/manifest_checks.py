@@ -18,7 +18,7 @@ from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.manifests.avro_container import Container
 from lakescan.iceberg.manifests.codes import ADDED, DATA_FILE, DELETED, EQUALITY_DELETES, EXISTING, POSITION_DELETES
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, ManifestFile
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 
 _LIVE, _OF_LIVE = (EXISTING, ADDED), ("added", "existing")  # statuses, and their names in manifest lists
 _MOST_ROWS = 1 << 44  # per file, so that the sum over all files does not overflow
@@ -73,7 +73,7 @@ def check_once(paths: pa.Array, number: np.ndarray, manifests: Sequence[Manifest
             continue
         counted = paths.filter(pa.array(number == place)).value_counts()
         if (twice := pc.index(pc.greater(counted.field("counts"), 1), True).as_py()) >= 0:
-            path = shown(counted.field("values")[twice].as_py())
+            path = redact(counted.field("values")[twice].as_py())
             raise fault(
                 manifests[place],
                 f"it has {actual[place]:,} entries of added or existing files, but its manifest list counts "
@@ -103,7 +103,7 @@ def known_ages(numbers: pa.ChunkedArray, path: str, *, needed: bool) -> pa.Chunk
     """Sequence numbers with missing ones as 0; raises `CorruptMetadata` for missing ones if they are `needed`."""
     if numbers.null_count and needed:
         raise CorruptMetadata(
-            f"manifest {shown(path)}: it, or one that is read with it, has an entry of an existing file without a "
+            f"manifest {redact(path)}: it, or one that is read with it, has an entry of an existing file without a "
             "sequence number, so it is unknown which deletes apply to the file. Read an older snapshot."
         )
     return pc.fill_null(numbers, 0)
@@ -143,7 +143,7 @@ def check_files(columns: Mapping[str, pa.Array], number: pa.Array, manifests: Se
     for wrong, problem in rules:
         if (place := pc.index(wrong, True).as_py()) >= 0:
             path = columns["file_path"][place].as_py()
-            entry = "an entry" if path is None else f"the entry of {shown(path)}"
+            entry = "an entry" if path is None else f"the entry of {redact(path)}"
             raise fault(manifests[number[place].as_py()], f"{entry} has {problem}")
 
 
@@ -163,7 +163,7 @@ def _and_not(mask: pa.Array, wanted: pa.Array) -> pa.Array:
 def fault(manifest: ManifestFile, problem: str) -> CorruptMetadata:
     """The error for a damaged manifest, with a remedy."""
     return CorruptMetadata(
-        f"manifest {shown(manifest.manifest_path)}: {problem}. Restore the file, or read an older snapshot."
+        f"manifest {redact(manifest.manifest_path)}: {problem}. Restore the file, or read an older snapshot."
     )
 
 

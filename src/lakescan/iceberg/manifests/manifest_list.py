@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.cache import Kind, table_size
+from lakescan.common.cache import CacheKind, table_size
 from lakescan.iceberg.manifests.avro import FILE, decoding, read_avro
-from lakescan.iceberg.manifests.avro_container import of_one_schema, open_container
+from lakescan.iceberg.manifests.avro_container import group_by_schema, open_container
 from lakescan.iceberg.manifests.list_checks import check_manifests, check_whole, fault
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot
 from lakescan.storage import Storage
@@ -74,7 +74,9 @@ _LISTS = 32  # lists decoded together
 
 # By the identity of a storage and a snapshot, which the value keeps: plans of one open table read a list once. A table
 # that is opened again has a storage of its own, and reads its files again.
-_OPENED: Kind[tuple[Storage, IcebergSnapshot, pa.Table]] = Kind("manifest lists", lambda value: table_size(value[2]))
+_OPENED: CacheKind[tuple[Storage, IcebergSnapshot, pa.Table]] = CacheKind(
+    "manifest lists", lambda value: table_size(value[2])
+)
 
 
 def read_manifest_list(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
@@ -83,14 +85,14 @@ def read_manifest_list(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
     The list is read once for each storage, as far as the process's cache has room. Raises `CorruptMetadata` for a list
     that contradicts itself, or is empty although the snapshot has files.
     """
-    return _OPENED.get((id(storage), id(snapshot)), lambda: (storage, snapshot, _listed(snapshot, storage)))[2]
+    return _OPENED.get((id(storage), id(snapshot)), lambda: (storage, snapshot, _load_manifests(snapshot, storage)))[2]
 
 
-def _listed(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
+def _load_manifests(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
     if snapshot.manifest_list is None:
         paths = pa.array(snapshot.manifests, pa.string())
         specs = [_spec_of(path, storage) for path in snapshot.manifests]
-        manifests = _completed(pa.table({"manifest_path": paths, "partition_spec_id": pa.array(specs, pa.int32())}))
+        manifests = _fill_columns(pa.table({"manifest_path": paths, "partition_spec_id": pa.array(specs, pa.int32())}))
     else:
         [manifests] = _read([snapshot], storage)
     check_whole(manifests, snapshot)
@@ -103,14 +105,14 @@ def _read(snapshots: Sequence[IcebergSnapshot], storage: Storage) -> list[pa.Tab
     keys = [_key(each, path, storage) for each, path in zip(snapshots, paths, strict=True)]
     files = [open_container(data, path) for path, data in zip(paths, read_streams(storage, paths, keys), strict=True)]
     tables: list[pa.Table] = []
-    for same in of_one_schema(files):
+    for same in group_by_schema(files):
         group = [files[i] for i in same]
         rows = read_avro(group, _NAMES)
         with decoding(group):
             if "manifest_path" not in rows.column_names:
                 raise fault(group[0].source, "it is not a manifest list: its records have no manifest_path")
             bounds = np.searchsorted(rows[FILE].to_numpy(), np.arange(len(group) + 1)).tolist()
-            lists = _completed(rows)
+            lists = _fill_columns(rows)
             tables += [lists.slice(low, high - low) for low, high in pairwise(bounds)]
     for listed, path in zip(tables, paths, strict=True):
         check_manifests(listed, path)
@@ -136,11 +138,11 @@ def own_manifests(snapshots: Sequence[IcebergSnapshot], storage: Storage) -> lis
         lists = [read_manifest_list(each, storage) for each in some] if inline else _read(some, storage)
         for snapshot, each in zip(some, lists, strict=True):
             check_whole(each, snapshot)
-            own.append(_own(each, pa.scalar(snapshot.id)))
+            own.append(_filter_own(each, pa.scalar(snapshot.id)))
     return own
 
 
-def _own(manifests: pa.Table, snapshot: pa.Scalar) -> pa.Table:
+def _filter_own(manifests: pa.Table, snapshot: pa.Scalar) -> pa.Table:
     return manifests.filter(pc.fill_null(pc.equal(manifests["added_snapshot_id"], snapshot), True))
 
 
@@ -152,7 +154,7 @@ def _spec_of(manifest: str, storage: Storage) -> int:
     return int(spec_id)
 
 
-def _completed(table: pa.Table) -> pa.Table:
+def _fill_columns(table: pa.Table) -> pa.Table:
     """The table with all columns: those that old versions lack are null, or 0 as implied by version 1."""
     columns = {}
     for field in MANIFESTS:

@@ -45,7 +45,9 @@ def manifest_list_file(
     return avro_file(manifests.select([field.name for field in fields.fields]), fields, "manifest_file", header)
 
 
-def numbered(manifests: pa.Table, sequence_number: int, next_row_id: int | None) -> tuple[pa.Table, int | None]:
+def assign_sequence_numbers(
+    manifests: pa.Table, sequence_number: int, next_row_id: int | None
+) -> tuple[pa.Table, int | None]:
     """Assign the commit's sequence number to new manifests, and row ids to data manifests that have none.
 
     New manifests have a null `sequence_number`. A null `min_sequence_number` becomes the commit's: all their live

@@ -45,7 +45,7 @@ class ManifestWriter:
     def write(self, entries: pa.Table) -> bytes:
         """Return a manifest with these entries (columns as in `entry_fields`, nulls for columns that are missing)."""
         fields = entry_fields(self.partition, self.format_version)
-        return avro_file(_shaped(entries, fields), fields, "manifest_entry", self._header)
+        return avro_file(_conform_entries(entries, fields), fields, "manifest_entry", self._header)
 
     @property
     def _header(self) -> Mapping[str, str]:
@@ -59,7 +59,7 @@ class ManifestWriter:
             header |= {"schema-id": str(self.schema_id), "content": _CONTENT[self.content]}
         return header
 
-    def listed(self, entries: pa.Table, path: str, length: int, snapshot_id: int) -> dict[str, object]:
+    def manifest_list_row(self, entries: pa.Table, path: str, length: int, snapshot_id: int) -> dict[str, object]:
         """Return the manifest's row in a manifest list, without sequence numbers that the commit assigns.
 
         `min_sequence_number` is the least number of live entries that have one, or None if all inherit it.
@@ -149,7 +149,7 @@ def _list(field_id: int, name: str, element_id: int, value: t.Type, doc: str) ->
     return t.Field(field_id, name, t.ListOf(t.Field(element_id, "element", value, required=True)), doc=doc)
 
 
-def _shaped(entries: pa.Table, fields: t.Struct) -> pa.Table:
+def _conform_entries(entries: pa.Table, fields: t.Struct) -> pa.Table:
     """The entries with exactly these fields, in order; missing optional ones are null."""
     columns = [
         _file(entries["data_file"].combine_chunks(), each.type)
@@ -209,16 +209,16 @@ def _bounds(values: pa.Array, kind: t.Type) -> tuple[bytes, bytes]:
     if kind in t.FLOATING:  # -0.0 precedes 0.0
         numbers = values.to_numpy(zero_copy_only=False)
         order = np.lexsort((~np.signbit(numbers), numbers))
-        return _serialized(values[int(order[0])], kind), _serialized(values[int(order[-1])], kind)
+        return _serialize_value(values[int(order[0])], kind), _serialize_value(values[int(order[-1])], kind)
     if kind == t.UUID:  # as Java compares them: both halves as signed numbers
         halves = np.frombuffer(b"".join(values.to_pylist()), ">i8").reshape(-1, 2)
         order = np.lexsort((halves[:, 1], halves[:, 0]))
-        return _serialized(values[int(order[0])], kind), _serialized(values[int(order[-1])], kind)
+        return _serialize_value(values[int(order[0])], kind), _serialize_value(values[int(order[-1])], kind)
     extremes = pc.min_max(values)
-    return _serialized(extremes["min"], kind), _serialized(extremes["max"], kind)
+    return _serialize_value(extremes["min"], kind), _serialize_value(extremes["max"], kind)
 
 
-def _serialized(value: pa.Scalar, kind: t.Type) -> bytes:
+def _serialize_value(value: pa.Scalar, kind: t.Type) -> bytes:
     match kind:
         case t.Decimal(_, scale):
             return encode_value(value.as_py().scaleb(scale, _ENOUGH), kind)

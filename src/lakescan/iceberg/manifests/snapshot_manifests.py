@@ -77,7 +77,7 @@ def _files_before(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: S
 
 def _live_files(manifests: pa.Table, content: int) -> int | None:
     """The number of live files in the manifests of one content by the list's counts; None if one is missing."""
-    counts = _of(manifests, content).select(["added_files_count", "existing_files_count"])
+    counts = _filter_content(manifests, content).select(["added_files_count", "existing_files_count"])
     if any(column.null_count for column in counts.columns):
         return None
     return sum(pc.sum(column.cast(pa.int64())).as_py() or 0 for column in counts.columns)
@@ -85,7 +85,7 @@ def _live_files(manifests: pa.Table, content: int) -> int | None:
 
 def _live_entries(manifests: pa.Table, content: int, storage: Storage) -> int:
     """The number of live entries in the manifests themselves, which exceeds the list's counts after manual edits."""
-    listed = manifest_files(_of(manifests, content))
+    listed = manifest_files(_filter_content(manifests, content))
     files = (file for manifest in listed for file in open_manifests([manifest], storage))
     live = (pc.not_equal(read_avro([file], {0: "status"})["status"], DELETED) for file in files)
     return sum(pc.sum(each).as_py() or 0 for each in live)
@@ -94,8 +94,8 @@ def _live_entries(manifests: pa.Table, content: int, storage: Storage) -> int:
 def _removed_files(manifests: pa.Table, content: int, snapshot: IcebergSnapshot) -> int:
     """The number of removed files in the snapshot's own manifests, by the list's counts."""
     own = manifests.filter(pc.equal(manifests["added_snapshot_id"], snapshot.id))
-    return pc.sum(_of(own, content)["deleted_files_count"].cast(pa.int64())).as_py() or 0
+    return pc.sum(_filter_content(own, content)["deleted_files_count"].cast(pa.int64())).as_py() or 0
 
 
-def _of(manifests: pa.Table, content: int) -> pa.Table:
+def _filter_content(manifests: pa.Table, content: int) -> pa.Table:
     return manifests.filter(pc.equal(manifests["content"], content))

@@ -37,7 +37,7 @@ def next_time(metadata: Any) -> int:
     return max(now, latest + 1)
 
 
-def with_later_snapshots(updates: Iterable[Any], metadata: Any) -> tuple[Any, ...]:
+def advance_snapshot_times(updates: Iterable[Any], metadata: Any) -> tuple[Any, ...]:
     """Return updates whose new snapshots are later than all times in the metadata, and than those before them."""
     from pyiceberg.table.update import AddSnapshotUpdate
 
@@ -52,7 +52,7 @@ def with_later_snapshots(updates: Iterable[Any], metadata: Any) -> tuple[Any, ..
     return tuple(later)
 
 
-def with_ordered_times(base: Any, updated: Any) -> Any:
+def order_commit_times(base: Any, updated: Any) -> Any:
     """Return the metadata that a commit made of `base`, with a later time than `base` and with ordered logs.
 
     Entries that an earlier writer left out of order take the time of the entry before them. Where the commit expires a
@@ -63,18 +63,18 @@ def with_ordered_times(base: Any, updated: Any) -> Any:
     latest = latest_time(base)
     at = max(int(updated.last_updated_ms), latest + 1)
     added = {each.snapshot_id for each in updated.snapshots} - {each.snapshot_id for each in base.snapshots}
-    log = _without_gaps(base, updated)
+    log = _trim_snapshot_log(base, updated)
     if log and log[-1:] != base.snapshot_log[-1:] and log[-1].snapshot_id not in added:
         log[-1] = log[-1].model_copy(update={"timestamp_ms": at})  # an earlier snapshot becomes current now
     changes = {
         "last_updated_ms": at,
-        "snapshot_log": _ordered(log),
-        "metadata_log": _ordered(updated.metadata_log),
+        "snapshot_log": _order_log(log),
+        "metadata_log": _order_log(updated.metadata_log),
     }
     return updated.model_copy(update=changes)
 
 
-def _without_gaps(base: Any, updated: Any) -> list[Any]:
+def _trim_snapshot_log(base: Any, updated: Any) -> list[Any]:
     left = {each.snapshot_id for each in updated.snapshots}
     if left.issuperset(each.snapshot_id for each in base.snapshots):
         return list(updated.snapshot_log)
@@ -84,7 +84,7 @@ def _without_gaps(base: Any, updated: Any) -> list[Any]:
     return [*before[gone[-1] + 1 if gone else 0 :], *new]
 
 
-def _ordered(log: Sequence[Any]) -> list[Any]:
+def _order_log(log: Sequence[Any]) -> list[Any]:
     ordered, latest = list[Any](), 0
     for each in log:
         latest = max(latest, int(each.timestamp_ms))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakescan import limits
 from lakescan.errors import LimitExceeded, NotEnoughMemory
 from lakescan.iceberg.metadata.json_node import Node, fault
-from lakescan.storage.faults import shown, told
+from lakescan.storage.faults import error_text, redact
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _PIECE = 1 << 20
@@ -23,15 +23,15 @@ def read_document(data: bytes, source: str) -> Node:
 
     Raises `CorruptMetadata` for a file that is not a JSON object, `LimitExceeded` past `limits.METADATA` bytes.
     """
-    text = unpacked(data, source)
+    text = decompress(data, source)
     try:
         node = json.loads(text, parse_constant=_no_number)
     except RecursionError:
         raise fault(source, "its JSON is nested too deeply") from None
     except MemoryError as error:
-        raise NotEnoughMemory(f"{shown(source)}: its JSON does not fit into memory") from error
+        raise NotEnoughMemory(f"{redact(source)}: its JSON does not fit into memory") from error
     except ValueError as error:  # not JSON, not Unicode, or a number with thousands of digits
-        raise fault(source, f"it is not valid JSON: {told(error)}") from error
+        raise fault(source, f"it is not valid JSON: {error_text(error)}") from error
     if not isinstance(node, dict) or "format-version" not in node:
         raise fault(source, "it is not Iceberg table metadata: it has no format-version")
     return Node(node, source)
@@ -41,19 +41,19 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a JSON number")
 
 
-def unpacked(data: bytes, source: str) -> bytes:
+def decompress(data: bytes, source: str) -> bytes:
     """Decompress a file; the first bytes tell the compression, whatever the file name."""
     try:
         if data.startswith(_GZIP):
-            return _gunzipped(data, source)
+            return _gunzip(data, source)
         if data.startswith(_ZSTD):
             return _unzstd(data, source)
     except (zlib.error, EOFError, OSError, pa.ArrowException) as error:
-        raise fault(source, f"it cannot be decompressed: {told(error)}") from error
+        raise fault(source, f"it cannot be decompressed: {error_text(error)}") from error
     return data
 
 
-def _gunzipped(data: bytes, source: str) -> bytes:
+def _gunzip(data: bytes, source: str) -> bytes:
     """Decompress all members of a gzip file; trailing zero bytes are padding."""
     text, left = b"", limits.METADATA
     for _ in range(_MEMBERS):
@@ -81,6 +81,6 @@ def _unzstd(data: bytes, source: str) -> bytes:
 
 def _too_large(source: str) -> LimitExceeded:
     return LimitExceeded(
-        f"{shown(source)} exceeds the limit of {limits.METADATA:,} decompressed bytes. If the file is valid, raise "
+        f"{redact(source)} exceeds the limit of {limits.METADATA:,} decompressed bytes. If the file is valid, raise "
         "lakescan.limits.METADATA."
     )

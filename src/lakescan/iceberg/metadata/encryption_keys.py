@@ -13,11 +13,11 @@ NAME = "encryption-keys"
 
 def parse_encryption_keys(node: Node) -> dict[str, EncryptedKey]:
     """The keys by id; raises `CorruptMetadata` for one that is damaged."""
-    keys = [_parsed(each) for each in node.children(NAME, [])]
+    keys = [_parse_key(each) for each in node.children(NAME, [])]
     return {each.id: each for each in keys}
 
 
-def _parsed(node: Node) -> EncryptedKey:
+def _parse_key(node: Node) -> EncryptedKey:
     try:
         encrypted = base64.b64decode(node.text("encrypted-key-metadata"), validate=True)
     except (binascii.Error, ValueError):

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.formats.metadata_facts import KeptStates, ManifestFacts, MetadataFacts
 from lakescan.iceberg.maintenance.expired_snapshots import Retention
-from lakescan.iceberg.maintenance.rewrite_position_deletes import to_few, to_vectors
+from lakescan.iceberg.maintenance.rewrite_position_deletes import plan_compaction, plan_vectors
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata, ancestors
 from lakescan.planning.file_table import FileTable
@@ -32,7 +32,7 @@ def metadata_facts(
     return MetadataFacts(
         target_file_size=properties.target_file_size,
         bytes=manifests.bytes + (0 if root is None else root.size),
-        kept=_kept(metadata, now),
+        kept=_snapshot_storage(metadata, now),
         manifests=manifests,
         rewritable_deletes=_rewritable_deletes(metadata, files),
         owns_files=properties.owns_files,
@@ -57,7 +57,7 @@ def _manifests(metadata: TableMetadata, snapshot: IcebergSnapshot | None, storag
     return ManifestFacts(listed.num_rows, _sum(lengths), many, size, rewritten)
 
 
-def _kept(metadata: TableMetadata, now: datetime) -> KeptStates:
+def _snapshot_storage(metadata: TableMetadata, now: datetime) -> KeptStates:
     """What snapshots keep, by their summaries: each counts the files that its parent had and it has no more.
 
     So are manifests, whose sizes summaries do not tell, and manifest lists: one for each snapshot that expires. Files
@@ -68,7 +68,9 @@ def _kept(metadata: TableMetadata, now: datetime) -> KeptStates:
         return KeptStates(0)
     expired: frozenset[int] = frozenset()
     if metadata.table_properties.owns_files:
-        expired = Retention.of(metadata.table_properties, to_millis(now), None, None).expired(metadata).snapshots
+        expired = (
+            Retention.create(metadata.table_properties, to_millis(now), None, None).find_expiration(metadata).snapshots
+        )
     line = [each for each in ancestors(snapshots, metadata.current_snapshot_id) if each.parent_id in snapshots]
     removable = [each for each in line if each.parent_id in expired]
     files, size = _removed_by(line)
@@ -90,11 +92,11 @@ def _rewritable_deletes(metadata: TableMetadata, files: FileTable) -> tuple[int,
         return 0, 0
     paths = files.files["path"].combine_chunks()
     if metadata.format_version > 2:
-        found = to_vectors(files, paths)
+        found = plan_vectors(files, paths)
     else:
         properties = metadata.table_properties
         by_file = properties.delete_granularity == "file"
-        found = to_few(files, paths, DeleteLimits(), properties.target_delete_file_size, by_file=by_file)
+        found = plan_compaction(files, paths, DeleteLimits(), properties.target_delete_file_size, by_file=by_file)
     return len(found.removed), found.size
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from lakescan.errors import CorruptMetadata
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 
 T = TypeVar("T")
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
@@ -41,7 +41,7 @@ class Node:
     place: str = ""
 
     @staticmethod
-    def of(value: Any, source: str, place: str = "") -> Node:
+    def wrap(value: Any, source: str, place: str = "") -> Node:
         """The node of a value; raises `CorruptMetadata` if it is not an object."""
         if not isinstance(value, dict):
             raise fault(source, f"{place or 'the document'} is {shown_value(value)}, not an object")
@@ -83,7 +83,7 @@ class Node:
 
     def child(self, name: str) -> Node:
         """An object."""
-        return Node.of(self._get(name, REQUIRED), self.source, self._at(name))
+        return Node.wrap(self._get(name, REQUIRED), self.source, self._at(name))
 
     def items(self, name: str, default: T | _Required = REQUIRED) -> list[Any] | T:
         """A list with elements of any type."""
@@ -96,16 +96,16 @@ class Node:
     def children(self, name: str, default: list[Any] | _Required = REQUIRED) -> Iterator[Node]:
         """The nodes of a list of objects."""
         for number, each in enumerate(self.items(name, default)):
-            yield Node.of(each, self.source, f"{self._at(name)}[{number}]")
+            yield Node.wrap(each, self.source, f"{self._at(name)}[{number}]")
 
     def element(self, name: str, number: int) -> Node:
         """One node of a list of objects."""
-        return Node.of(self.items(name)[number], self.source, f"{self._at(name)}[{number}]")
+        return Node.wrap(self.items(name)[number], self.source, f"{self._at(name)}[{number}]")
 
     def members(self, name: str) -> dict[str, Any]:
         """The members of an object; empty if it is missing."""
         value = self._get(name, None)
-        return {} if value is None else dict(Node.of(value, self.source, self._at(name)).value)
+        return {} if value is None else dict(Node.wrap(value, self.source, self._at(name)).value)
 
     def texts(self, name: str) -> dict[str, str]:
         """An object of strings, such as properties, with other values as JSON text; empty if it is missing."""
@@ -137,7 +137,7 @@ class Node:
 def fault(source: str, problem: str) -> CorruptMetadata:
     """The error for a damaged metadata file, with a remedy."""
     return CorruptMetadata(
-        f"{shown(source)}: {problem}. Restore the file, or open an older metadata file of the table."
+        f"{redact(source)}: {problem}. Restore the file, or open an older metadata file of the table."
     )
 
 

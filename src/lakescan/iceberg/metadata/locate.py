@@ -25,7 +25,7 @@ class MetadataSource(Protocol):
 
 
 @dataclass(frozen=True)
-class InFolder:
+class FolderSource:
     """A table folder, whose newest metadata file is current, or the location of one fixed metadata file."""
 
     location: str
@@ -61,8 +61,8 @@ def current_metadata(location: str, storage: Storage) -> str:
     candidates = {name: int(match[1]) for name in files if (match := _METADATA.fullmatch(name))}
     if not candidates:
         raise NotATable(f"{location} is not an Iceberg table: {folder} has no *.metadata.json")
-    newest = max(candidates, key=lambda name: (candidates[name], _modified(files[name]), _is_plain(name)))
-    hinted = _hinted(join(folder, HINT), candidates, storage) if HINT in files else None
+    newest = max(candidates, key=lambda name: (candidates[name], _modification_time(files[name]), _is_plain(name)))
+    hinted = _read_hint(join(folder, HINT), candidates, storage) if HINT in files else None
     return join(folder, hinted or newest)
 
 
@@ -70,7 +70,7 @@ def _is_wanted(name: str) -> bool:
     return name == HINT or (_METADATA.fullmatch(name) is not None and not is_draft_name(name))
 
 
-def _hinted(path: str, candidates: dict[str, int], storage: Storage) -> str | None:
+def _read_hint(path: str, candidates: dict[str, int], storage: Storage) -> str | None:
     """The metadata file that the hint leads to.
 
     A hint is a version number or a file name without extension. After a number, later versions without a gap count
@@ -94,5 +94,5 @@ def _is_plain(name: str) -> bool:
     return ".gz" not in name
 
 
-def _modified(entry: FileEntry) -> float:
+def _modification_time(entry: FileEntry) -> float:
     return entry.modified.timestamp() if entry.modified is not None else 0.0

@@ -24,7 +24,7 @@ class MetricsMode:
         return MetricsMode("truncate", int(match[2])) if match[1] is None else MetricsMode(match[1].lower())
 
     @staticmethod
-    def checked(text: str) -> MetricsMode:
+    def parse_strictly(text: str) -> MetricsMode:
         """Parse the value of a new table; raises `ValueError`."""
         if (mode := MetricsMode.parse(text)) is None:
             raise ValueError("none, counts, truncate(16) with a number of characters, or full")

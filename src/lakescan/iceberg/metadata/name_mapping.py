@@ -16,24 +16,24 @@ from lakescan.common.schema import FieldMatching
 from lakescan.iceberg.metadata.json_node import INT_MAX, Node, fault
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
-from lakescan.iceberg.scan.never_renamed import settled_names
-from lakescan.storage.faults import told
+from lakescan.iceberg.scan.never_renamed import stable_name_ids
+from lakescan.storage.faults import error_text
 
 PROPERTY: str = IcebergProperties.name_mapping.name
 _Path = tuple[str, ...]
 
 
-def matching_of(metadata: TableMetadata) -> FieldMatching:
+def field_matching(metadata: TableMetadata) -> FieldMatching:
     """Match columns by field id; in files without ids by the table's name mapping, or by position without one."""
     text = metadata.table_properties.name_mapping
-    settled = settled_names(metadata.schemas, metadata.last_column_id)
+    settled = stable_name_ids(metadata.schemas, metadata.last_column_id)
     if text is None:
         return FieldMatching(by_id=True, by_position=True, settled=settled)
     ids, schemas = parse_name_mapping(text, metadata.source), list(metadata.schemas.values())
     if not _contradicts(ids, [field for schema in schemas for field in schema.fields]):
         return FieldMatching(by_id=True, name_mapping=ids, settled=settled)
     if len(schemas) == 1:
-        return FieldMatching(by_id=True, name_mapping=dict(paths_of(schemas[0].fields)), settled=settled)
+        return FieldMatching(by_id=True, name_mapping=dict(field_paths(schemas[0].fields)), settled=settled)
     return FieldMatching(
         by_id=True,
         settled=settled,
@@ -48,13 +48,13 @@ def parse_name_mapping(text: str, source: str) -> dict[_Path, int]:
     try:
         nodes = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise fault(source, f"{PROPERTY} is not a name mapping: {told(error)}") from error
+        raise fault(source, f"{PROPERTY} is not a name mapping: {error_text(error)}") from error
     if not isinstance(nodes, list):
         raise fault(source, f"{PROPERTY} is not a name mapping: it is not a list")
-    return dict(_mapped(Node({"fields": nodes}, source, PROPERTY), ()))
+    return dict(_parse_fields(Node({"fields": nodes}, source, PROPERTY), ()))
 
 
-def _mapped(parent: Node, path: _Path) -> Iterator[tuple[_Path, int]]:
+def _parse_fields(parent: Node, path: _Path) -> Iterator[tuple[_Path, int]]:
     for node in parent.children("fields", []):
         field_id = node.integer("field-id", None, most=INT_MAX)
         for name in node.items("names", []):
@@ -63,7 +63,7 @@ def _mapped(parent: Node, path: _Path) -> Iterator[tuple[_Path, int]]:
             own = (*path, name)
             if field_id is not None:
                 yield own, field_id
-            yield from _mapped(node, own)
+            yield from _parse_fields(node, own)
 
 
 def _contradicts(ids: Mapping[_Path, int], fields: list[t.Field]) -> bool:
@@ -75,12 +75,12 @@ def _contradicts(ids: Mapping[_Path, int], fields: list[t.Field]) -> bool:
     return any(parents[own] != ids.get(above) for above, own in known)
 
 
-def paths_of(fields: Iterable[t.Field], path: _Path = ()) -> Iterator[tuple[_Path, int]]:
+def field_paths(fields: Iterable[t.Field], path: _Path = ()) -> Iterator[tuple[_Path, int]]:
     """The names of fields, from the root to each, with their ids."""
     for field in fields:
         own = (*path, field.name)
         yield own, field.id
-        yield from paths_of(t.children(field.type), own)
+        yield from field_paths(t.children(field.type), own)
 
 
 def name_mapping_text(fields: Iterable[t.Field]) -> str:

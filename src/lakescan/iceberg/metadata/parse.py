@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from lakescan.common.cache import Kind
+from lakescan.common.cache import CacheKind
 from lakescan.common.schema import Schema
 from lakescan.errors import CorruptMetadata, NotATable
 from lakescan.iceberg.metadata.document import read_document
@@ -21,18 +21,18 @@ from lakescan.iceberg.metadata.json_node import INT_MAX, LONG_MAX, Node
 from lakescan.iceberg.metadata.partition_spec import PartitionSpecs, parse_spec
 from lakescan.iceberg.metadata.schema_json import parse_schema_node
 from lakescan.iceberg.metadata.sort_order import UNSORTED, SortOrder, parse_sort_order
-from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, Reference, TableMetadata
+from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, SnapshotReference, TableMetadata
 from lakescan.storage.encryption.table_keys import EncryptedKey, ListKey
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 
 STATISTICS = ("statistics", "partition-statistics")
 _NONE = -1
 _TIMES = 4  # the memory of parsed metadata, as a multiple of its JSON: about so much, measured
 # By location and content: a file that was replaced under its name is parsed again.
-_PARSED: Kind[tuple[TableMetadata, int]] = Kind("Iceberg metadata", lambda value: _TIMES * value[1])
+_PARSED: CacheKind[tuple[TableMetadata, int]] = CacheKind("Iceberg metadata", lambda value: _TIMES * value[1])
 
 
-def metadata_of(data: bytes, source: str) -> TableMetadata:
+def load_metadata(data: bytes, source: str) -> TableMetadata:
     """Parse the bytes of a metadata file, or return what was parsed of the same bytes before; see `parse_metadata`."""
     key = source, hashlib.sha256(data).digest()
     return _PARSED.get(key, lambda: (parse_metadata(data, source), len(data)))[0]
@@ -50,8 +50,8 @@ def parse_metadata(data: bytes, source: str) -> TableMetadata:
     """
     document = read_document(data, source)
     if document.has("view-uuid"):
-        raise NotATable(f"{shown(source)} is the metadata of a view: query it by its name in a catalog")
-    version = known_version(document.integer("format-version", least=_LEAST), shown(source))
+        raise NotATable(f"{redact(source)} is the metadata of a view: query it by its name in a catalog")
+    version = known_version(document.integer("format-version", least=_LEAST), redact(source))
     where = f"{source} (Iceberg v{version.number} table metadata)"
     return _Parser(Node(document.value, where), source, version).parse()
 
@@ -69,7 +69,7 @@ class _Parser:
         schemas, current_schema = self._schemas()
         specs, default_spec = self._specs(schemas, current_schema)
         self.keys = parse_encryption_keys(node)
-        snapshots = self._by_id(snapshots_of(node, self.version.number, self._snapshot), "snapshots")
+        snapshots = self._index_ids(parse_snapshots(node, self.version.number, self._snapshot), "snapshots")
         current = self._current(snapshots)
         faults: dict[str, CorruptMetadata] = {}
         return TableMetadata(
@@ -95,7 +95,7 @@ class _Parser:
             source=self.source,
         )
 
-    def _by_id(self, items: Iterable[Any], what: str) -> dict[int, Any]:
+    def _index_ids(self, items: Iterable[Any], what: str) -> dict[int, Any]:
         """Items by id; a duplicate id is refused, because it is ambiguous."""
         by_id: dict[int, Any] = {}
         for each in items:
@@ -106,7 +106,7 @@ class _Parser:
 
     def _schemas(self) -> tuple[dict[int, Schema], int]:
         if self.version.lists_all or self.node.has("schemas"):
-            schemas = self._by_id(map(parse_schema_node, self.node.children("schemas")), "schemas")
+            schemas = self._index_ids(map(parse_schema_node, self.node.children("schemas")), "schemas")
             current = self.node.integer("current-schema-id", most=INT_MAX)
         else:
             only = parse_schema_node(self.node.child("schema"))
@@ -125,7 +125,7 @@ class _Parser:
             parsed, default = [parse_spec(0, self.node.children("partition-spec"), sources)], 0
         if self.version.lists_all:
             self.node.integer("last-partition-id", least=_LEAST)
-        specs = self._by_id(parsed, "partition specs")
+        specs = self._index_ids(parsed, "partition specs")
         if default not in specs:
             raise self.node.fault(f"default-spec-id {default} is not among its partition specs {sorted(specs)}")
         return PartitionSpecs(specs), default
@@ -134,7 +134,7 @@ class _Parser:
         """The default sort order; version 1 may omit it."""
         if not self.version.lists_all and not self.node.has("sort-orders"):
             return UNSORTED
-        orders = self._by_id(map(parse_sort_order, self.node.children("sort-orders")), "sort orders")
+        orders = self._index_ids(map(parse_sort_order, self.node.children("sort-orders")), "sort orders")
         default = self.node.integer("default-sort-order-id", most=INT_MAX)
         if default and default not in orders:
             raise self.node.fault(f"default-sort-order-id {default} is not among its sort orders {sorted(orders)}")
@@ -157,7 +157,7 @@ class _Parser:
             manifests=manifests,
             schema_id=node.integer("schema-id", None, most=INT_MAX),
             key_id=key_id,
-            list_key=None if key_id is None else ListKey.of(key_id, self.keys),
+            list_key=None if key_id is None else ListKey.find(key_id, self.keys),
         )
 
     def _current(self, snapshots: Mapping[int, IcebergSnapshot]) -> int | None:
@@ -178,11 +178,11 @@ class _Parser:
         log = self._snapshot_log({})
         return log[-1][1] if log else None
 
-    def _refs(self, current: int | None, snapshots: Mapping[int, IcebergSnapshot]) -> dict[str, Reference]:
+    def _refs(self, current: int | None, snapshots: Mapping[int, IcebergSnapshot]) -> dict[str, SnapshotReference]:
         names = self.node.members("refs")
         refs = {name: self._reference(name, node) for name, node in names.items()}
         if current is not None:
-            main = refs.setdefault(MAIN, Reference(current, "branch"))
+            main = refs.setdefault(MAIN, SnapshotReference(current, "branch"))
             if main.snapshot_id != current:
                 raise self.node.fault(f"current-snapshot-id is {current}, but the branch main is at {main.snapshot_id}")
         for name, reference in refs.items():
@@ -192,14 +192,14 @@ class _Parser:
                 )
         return refs
 
-    def _reference(self, name: str, value: Any) -> Reference:
-        node = Node.of(value, self.node.source, f"refs.{name}")
+    def _reference(self, name: str, value: Any) -> SnapshotReference:
+        node = Node.wrap(value, self.node.source, f"refs.{name}")
         kind = node.text("type").lower()
         if kind not in ("branch", "tag"):
             raise node.fault(f"has type {kind!r}, which is neither branch nor tag")
         names = ("max-ref-age-ms", "min-snapshots-to-keep", "max-snapshot-age-ms")
         retention = {each: node.integer(each) for each in names if node.has(each)}
-        return Reference(node.integer("snapshot-id", least=_LEAST), kind, retention)
+        return SnapshotReference(node.integer("snapshot-id", least=_LEAST), kind, retention)
 
     def _snapshot_log(self, faults: dict[str, CorruptMetadata]) -> tuple[tuple[int, int], ...]:
         """The snapshot log: as long as there are snapshots, so plain entries are not taken apart one by one."""
@@ -245,10 +245,10 @@ _FEW = 16  # so many are parsed at once
 _BYTES = 2048  # of a snapshot, approximately: its JSON, and what was parsed of it
 
 _Known = Mapping[int | None, tuple[dict[str, Any], IcebergSnapshot]]
-_SNAPSHOTS: Kind[_Known] = Kind("snapshots of Iceberg metadata", lambda known: _BYTES * len(known))
+_SNAPSHOTS: CacheKind[_Known] = CacheKind("snapshots of Iceberg metadata", lambda known: _BYTES * len(known))
 
 
-def snapshots_of(document: Node, version: int, parse: Callable[[Node], IcebergSnapshot]) -> list[IcebergSnapshot]:
+def parse_snapshots(document: Node, version: int, parse: Callable[[Node], IcebergSnapshot]) -> list[IcebergSnapshot]:
     """The snapshots of a metadata document of this format version, in order; raises what `parse` does."""
     values, uuid = document.items(_MEMBER, []), document.value.get("table-uuid")
     if len(values) <= _FEW or not isinstance(uuid, str):

@@ -42,7 +42,7 @@ class Transform:
         return Transform(text) if match is None else Transform(match[1], int(match[2]))
 
     @staticmethod
-    def of(node: Node) -> Transform:
+    def read(node: Node) -> Transform:
         """The transform of a partition field or sort field; raises `CorruptMetadata` for an invalid parameter."""
         transform = Transform.parse(node.text("transform"))
         if transform.name in _NUMBERED and not 0 < (transform.parameter or 0) <= INT_MAX:
@@ -132,11 +132,14 @@ class PartitionSpec:
 
     def describe(self, schema: Schema) -> str:
         """The spec as text, such as `day(ts), country`; names are quoted where references to columns need that."""
-        parts = [described(f.transform, schema.reference_of.get(f.source_id, f"#{f.source_id}")) for f in self.fields]
+        parts = [
+            describe_transform(f.transform, schema.reference_of.get(f.source_id, f"#{f.source_id}"))
+            for f in self.fields
+        ]
         return ", ".join(parts) or "unpartitioned"
 
 
-def described(transform: Transform, source: str) -> str:
+def describe_transform(transform: Transform, source: str) -> str:
     """A transform of a column as text: `country`, `day(ts)`, `bucket(16, id)`."""
     if transform.name == "identity":
         return source
@@ -149,7 +152,7 @@ def parse_spec(spec_id: int, nodes: Iterable[Node], sources: Mapping[int, t.Fiel
     parsed: list[PartitionField] = []
     taken: set[int | str] = set()
     for position, node in enumerate(nodes):
-        transform, source = Transform.of(node), sources.get(source_id(node))
+        transform, source = Transform.read(node), sources.get(source_id(node))
         if len(node.integers("source-ids")) > 1:
             transform = Transform(f"multi-argument {transform}")
         kind = t.UNKNOWN if source is None else transform.result_type(source.type)

@@ -35,7 +35,7 @@ def keep_encryption_keys() -> None:
         model.model_rebuild(force=True)
 
 
-def with_keys(metadata: Any, updates: Sequence[AddEncryptionKeys]) -> Any:
+def add_keys(metadata: Any, updates: Sequence[AddEncryptionKeys]) -> Any:
     """pyiceberg's metadata with more keys; those that it has stay."""
     known = list((metadata.model_extra or {}).get(NAME, ()))
     ids = {each[_KEY_ID] for each in known}
@@ -43,12 +43,12 @@ def with_keys(metadata: Any, updates: Sequence[AddEncryptionKeys]) -> Any:
     return metadata.model_copy(update={NAME: [*known, *new]}) if new else metadata
 
 
-def without_keys(updates: Sequence[Any]) -> tuple[tuple[Any, ...], list[AddEncryptionKeys]]:
+def split_key_updates(updates: Sequence[Any]) -> tuple[tuple[Any, ...], list[AddEncryptionKeys]]:
     """Tell pyiceberg's updates from those of keys."""
     plain = tuple(each for each in updates if not isinstance(each, AddEncryptionKeys))
     return plain, [each for each in updates if isinstance(each, AddEncryptionKeys)]
 
 
-def of_snapshot(key_id: str | None) -> dict[str, str]:
+def snapshot_key_member(key_id: str | None) -> dict[str, str]:
     """The member of a snapshot (pyiceberg's) that names the key of its manifest list."""
     return {} if key_id is None else {_KEY_ID: key_id}

@@ -18,10 +18,10 @@ from io import BytesIO
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from lakescan.common.cache import Kind
+from lakescan.common.cache import CacheKind
 from lakescan.errors import LakescanError
-from lakescan.iceberg.metadata.commit_times import with_later_snapshots, with_ordered_times
-from lakescan.iceberg.metadata.pyiceberg_keys import keep_encryption_keys, with_keys, without_keys
+from lakescan.iceberg.metadata.commit_times import advance_snapshot_times, order_commit_times
+from lakescan.iceberg.metadata.pyiceberg_keys import add_keys, keep_encryption_keys, split_key_updates
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.storage.faults import storage_error
 from lakescan.storage.put_if_absent import NotCreated
@@ -35,7 +35,7 @@ _PROVIDER = "write.py-location-provider.impl"
 _CODEC: ContextVar[str | None] = ContextVar("codec", default=None)  # None where lakescan does not commit
 _NAMED: ContextVar[list[str]] = ContextVar("named")  # the metadata files that got names in a block
 # By location and content, with the number of bytes; pyiceberg's models are never changed, but copied.
-_PARSED: Kind[tuple[Any, int]] = Kind("pyiceberg metadata", lambda value: _TIMES * value[1])
+_PARSED: CacheKind[tuple[Any, int]] = CacheKind("pyiceberg metadata", lambda value: _TIMES * value[1])
 _TIMES = 7  # the memory of pyiceberg's models, as a multiple of their JSON: about so much, measured
 _LOCK = Lock()
 _IS_EXTENDED = False
@@ -45,7 +45,7 @@ class MetadataNotWritten(NotCreated):
     """The metadata file of a commit could not be written: the catalog was not asked, so nothing is committed."""
 
 
-def parsed_metadata(data: bytes, location: str) -> Any:
+def parse_pyiceberg_metadata(data: bytes, location: str) -> Any:
     """Parse the bytes of a metadata file to pyiceberg's metadata; raises what pyiceberg raises."""
     from pyiceberg.serializers import Compressor, FromByteStream
 
@@ -56,13 +56,13 @@ def parsed_metadata(data: bytes, location: str) -> Any:
     return _PARSED.get((location, hashlib.sha256(data).digest()), parse)[0]
 
 
-def _keep_parsed() -> None:
+def _cache_parses() -> None:
     """Let pyiceberg's catalogs parse the same bytes once."""
     from pyiceberg.serializers import FromInputFile
 
     def table_metadata(input_file: Any, encoding: str = "utf-8") -> Any:
         with input_file.open() as stream:
-            return parsed_metadata(stream.read(), input_file.location)
+            return parse_pyiceberg_metadata(stream.read(), input_file.location)
 
     if FromInputFile.table_metadata.__module__ != __name__:
         FromInputFile.table_metadata = staticmethod(table_metadata)
@@ -75,7 +75,7 @@ def metadata_text(metadata: Any) -> str:
     return IcebergBaseModel.model_dump_json(metadata)
 
 
-def with_all_metadata(catalog: Catalog) -> Catalog:
+def extend_catalog(catalog: Catalog) -> Catalog:
     """Let a catalog commit metadata of any format version, with the codec that a table's properties name; return it.
 
     Catalogs whose server writes metadata are returned as they are. What other connections to a catalog commit is as
@@ -85,7 +85,7 @@ def with_all_metadata(catalog: Catalog) -> Catalog:
 
     with _LOCK:
         keep_encryption_keys()
-        _keep_parsed()
+        _cache_parses()
     if not isinstance(catalog, MetastoreCatalog):
         return catalog
 
@@ -144,7 +144,7 @@ def _extend() -> None:
             _write_version_3()
             _update_all_versions()
             _name_compressed()
-            _tell_unwritten()
+            _separate_write_errors()
             _choose_locations()
             _IS_EXTENDED = True
 
@@ -180,9 +180,9 @@ def _update_all_versions() -> None:
         if to_3:
             same = SetLocationUpdate(location=base_metadata.location)  # a change, so that the old file is logged
             updates = (same, *(each for each in updates if each not in to_3))
-        plain, keys = without_keys(with_later_snapshots(updates, base_metadata))
+        plain, keys = split_key_updates(advance_snapshot_times(updates, base_metadata))
         updated = theirs(_version_3(base_metadata) if to_3 else base_metadata, plain, *args, **kwargs)
-        return _as_version_1(with_keys(with_ordered_times(base_metadata, updated), keys))
+        return _as_version_1(add_keys(order_commit_times(base_metadata, updated), keys))
 
     pyiceberg.catalog.update_table_metadata = update_table_metadata
 
@@ -241,7 +241,7 @@ def _choose_locations() -> None:
             setattr(importlib.import_module(name), theirs.__name__, load_location_provider)
 
 
-def _tell_unwritten() -> None:
+def _separate_write_errors() -> None:
     """Tell errors of storage from those of the catalog, which is asked once the metadata file is there."""
     from pyiceberg.serializers import ToOutputFile
 

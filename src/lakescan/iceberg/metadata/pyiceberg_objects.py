@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.sorting import SortOrder as TheirOrder
 
 
-def their_schema(schema: Schema, doing: str) -> TheirSchema:
+def pyiceberg_schema(schema: Schema, doing: str) -> TheirSchema:
     """A schema; raises `UnsupportedFeature`, which says what was being done, for types that pyiceberg lacks."""
     from pyiceberg.schema import Schema as TheirSchema
 
@@ -29,16 +29,16 @@ def their_schema(schema: Schema, doing: str) -> TheirSchema:
         raise UnsupportedFeature(doing, why) from error
 
 
-def their_spec(spec_id: int, fields: Iterable[PartitionField]) -> TheirSpec:
+def pyiceberg_spec(spec_id: int, fields: Iterable[PartitionField]) -> TheirSpec:
     """A partition spec."""
     from pyiceberg.partitioning import PartitionField as TheirField
     from pyiceberg.partitioning import PartitionSpec as TheirSpec
 
-    given = (TheirField(each.source_id, each.id, their_transform(each.transform), each.name) for each in fields)
+    given = (TheirField(each.source_id, each.id, pyiceberg_transform(each.transform), each.name) for each in fields)
     return TheirSpec(*given, spec_id=spec_id)
 
 
-def their_order(order_id: int, fields: Iterable[SortField]) -> TheirOrder:
+def pyiceberg_sort_order(order_id: int, fields: Iterable[SortField]) -> TheirOrder:
     """A sort order; 0 is that of unsorted tables."""
     from pyiceberg.table.sorting import NullOrder, SortDirection
     from pyiceberg.table.sorting import SortField as TheirField
@@ -46,14 +46,17 @@ def their_order(order_id: int, fields: Iterable[SortField]) -> TheirOrder:
 
     given = (
         TheirField(
-            each.source_id, their_transform(each.transform), SortDirection(each.direction), NullOrder(each.null_order)
+            each.source_id,
+            pyiceberg_transform(each.transform),
+            SortDirection(each.direction),
+            NullOrder(each.null_order),
         )
         for each in fields
     )
     return TheirOrder(*given, order_id=order_id)
 
 
-def their_transform(transform: Transform) -> Any:
+def pyiceberg_transform(transform: Transform) -> Any:
     """A transform."""
     from pyiceberg.transforms import parse_transform
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 
 from lakescan.formats.snapshot_refs import RefRetention, SnapshotRef
-from lakescan.iceberg.metadata.table_metadata import Reference
+from lakescan.iceberg.metadata.table_metadata import SnapshotReference
 
 # The retention of a branch or tag, by its JSON names.
 MAX_REF_AGE, MAX_SNAPSHOT_AGE, MIN_SNAPSHOTS = "max-ref-age-ms", "max-snapshot-age-ms", "min-snapshots-to-keep"
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-def snapshot_ref(reference: Reference) -> SnapshotRef:
+def snapshot_ref(reference: SnapshotReference) -> SnapshotRef:
     """A branch or tag, as callers see it."""
     kept = reference.retention
     ages = [timedelta(milliseconds=kept[name]) if name in kept else None for name in (MAX_REF_AGE, MAX_SNAPSHOT_AGE)]

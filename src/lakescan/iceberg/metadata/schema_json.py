@@ -44,7 +44,7 @@ _GEO = re.compile(r"(geometry|geography)(?:\(\s*([^,)]+?)\s*(?:,\s*(\w+)\s*)?\))
 
 def parse_schema(node: Mapping[str, Any], where: str) -> Schema:
     """Parse a schema object; raises `CorruptMetadata` that names its source, `where`."""
-    return parse_schema_node(Node.of(node, where, "schema"))
+    return parse_schema_node(Node.wrap(node, where, "schema"))
 
 
 def parse_schema_node(node: Node) -> Schema:
@@ -87,11 +87,11 @@ def _type_of(node: Node, name: str, depth: int) -> t.Type:
     if depth > _DEPTH:
         raise LimitExceeded(f"{node.source}: {node.place[:80]}... exceeds the nesting limit of {_DEPTH} levels")
     if isinstance(node.value.get(name), str):
-        return _checked(node, node.text(name).strip())
-    return _nested(node.child(name), depth + 1)
+        return _primitive_type(node, node.text(name).strip())
+    return _nested_type(node.child(name), depth + 1)
 
 
-def _nested(node: Node, depth: int) -> t.Type:
+def _nested_type(node: Node, depth: int) -> t.Type:
     kind = node.text("type")
     if kind == "struct":
         return t.Struct(_fields(node, depth))
@@ -107,9 +107,9 @@ def _inner(node: Node, name: str, depth: int, *, required: bool) -> t.Field:
     return t.Field(node.integer(f"{name}-id", most=INT_MAX), name, _type_of(node, name, depth), required)
 
 
-def _checked(node: Node, name: str) -> t.Type:
+def _primitive_type(node: Node, name: str) -> t.Type:
     """A type by its name; raises `CorruptMetadata` for precision or length beyond the limits of the type."""
-    kind = _named(name, node)
+    kind = _parse_type_name(name, node)
     if isinstance(kind, t.Decimal) and not 0 < kind.precision <= 38:
         raise node.fault(f"has type {name[:60]}: decimals have 1 to 38 digits")
     if isinstance(kind, t.Fixed) and kind.length > INT_MAX:
@@ -130,7 +130,7 @@ def _default(node: Node, name: str, kind: t.Type) -> Any:
     return default
 
 
-def _named(name: str, node: Node) -> t.Type:
+def _parse_type_name(name: str, node: Node) -> t.Type:
     if (simple := _SIMPLE.get(name)) is not None:
         return simple
     if match := _DECIMAL.fullmatch(name):

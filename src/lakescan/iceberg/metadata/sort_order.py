@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lakescan.common.schema import Schema
 from lakescan.iceberg.metadata.json_node import INT_MAX, Node
-from lakescan.iceberg.metadata.partition_spec import Transform, described, source_id
+from lakescan.iceberg.metadata.partition_spec import Transform, describe_transform, source_id
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class SortOrder:
     def describe(self, schema: Schema) -> str:
         """The order as text, such as `day(ts) desc nulls last, id asc nulls first`."""
         parts = [
-            f"{described(f.transform, schema.reference_of.get(f.source_id, f'#{f.source_id}'))} {f.direction} "
+            f"{describe_transform(f.transform, schema.reference_of.get(f.source_id, f'#{f.source_id}'))} {f.direction} "
             f"{f.null_order.replace('-', ' ')}"
             for f in self.fields
         ]
@@ -42,7 +42,7 @@ UNSORTED = SortOrder(0, ())
 def parse_sort_order(node: Node) -> SortOrder:
     """Parse a sort order; raises `CorruptMetadata` if it is invalid."""
     fields = tuple(
-        SortField(source_id(each), Transform.of(each), each.text("direction"), each.text("null-order"))
+        SortField(source_id(each), Transform.read(each), each.text("direction"), each.text("null-order"))
         for each in node.children("fields")
     )
     return SortOrder(node.integer("order-id", most=INT_MAX), fields)

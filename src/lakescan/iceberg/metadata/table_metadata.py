@@ -55,7 +55,7 @@ def ancestors(snapshots: Mapping[int, IcebergSnapshot], head: int | None) -> Ite
 
 
 @dataclass(frozen=True)
-class Reference:
+class SnapshotReference:
     """A branch or tag: a named snapshot. `retention` has its retention settings by their JSON names."""
 
     snapshot_id: int
@@ -83,7 +83,7 @@ class TableMetadata:
     snapshots: Mapping[int, IcebergSnapshot]
     current_snapshot_id: int | None
     snapshot_log: tuple[tuple[int, int], ...]
-    refs: Mapping[str, Reference]
+    refs: Mapping[str, SnapshotReference]
     last_updated_ms: int
     metadata_log: tuple[tuple[int, str], ...] = ()
     sort_order: SortOrder = UNSORTED

@@ -14,7 +14,7 @@ from lakescan.common.retries import RetryPolicy
 from lakescan.errors import CorruptMetadata, InvalidOption, UnsupportedFeature
 from lakescan.iceberg.metadata.metrics_mode import MetricsMode
 from lakescan.planning.read_properties import ReadProperties
-from lakescan.storage.encryption.table_keys import checked_length
+from lakescan.storage.encryption.table_keys import parse_key_length
 from lakescan.storage.locations import split_location
 
 _LEVEL = re.compile(r"null|-?[0-9]+")
@@ -105,7 +105,7 @@ class IcebergProperties(ReadProperties):
         "encryption.key-id", None, str, "the id of the table's key, by which its files are encrypted; it never changes"
     )
     data_key_length: Property[int] = Property(
-        "encryption.data-key-length", 16, checked_length, "bytes of the keys of new files: 16, 24 or 32"
+        "encryption.data-key-length", 16, parse_key_length, "bytes of the keys of new files: 16, 24 or 32"
     )
     # Folders
     data_path: Property[str | None] = Property("write.data.path", None, _path, "the folder of new data files")
@@ -130,7 +130,7 @@ class IcebergProperties(ReadProperties):
         None,
         MetricsMode.parse,
         "the metrics of columns that have no mode of their own; invalid modes are ignored",
-        check=MetricsMode.checked,
+        check=MetricsMode.parse_strictly,
     )
     columns_with_metrics: Property[int] = Property(
         "write.metadata.metrics.max-inferred-column-defaults",
@@ -285,7 +285,7 @@ _RESERVED = frozenset(
 
 def check_properties(properties: Mapping[str, str], of: str = "a new table") -> None:
     """Check properties to set: `InvalidOption` for invalid values, `UnsupportedFeature` for missing support."""
-    declared = IcebergProperties.declared()
+    declared = IcebergProperties.declarations()
     for name, value in properties.items():
         if name.startswith("encryption.") and name not in declared:
             known = f"{IcebergProperties.encryption_key.name} and {IcebergProperties.data_key_length.name}"
@@ -298,7 +298,7 @@ def check_properties(properties: Mapping[str, str], of: str = "a new table") -> 
             raise UnsupportedFeature(f"'{name}' for {of}", "Only Iceberg's own providers are supported.")
         try:
             if name.startswith(_COLUMN_METRICS):
-                MetricsMode.checked(str(value))
+                MetricsMode.parse_strictly(str(value))
             elif name in declared:
                 declared[name].check(str(value))
         except ValueError as error:

@@ -24,7 +24,7 @@ PREFIX = "lakescan.tables."  # of the properties with records
 
 
 @dataclass(frozen=True)
-class Record:
+class TransactionRecord:
     """The last version of an application that a snapshot and its descendants have. `ref` is a branch or tag.
 
     A record that expiry moved does not replace that of the last commit.
@@ -59,23 +59,23 @@ class Record:
         return {self.name: json.dumps(value)}
 
 
-def records_of(metadata: TableMetadata) -> dict[str, Record]:
+def transaction_records(metadata: TableMetadata) -> dict[str, TransactionRecord]:
     """Return the records of a table by the names of their properties; raises `CorruptMetadata` for a damaged one."""
-    found: dict[str, Record] = {}
+    found: dict[str, TransactionRecord] = {}
     for name, text in metadata.properties.items():
         if name.startswith(PREFIX):
-            record = _parsed(name, text, metadata)
+            record = _parse_record(name, text, metadata)
             if record.table_uuid == metadata.uuid:
                 found[name] = record
     return found
 
 
-def _parsed(name: str, text: str, metadata: TableMetadata) -> Record:
+def _parse_record(name: str, text: str, metadata: TableMetadata) -> TransactionRecord:
     try:
         value = json.loads(text)
         numbers = (int(value["version"]), int(value["snapshot-id"]), int(value["sequence-number"]))
         is_moved = value.get("moved") is True
-        return Record(str(value["app-id"]), str(value["ref"]), *numbers, value["table-uuid"], is_moved)
+        return TransactionRecord(str(value["app-id"]), str(value["ref"]), *numbers, value["table-uuid"], is_moved)
     except (ValueError, TypeError, KeyError) as error:
         raise CorruptMetadata(
             f"{metadata.location}: the table property {name!r}, the record of a committed transaction, is damaged: "
@@ -92,7 +92,7 @@ def has_transaction(metadata: TableMetadata, branch: str, application: str, vers
     head = metadata.current_snapshot_id if branch == MAIN else getattr(metadata.refs.get(branch), "snapshot_id", None)
     line = list(ancestors(metadata.snapshots, head))
     _check_numbers(line, application, metadata)
-    records = [each for each in records_of(metadata).values() if each.application == application]
+    records = [each for each in transaction_records(metadata).values() if each.application == application]
     if _versions(line, records).get(application, -1) >= version:
         return True
     lost = [
@@ -114,7 +114,7 @@ def has_transaction(metadata: TableMetadata, branch: str, application: str, vers
     return False
 
 
-def moved_records(
+def move_records(
     metadata: TableMetadata, expired: Collection[int], expired_refs: Collection[str]
 ) -> tuple[Mapping[str, str], list[str]]:
     """Return the properties to set and to remove as snapshots expire, so that no transaction is forgotten.
@@ -123,7 +123,7 @@ def moved_records(
     the rest of the line has, also if later snapshots have later versions: a branch may be rolled back to it, or made
     from it. A record whose snapshot expires, and which no branch or tag has, is removed.
     """
-    records = records_of(metadata)
+    records = transaction_records(metadata)
     moved: dict[str, str] = {}
     if not records and not any(QUERY in each.summary for each in metadata.snapshots.values()):
         return moved, []
@@ -136,13 +136,15 @@ def moved_records(
         left = _versions(kept[-1:], [each for each in records.values() if each.ref == name])
         for application, version in _versions(before, records.values()).items():
             if version > left.get(application, -1):
-                record = Record(application, name, version, oldest.id, oldest.sequence_number, metadata.uuid, True)
+                record = TransactionRecord(
+                    application, name, version, oldest.id, oldest.sequence_number, metadata.uuid, True
+                )
                 moved |= record.properties
     gone = [name for name, each in records.items() if each.snapshot_id in expired and name not in moved]
     return moved, gone
 
 
-def _versions(line: Collection[IcebergSnapshot], records: Collection[Record]) -> dict[str, int]:
+def _versions(line: Collection[IcebergSnapshot], records: Collection[TransactionRecord]) -> dict[str, int]:
     """The last version, by application, that a line of snapshots has, by its summaries and by records."""
     ids = {each.id for each in line}
     versions = [(each.application, each.version) for each in records if each.snapshot_id in ids]

@@ -18,7 +18,7 @@ from lakescan.iceberg.metadata_tables.commits import (
 )
 from lakescan.iceberg.metadata_tables.entries import EntriesTable
 from lakescan.iceberg.metadata_tables.manifests import AllManifestsTable, ManifestsTable
-from lakescan.iceberg.metadata_tables.partitions import PartitionsTable
+from lakescan.iceberg.metadata_tables.partitions import IcebergPartitionsTable
 from lakescan.iceberg.metadata_tables.position_deletes import PositionDeletesTable
 from lakescan.storage import Storage
 
@@ -43,7 +43,7 @@ METADATA_TABLES: dict[str, Builder] = {
     "snapshots": lambda metadata, *_: snapshots_table(metadata),
     "refs": lambda metadata, *_: refs_table(metadata),
     "manifests": ManifestsTable,
-    "partitions": PartitionsTable,
+    "partitions": IcebergPartitionsTable,
     "all_data_files": _entries(as_files=True, deletes=False, every=True),
     "all_delete_files": _entries(as_files=True, data=False, every=True),
     "all_files": _entries(as_files=True, every=True),

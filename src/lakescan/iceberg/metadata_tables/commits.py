@@ -7,7 +7,7 @@ from typing import Any
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.common.timestamps import from_millis
-from lakescan.formats.metadata_table import Rows
+from lakescan.formats.metadata_table import InMemoryMetadataTable
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 
 _SUMMARY = t.MapOf(t.Field(7, "key", t.STRING, required=True), t.Field(8, "value", t.STRING, required=True))
@@ -52,9 +52,9 @@ METADATA_LOG = Schema(
 )
 
 
-def snapshots_table(metadata: TableMetadata) -> Rows:
+def snapshots_table(metadata: TableMetadata) -> InMemoryMetadataTable:
     """All snapshots in the metadata."""
-    return Rows(SNAPSHOTS, tuple(_snapshot(s) for s in metadata.snapshots.values()))
+    return InMemoryMetadataTable(SNAPSHOTS, tuple(_snapshot(s) for s in metadata.snapshots.values()))
 
 
 def _snapshot(snapshot: IcebergSnapshot) -> dict[str, Any]:
@@ -72,13 +72,13 @@ def _summary(snapshot: IcebergSnapshot) -> list[tuple[str, str]]:
     return [(name, value) for name, value in snapshot.summary.items() if name != "operation"]
 
 
-def history_table(metadata: TableMetadata) -> Rows:
+def history_table(metadata: TableMetadata) -> InMemoryMetadataTable:
     """The snapshot log: when each snapshot became current, oldest first. Raises `CorruptMetadata` if it is damaged."""
     metadata.check_log("snapshot-log")
-    return Rows(HISTORY, snapshot_log(metadata).rows)
+    return InMemoryMetadataTable(HISTORY, snapshot_log(metadata).rows)
 
 
-def snapshot_log(metadata: TableMetadata) -> Rows:
+def snapshot_log(metadata: TableMetadata) -> InMemoryMetadataTable:
     """When each snapshot became current, with its operation and summary.
 
     If the log is missing or damaged: all snapshots, by the time of their commit. A table of which all snapshots are on
@@ -87,7 +87,7 @@ def snapshot_log(metadata: TableMetadata) -> Rows:
     log = metadata.snapshot_log
     if not log and metadata.current_snapshot_id is not None:
         log = tuple(sorted(((s.timestamp_ms, s.id) for s in metadata.snapshots.values()), key=lambda each: each[0]))
-    return Rows(COMMITS, tuple(_logged_snapshot(metadata, at, snapshot_id) for at, snapshot_id in log))
+    return InMemoryMetadataTable(COMMITS, tuple(_logged_snapshot(metadata, at, snapshot_id) for at, snapshot_id in log))
 
 
 def _logged_snapshot(metadata: TableMetadata, at: int, snapshot_id: int) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def _logged_snapshot(metadata: TableMetadata, at: int, snapshot_id: int) -> dict
     }
 
 
-def refs_table(metadata: TableMetadata) -> Rows:
+def refs_table(metadata: TableMetadata) -> InMemoryMetadataTable:
     """Branches and tags, with their retention settings."""
     rows = (
         {
@@ -116,18 +116,18 @@ def refs_table(metadata: TableMetadata) -> Rows:
         }
         for name, reference in metadata.refs.items()
     )
-    return Rows(REFS, tuple(rows))
+    return InMemoryMetadataTable(REFS, tuple(rows))
 
 
-def metadata_log_table(metadata: TableMetadata) -> Rows:
+def metadata_log_table(metadata: TableMetadata) -> InMemoryMetadataTable:
     """Metadata files, the current one last, each with the snapshot that was current when it was written."""
     metadata.check_log("metadata-log")
     metadata.check_log("snapshot-log")
     log = [*metadata.metadata_log, (metadata.last_updated_ms, metadata.source)]
-    return Rows(METADATA_LOG, tuple(_logged(metadata, at, file) for at, file in log))
+    return InMemoryMetadataTable(METADATA_LOG, tuple(_metadata_log_entry(metadata, at, file) for at, file in log))
 
 
-def _logged(metadata: TableMetadata, at: int, file: str) -> dict[str, Any]:
+def _metadata_log_entry(metadata: TableMetadata, at: int, file: str) -> dict[str, Any]:
     earlier = [snapshot_id for when, snapshot_id in metadata.snapshot_log if when <= at]
     known = metadata.snapshots.get(earlier[-1]) if earlier else None
     return {

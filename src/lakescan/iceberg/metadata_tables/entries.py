@@ -26,7 +26,7 @@ from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.planning.file_table import struct_of
 from lakescan.storage import Storage
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 
 PARTITION_ID = 102
 _LATEST = 3
@@ -93,7 +93,7 @@ class EntriesTable:
         """The entries of one manifest. The key metadata of an encrypted table is null: it has the keys of its files."""
         entries = table_entries(part, self.metadata, self.storage)
         if self.metadata.table_properties.is_encrypted:
-            entries = _without_keys(entries)
+            entries = _clear_keys(entries)
         if self.as_files:
             entries = entries.filter(pc.not_equal(entries["status"], DELETED))
         files = only_chunk(entries["data_file"])
@@ -106,7 +106,7 @@ def table_entries(manifest: ManifestFile, metadata: TableMetadata, storage: Stor
     """All entries of a manifest, including deleted ones, as in `entry_schema`, with inherited values filled in."""
     spec_id = manifest.partition_spec_id
     entries = read_entries(manifest, metadata.specs[spec_id], storage)
-    with decoding_file(shown(manifest.manifest_path)):
+    with decoding_file(redact(manifest.manifest_path)):
         files = only_chunk(entries["data_file"])
         columns = {field.name: column for field, column in zip(files.type, files.flatten(), strict=True)}
         columns["spec_id"] = pa.repeat(pa.scalar(spec_id, pa.int32()), len(files))
@@ -117,7 +117,7 @@ def table_entries(manifest: ManifestFile, metadata: TableMetadata, storage: Stor
         return pa.table([*own, shaped], schema=entry_schema(metadata.partition_type).arrow())
 
 
-def _without_keys(entries: pa.Table) -> pa.Table:
+def _clear_keys(entries: pa.Table) -> pa.Table:
     files = only_chunk(entries["data_file"])
     members = [
         pa.nulls(len(files), field.type) if field.name == "key_metadata" else column
@@ -172,8 +172,8 @@ def metrics_column(files: pa.StructArray, schema: Schema, kind: t.Struct) -> pa.
     """The statistics of files (a struct with the maps of manifest entries) by column; `kind` is from `metrics_type`."""
     leaves = _leaves(schema)
     ids = np.array([field.id for _, field in leaves], dtype=np.int64)
-    counts = [_Values.of(files, name, ids) for name in _COUNTS.values()]
-    bounds = [_Values.of(files, name, ids) for name in _BOUNDS.values()]
+    counts = [_Values.read(files, name, ids) for name in _COUNTS.values()]
+    bounds = [_Values.read(files, name, ids) for name in _BOUNDS.values()]
     columns = {}
     for place, (target, (path, field)) in enumerate(zip(kind.fields, leaves, strict=True)):
         members = [*(each.at(place) for each in counts), *(_bound(each, place, field.type) for each in bounds)]
@@ -197,7 +197,7 @@ class _Values:
     files: int
 
     @staticmethod
-    def of(files: pa.StructArray, name: str, keys: np.ndarray) -> _Values:
+    def read(files: pa.StructArray, name: str, keys: np.ndarray) -> _Values:
         maps = files.field(name)
         owner = pc.list_parent_indices(pa.ListArray.from_arrays(maps.offsets, maps.keys)).to_numpy()
         start = maps.offsets[0].as_py() if len(maps) else 0

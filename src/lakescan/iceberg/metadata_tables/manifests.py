@@ -117,11 +117,11 @@ def _summaries(listed: pa.Table, metadata: TableMetadata) -> pa.Array:
     for spec_id, summaries in pairs:
         fields = metadata.specs[spec_id].fields
         known = summaries if summaries is not None and len(summaries) == len(fields) else None
-        rows.append(None if known is None else [_readable(s, f) for s, f in zip(known, fields, strict=True)])
+        rows.append(None if known is None else [_bounds_as_text(s, f) for s, f in zip(known, fields, strict=True)])
     return pa.array(rows, MANIFESTS.arrow().field("partition_summaries").type)
 
 
-def _readable(summary: dict[str, Any], field: PartitionField) -> dict[str, Any]:
+def _bounds_as_text(summary: dict[str, Any], field: PartitionField) -> dict[str, Any]:
     return summary | {side: bound_text(summary[side], field) for side in ("lower_bound", "upper_bound")}
 
 

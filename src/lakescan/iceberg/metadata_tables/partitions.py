@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.common.arrays import codes
+from lakescan.common.arrays import dictionary_codes
 from lakescan.common.schema import Schema
 from lakescan.iceberg.manifests.codes import DATA_FILE, DELETED, EQUALITY_DELETES, POSITION_DELETES
 from lakescan.iceberg.manifests.manifest_file import manifest_files
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.entries import PARTITION_ID, table_entries
-from lakescan.iceberg.scan.partition_key import with_partition_key
+from lakescan.iceberg.scan.partition_key import add_partition_key
 from lakescan.storage import Storage
 
 _COUNTS = (
@@ -38,7 +38,7 @@ _UPDATED = (
 
 
 @dataclass(frozen=True)
-class PartitionsTable:
+class IcebergPartitionsTable:
     """One row per partition, whatever the specs of its files; a single row for an unpartitioned table.
 
     Its spec is that of the file of the newest known commit, as in Java; where no commit is known any more, that of its
@@ -71,9 +71,9 @@ class PartitionsTable:
         entries = pa.concat_tables([table_entries(m, self.metadata, self.storage) for m in manifests])
         live = entries.filter(pc.not_equal(entries["status"], DELETED)).combine_chunks()
         if live.num_rows:
-            yield self._grouped(live)
+            yield self._group_entries(live)
 
-    def _grouped(self, entries: pa.Table) -> pa.RecordBatch:
+    def _group_entries(self, entries: pa.Table) -> pa.RecordBatch:
         files = pa.Table.from_struct_array(entries["data_file"].chunk(0))
         numbers, first = self._numbers(files)
         groups = len(first)
@@ -103,7 +103,7 @@ class PartitionsTable:
         """Each file's partition as a number from 0 in order of appearance, and the first file of each partition."""
         if not self._is_shown:
             return np.zeros(files.num_rows, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        numbers = codes(with_partition_key(files)["partition_key"])
+        numbers = dictionary_codes(add_partition_key(files)["partition_key"])
         return numbers, np.unique(numbers, return_index=True)[1]
 
     def _last_updates(

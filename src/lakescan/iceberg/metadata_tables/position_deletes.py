@@ -75,7 +75,7 @@ class PositionDeletesTable:
         )
         return Schema(
             (
-                *self._stored.fields,
+                *self._stored_schema.fields,
                 *shown,
                 t.Field(SPEC_ID.id, "spec_id", t.INT, required=True),
                 t.Field(2147483646, "delete_file_path", t.STRING, required=True),
@@ -84,7 +84,7 @@ class PositionDeletesTable:
         )
 
     @cached_property
-    def _stored(self) -> Schema:
+    def _stored_schema(self) -> Schema:
         """The columns stored in position delete files."""
         return Schema((DELETED_PATH, DELETED_POSITION, t.Field(_ROW_ID, "row", self.metadata.schema.struct())))
 
@@ -114,19 +114,19 @@ class PositionDeletesTable:
         }
         arrow = self.schema.arrow()
         for stored in self._vector(part) if is_vector else self._file(delete):
-            rest = [_repeated(constants[f.name], f.type, len(stored[0])) for f in list(arrow)[len(stored) :]]
+            rest = [_repeat_value(constants[f.name], f.type, len(stored[0])) for f in list(arrow)[len(stored) :]]
             yield pa.RecordBatch.from_arrays([*stored, *rest], schema=arrow)
 
     def _vector(self, part: _Part) -> Iterator[list[pa.Array]]:
         positions = load_vector(self.storage, part.delete)
         for start in range(0, len(positions), _BATCH):
             chunk = pa.array(np.array(positions[start : start + _BATCH].to_array(), dtype=np.int64))
-            row = pa.nulls(len(chunk), self._stored.fields[2].type.arrow())
-            yield [_repeated(part.data_file, pa.string(), len(chunk)), chunk, row]
+            row = pa.nulls(len(chunk), self._stored_schema.fields[2].type.arrow())
+            yield [_repeat_value(part.data_file, pa.string(), len(chunk)), chunk, row]
 
     def _file(self, delete: DeleteFile) -> Iterator[list[pa.Array]]:
         with open_data_file(self.storage, delete.location, delete.row_format, delete.key_metadata) as data:
-            projection = resolve(read_fields(data.schema, _BY_ID), self._stored, _BY_ID, {})
+            projection = resolve(read_fields(data.schema, _BY_ID), self._stored_schema, _BY_ID, {})
             for _, batch in data.batches(data.chunks(0, NO_END), projection, _BATCH):
                 yield projection.apply(batch)
 
@@ -149,6 +149,6 @@ def _parts_of(files: pa.StructArray) -> Iterator[_Part]:
         yield _Part(delete, row["spec_id"], partition, row["referenced_data_file"])
 
 
-def _repeated(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
+def _repeat_value(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
     scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value, kind)
     return pa.repeat(scalar, rows).cast(kind)

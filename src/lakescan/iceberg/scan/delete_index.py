@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.common.arrays import codes
+from lakescan.common.arrays import dictionary_codes
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.manifests.bounds import recorded_stats
 from lakescan.iceberg.manifests.codes import EQUALITY_DELETES
@@ -32,7 +32,7 @@ from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.delete_references import DeleteReferences
 from lakescan.planning.file_table import DELETES, key_texts
 from lakescan.reading.deletes.positions import DELETED_PATH
-from lakescan.storage.locations import Places
+from lakescan.storage.locations import LocationMatcher
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class _EqualityPlaces:
         return _EqualityPlaces(nothing, nothing, np.empty(0, dtype=bool), nothing, nothing)
 
     @staticmethod
-    def of(rows: np.ndarray, first: np.ndarray, is_global: np.ndarray, sequence: np.ndarray) -> _EqualityPlaces:
+    def build(rows: np.ndarray, first: np.ndarray, is_global: np.ndarray, sequence: np.ndarray) -> _EqualityPlaces:
         """The places of neighbouring rows, given each place's first row and each row's sequence number."""
         stop = np.append(first[1:], rows[-1] + 1)
         sequences, number = np.unique(sequence, return_inverse=True)
@@ -91,7 +91,7 @@ class DeleteIndex:
     table: pa.Table
     unpartitioned_specs: frozenset[int]
     fields: Mapping[int, t.Field]
-    places: Places
+    places: LocationMatcher
     named: np.ndarray = field(init=False, compare=False)
     respelled: np.ndarray = field(init=False, compare=False)
 
@@ -104,14 +104,14 @@ class DeleteIndex:
         entries: pa.Table | None,
         unpartitioned_specs: frozenset[int],
         fields: Mapping[int, t.Field],
-        places: Places | None = None,
+        places: LocationMatcher | None = None,
     ) -> DeleteIndex:
         """Build the index from delete entries; None if the snapshot has no delete manifest.
 
         `fields` are all fields that the table has or had, by id: equality ids refer to them. `places` normalizes the
         locations of data files, which deletes may spell differently.
         """
-        places = places or Places()
+        places = places or LocationMatcher()
         if entries is None or not entries.num_rows:
             return DeleteIndex(pa.table({}), DELETES.empty_table(), unpartitioned_specs, fields, places)
         is_vector = pc.equal(entries["file_format"], "puffin")
@@ -119,7 +119,7 @@ class DeleteIndex:
         by_position = pc.if_else(is_vector, DeleteKind.VECTOR, DeleteKind.POSITION)
         kind = pc.if_else(is_equality, DeleteKind.EQUALITY, by_position)
         places_of = _scopes(entries, unpartitioned_specs)
-        order = _by_place(entries, is_equality, places_of)
+        order = _index_order(entries, is_equality, places_of)
         entries = entries.take(order)
         table = pa.table(
             {
@@ -147,7 +147,7 @@ class DeleteIndex:
         return len(self._equality_places.first) > 0
 
     @property
-    def by_position(self) -> bool:
+    def names_data_files(self) -> bool:
         """Whether there are deletes that name data files: position deletes and deletion vectors."""
         return self.table.num_rows > len(self._rows(DeleteKind.EQUALITY))
 
@@ -169,7 +169,7 @@ class DeleteIndex:
         positions = self._positions(data, names)
         positions = positions.where(~np.isin(positions.data, vectors.data))
         pairs = [np.concatenate([getattr(each, n) for each in (vectors, positions)]) for n in ("data", "delete")]
-        return DeleteReferences.sorted(data.num_rows, (pairs[0], pairs[1]), self._equality(data))
+        return DeleteReferences.build(data.num_rows, (pairs[0], pairs[1]), self._equality(data))
 
     def _rows(self, kind: str) -> np.ndarray:
         result: np.ndarray = np.flatnonzero(pc.equal(self.table["kind"], kind).to_numpy())
@@ -179,7 +179,7 @@ class DeleteIndex:
         rows = self._rows(DeleteKind.VECTOR)
         if self._references.names.take(pa.array(rows)).null_count:
             raise CorruptMetadata("a deletion vector has no referenced_data_file")
-        pairs = self._by_name(data, names, self._named_by_vectors, rows)
+        pairs = self._match_names(data, names, self._named_by_vectors, rows)
         if len(np.unique(pairs.data)) != len(pairs.data):
             doubled = data["file_path"][int(pairs.data[np.argsort(pairs.data)[0]])]
             raise CorruptMetadata(
@@ -192,8 +192,8 @@ class DeleteIndex:
         if not len(rows):
             return _Pairs(rows, rows)
         known = pc.is_valid(self._references.names).to_numpy(zero_copy_only=False)[rows]
-        named = self._by_name(data, names, self._named_by_positions, rows[known])
-        by_partition = self._by_partition(data, rows[~known])
+        named = self._match_names(data, names, self._named_by_positions, rows[known])
+        by_partition = self._match_partitions(data, rows[~known])
         self.named[by_partition.delete] = True
         pairs = _Pairs(
             np.concatenate([named.data, by_partition.data]),
@@ -220,7 +220,7 @@ class DeleteIndex:
         rows = pa.array(self._rows(DeleteKind.POSITION))
         return FileNames(self._references.names.take(rows).drop_null(), self.places)
 
-    def _by_name(self, data: pa.Table, names: FileNames, wanted: FileNames, rows: np.ndarray) -> _Pairs:
+    def _match_names(self, data: pa.Table, names: FileNames, wanted: FileNames, rows: np.ndarray) -> _Pairs:
         """Pairs of data files and the deletes that name them; `rows` are the index rows of `wanted`."""
         matches = names.find(data["file_path"], wanted)
         delete = rows[matches.name]
@@ -234,16 +234,16 @@ class DeleteIndex:
         if not len(places.first):
             return places.first, places.first, places.first
         is_global = np.flatnonzero(places.is_global)
-        inside = self._by_partition(data, places.first[~places.is_global])
+        inside = self._match_partitions(data, places.first[~places.is_global])
         file = np.concatenate([np.tile(np.arange(data.num_rows), len(is_global)), inside.data])
         of_partition = np.searchsorted(places.first, inside.delete)
         place = np.concatenate([np.repeat(is_global, data.num_rows), of_partition])
         first, stop = places.newer_than(_sequence(data, file), place), places.stop[place]
         some = first < stop
-        return sharing_keys(data, self._compared, (file[some], first[some], stop[some]))
+        return sharing_keys(data, self._key_columns, (file[some], first[some], stop[some]))
 
     @cached_property
-    def _compared(self) -> ComparedColumns:
+    def _key_columns(self) -> ComparedColumns:
         return ComparedColumns(self.entries, self.fields)
 
     @cached_property
@@ -253,11 +253,11 @@ class DeleteIndex:
             return _EqualityPlaces.none()
         wanted = pa.array(rows)
         texts = (self.table["scope"], key_texts(self.table))
-        starts = np.any([np.diff(codes(each.take(wanted)), prepend=-2) != 0 for each in texts], axis=0)
+        starts = np.any([np.diff(dictionary_codes(each.take(wanted)), prepend=-2) != 0 for each in texts], axis=0)
         first = rows[starts]
         specs = self.entries["spec_id"].take(pa.array(first)).to_numpy()
         is_global = np.isin(specs, list(self.unpartitioned_specs))
-        return _EqualityPlaces.of(rows, first, is_global, _sequence(self.entries, rows))
+        return _EqualityPlaces.build(rows, first, is_global, _sequence(self.entries, rows))
 
     @cached_property
     def _path_bounds(self) -> tuple[pa.Array, pa.Array]:
@@ -268,7 +268,7 @@ class DeleteIndex:
             unknown if stats.upper is None else stats.upper,
         )
 
-    def _by_partition(self, data: pa.Table, rows: np.ndarray) -> _Pairs:
+    def _match_partitions(self, data: pa.Table, rows: np.ndarray) -> _Pairs:
         """All pairs of a data file and one of these delete files with the same spec and partition."""
         if not len(rows) or not data.num_rows:
             return _Pairs(np.empty(0, np.int64), np.empty(0, np.int64))
@@ -287,11 +287,11 @@ def _scopes(entries: pa.Table, unpartitioned_specs: frozenset[int]) -> pa.Array:
     return pc.if_else(everywhere, "", partition)
 
 
-def _by_place(entries: pa.Table, is_equality: pa.ChunkedArray, scopes: pa.Array) -> pa.Array:
+def _index_order(entries: pa.Table, is_equality: pa.ChunkedArray, scopes: pa.Array) -> pa.Array:
     """The order of the index: deletes by position as they are, then equality deletes by place and sequence number."""
     by_key = np.asarray(is_equality)
     sequence = pc.fill_null(entries["sequence_number"], 0).to_numpy()
-    keys = (sequence, codes(scopes), codes(key_texts(entries)))
+    keys = (sequence, dictionary_codes(scopes), dictionary_codes(key_texts(entries)))
     return pa.array(np.lexsort([np.where(by_key, each, 0) for each in keys] + [by_key]))
 
 
@@ -305,6 +305,6 @@ def _partition_keys(data: pa.Table, deletes: pa.Table) -> tuple[np.ndarray, np.n
     specs, partitions = (
         pa.chunked_array([*data[n].chunks, *deletes[n].chunks]).combine_chunks() for n in ("spec_id", "partition_key")
     )
-    numbers = codes(partitions)
+    numbers = dictionary_codes(partitions)
     keys = specs.to_numpy().astype(np.int64) * (numbers.max(initial=0) + 1) + numbers
     return keys[: data.num_rows], keys[data.num_rows :]

@@ -39,17 +39,17 @@ class _Side:
     no_nan: np.ndarray
 
     @staticmethod
-    def of(stats: ColumnStats, rows: int, kind: t.Type) -> _Side:
-        nulls = _known(stats.null_count, rows)
-        values = _known(stats.value_count, rows)
-        no_nan = _known(stats.nan_count, rows) == 0 if kind in t.FLOATING else np.ones(rows, dtype=bool)
+    def read(stats: ColumnStats, rows: int, kind: t.Type) -> _Side:
+        nulls = _fill_counts(stats.null_count, rows)
+        values = _fill_counts(stats.value_count, rows)
+        no_nan = _fill_counts(stats.nan_count, rows) == 0 if kind in t.FLOATING else np.ones(rows, dtype=bool)
         return _Side(stats.lower, stats.upper, nulls == 0, (nulls == values) & (nulls > 0), no_nan)
 
-    def merged(self, size: int) -> _Side:
+    def merge_blocks(self, size: int) -> _Side:
         """Statistics that hold for all of each `size` neighbouring files."""
         starts = np.arange(0, len(self.no_null), size)
         masks = [np.logical_and.reduceat(each, starts) for each in (self.no_null, self.only_null, self.no_nan)]
-        return _Side(_merged(self.lower, size, "min"), _merged(self.upper, size, "max"), *masks)
+        return _Side(_merge_bounds(self.lower, size, "min"), _merge_bounds(self.upper, size, "max"), *masks)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class ComparedColumns:
     _merged: dict[tuple[int, int], tuple[_Side, np.ndarray]] = field(default_factory=dict, compare=False)
 
     @cached_property
-    def _compared(self) -> dict[int, np.ndarray]:
+    def _key_masks(self) -> dict[int, np.ndarray]:
         """For each column that can rule deletes out, a mask of those that compare it."""
         compared = self.deletes["equality_ids"].combine_chunks()
         parents, ids = pc.list_parent_indices(compared).to_numpy(), compared.flatten().to_numpy()
@@ -77,11 +77,11 @@ class ComparedColumns:
             mask[parents[ids == field_id]] = True
         return masks
 
-    def beside(self, data: pa.Table) -> list[_Column]:
+    def pair_columns(self, data: pa.Table) -> list[_Column]:
         """The columns, with what data files record of them."""
         if "stats" not in data.column_names:
             return []
-        return [_Column(self, each, self._side(data, each)) for each in self._compared]
+        return [_Column(self, each, self._side(data, each)) for each in self._key_masks]
 
     @cached_property
     def _members(self) -> frozenset[int]:
@@ -91,18 +91,18 @@ class ComparedColumns:
     def _side(self, files: pa.Table, field_id: int) -> _Side:
         field = self.fields[field_id]
         stats = recorded_stats(files, field, is_member=field_id in self._members)
-        return _Side.of(stats, files.num_rows, field.type)
+        return _Side.read(stats, files.num_rows, field.type)
 
-    def merged(self, field_id: int, size: int) -> tuple[_Side, np.ndarray]:
+    def block_stats(self, field_id: int, size: int) -> tuple[_Side, np.ndarray]:
         """Statistics that hold for all of each `size` neighbouring deletes, and whether all of them compare it."""
         key = (field_id, size)
         if key not in self._merged:
             if size == 1:
-                self._merged[key] = self._side(self.deletes, field_id), self._compared[field_id]
+                self._merged[key] = self._side(self.deletes, field_id), self._key_masks[field_id]
             else:
-                side, mask = self.merged(field_id, 1)
+                side, mask = self.block_stats(field_id, 1)
                 starts = np.arange(0, len(mask), size)
-                self._merged[key] = side.merged(size), np.logical_and.reduceat(mask, starts)
+                self._merged[key] = side.merge_blocks(size), np.logical_and.reduceat(mask, starts)
         return self._merged[key]
 
 
@@ -116,7 +116,7 @@ class _Column:
 
     def rules_out(self, data: np.ndarray, block: np.ndarray, size: int) -> np.ndarray:
         """Whether the data file and the block of `size` deletes of each pair share no key."""
-        deletes, is_compared = self.columns.merged(self.field_id, size)
+        deletes, is_compared = self.columns.block_stats(self.field_id, size)
         result: np.ndarray = is_compared[block] & _disjoint(self.data, deletes, data, block)
         return result
 
@@ -130,7 +130,7 @@ def sharing_keys(data: pa.Table, deletes: ComparedColumns, ranges: Ranges) -> Ra
     Ranges are a data file, the first and the last delete (exclusive), as row numbers in both tables. The data files
     have `stats` and `record_count`.
     """
-    columns = deletes.beside(data)
+    columns = deletes.pair_columns(data)
     if not columns:
         return ranges
     size = _block(ranges)
@@ -202,7 +202,7 @@ def _below(upper: pa.Array | None, lower: pa.Array | None, rows: np.ndarray, oth
     return result
 
 
-def _merged(bounds: pa.Array | None, size: int, how: str) -> pa.Array | None:
+def _merge_bounds(bounds: pa.Array | None, size: int, how: str) -> pa.Array | None:
     """The least or greatest bound of each `size` neighbours; unknown where any of them is."""
     if bounds is None or pa.types.is_null(bounds.type):
         return None
@@ -216,7 +216,7 @@ def _merged(bounds: pa.Array | None, size: int, how: str) -> pa.Array | None:
     return pc.if_else(pa.array(unknown), pa.scalar(None, found.type), found)
 
 
-def _known(counts: pa.Array | None, rows: int) -> np.ndarray:
+def _fill_counts(counts: pa.Array | None, rows: int) -> np.ndarray:
     """Counts as int64, -1 where missing."""
     if counts is None:
         return np.full(rows, -1, dtype=np.int64)

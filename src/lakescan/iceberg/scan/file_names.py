@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.errors import UnsupportedFeature
-from lakescan.reading.deletes.named_positions import ambiguous
-from lakescan.storage.locations import Places
+from lakescan.reading.deletes.named_positions import ambiguous_delete
+from lakescan.storage.locations import LocationMatcher
 
 _NAMES = pa.list_(pa.string())
 
 
 @dataclass(frozen=True)
-class Named:
+class NameMatches:
     """Matches of delete names with data files: row numbers in both; `respelled` marks matches by place only."""
 
     data: np.ndarray
@@ -36,7 +36,7 @@ class FileNames:
     """Names of data files: the distinct ones of files that are planned together, or the ones that deletes have."""
 
     names: pa.Array
-    places: Places
+    places: LocationMatcher
 
     @cached_property
     def family(self) -> tuple[str, str] | None:
@@ -46,10 +46,10 @@ class FileNames:
     @cached_property
     def where(self) -> pa.Array:
         """The place of each name."""
-        return self.places.of(self.names)
+        return self.places.canonicalize(self.names)
 
     @cached_property
-    def shared(self) -> dict[str, list[str]]:
+    def shared_places(self) -> dict[str, list[str]]:
         """The names at each place that several data files share. Almost always empty."""
         if self.family is not None:
             return {}
@@ -63,47 +63,47 @@ class FileNames:
 
     def others(self, paths: pa.ChunkedArray) -> pa.Array:
         """For each data file, the other names at its place; null if there is none, which is the normal case."""
-        if not self.shared:
+        if not self.shared_places:
             return pa.nulls(len(paths), _NAMES)
-        places = self.places.of(paths).to_pylist()
-        known = [self.shared.get(place) for place in places]
+        places = self.places.canonicalize(paths).to_pylist()
+        known = [self.shared_places.get(place) for place in places]
         rows = zip(known, paths.to_pylist(), strict=True)
         return pa.array([None if names is None else [n for n in names if n != path] for names, path in rows], _NAMES)
 
-    def find(self, data: pa.ChunkedArray, wanted: FileNames) -> Named:
+    def find(self, data: pa.ChunkedArray, wanted: FileNames) -> NameMatches:
         """Match the names in deletes with data files; a data file that is listed twice matches twice.
 
         Raises `UnsupportedFeature` for an ambiguous name.
         """
-        exact = joined(data, wanted.names)
+        exact = join_strings(data, wanted.names)
         by_place = np.zeros(len(exact[0]), dtype=bool)
         if self.family is not None and self.family == wanted.family:
-            return Named(*exact, by_place)
+            return NameMatches(*exact, by_place)
         unknown = np.flatnonzero(pc.invert(pc.is_in(wanted.names, value_set=self.names)).to_numpy(zero_copy_only=False))
         if not len(unknown):
-            return Named(*exact, by_place)
+            return NameMatches(*exact, by_place)
         names, where = (values.take(pa.array(unknown)) for values in (wanted.names, wanted.where))
         self._refuse_shared(names, where)
-        rows, matches = joined(self.places.of(data), where)
-        return Named(
+        rows, matches = join_strings(self.places.canonicalize(data), where)
+        return NameMatches(
             np.append(exact[0], rows),
             np.append(exact[1], unknown[matches]),
             np.append(by_place, np.ones(len(rows), dtype=bool)),
         )
 
     def _refuse_shared(self, names: pa.Array, places: pa.Array) -> None:
-        if not self.shared:
+        if not self.shared_places:
             return
-        among = pc.is_in(places, value_set=pa.array(list(self.shared), pa.string()))
+        among = pc.is_in(places, value_set=pa.array(list(self.shared_places), pa.string()))
         if pc.any(among).as_py():
-            raise ambiguous(names.filter(among)[0].as_py(), self.shared[places.filter(among)[0].as_py()])
+            raise ambiguous_delete(names.filter(among)[0].as_py(), self.shared_places[places.filter(among)[0].as_py()])
 
     def check_apart(self, earlier: FileNames) -> None:
         """Raise `UnsupportedFeature` if one of these names shares its place with an earlier, already planned name."""
         if self.family is not None and self.family == earlier.family:
             return
         new = self.names.filter(pc.invert(pc.is_in(self.names, value_set=earlier.names)))
-        clash = pc.is_in(self.places.of(new), value_set=earlier.where)
+        clash = pc.is_in(self.places.canonicalize(new), value_set=earlier.where)
         if pc.any(clash).as_py():
             name = new.filter(clash)[0].as_py()
             raise UnsupportedFeature(
@@ -112,7 +112,7 @@ class FileNames:
             )
 
 
-def joined(left: pa.ChunkedArray | pa.Array, right: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def join_strings(left: pa.ChunkedArray | pa.Array, right: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers of all pairs of equal strings."""
     known = pc.unique(left)
     codes = pc.index_in(left, value_set=known).to_numpy(zero_copy_only=False).astype(np.int64)

@@ -17,17 +17,17 @@ from lakescan.formats.increments import (
     CommitChange,
     Increment,
     Offset,
-    by_lower_bound,
-    rows_of,
+    files_of_part,
+    order_by_lower_bound,
 )
-from lakescan.formats.table_format import FileRequest, Start
-from lakescan.iceberg.alter.columns import too_wide
+from lakescan.formats.table_format import FileRequest, StreamStart
+from lakescan.iceberg.alter.columns import find_unreadable_column
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata, ancestors
 from lakescan.iceberg.scan.changelog import Changelog
-from lakescan.iceberg.scan.scan_files import ScanFiles
+from lakescan.iceberg.scan.scan_files import SnapshotScan
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.planning.file_table import FileTable, joined_tables
+from lakescan.planning.file_table import FileTable, concat_file_tables
 from lakescan.storage import Storage
 
 # Specification, "Snapshots": how each operation changes rows. Version 1 may omit it: then assume an overwrite.
@@ -52,11 +52,11 @@ def lineage(metadata: TableMetadata, head: int | None, after: int | None) -> lis
             "the order of commits is unknown. Restore the file, or open an older one."
         )
     if after is not None and at != after:
-        raise NoSuchSnapshot(_why_not(metadata, head, after, line))
+        raise NoSuchSnapshot(_lineage_error(metadata, head, after, line))
     return line[::-1]
 
 
-def _why_not(metadata: TableMetadata, head: int | None, after: int, line: list[IcebergSnapshot]) -> str:
+def _lineage_error(metadata: TableMetadata, head: int | None, after: int, line: list[IcebergSnapshot]) -> str:
     if not line:
         return f"{metadata.location} has no snapshot, but was at snapshot {after} before. Was the table recreated?"
     oldest = line[-1]
@@ -72,7 +72,9 @@ def _why_not(metadata: TableMetadata, head: int | None, after: int, line: list[I
     )
 
 
-def starting_point(metadata: TableMetadata, head: int | None, start: Start, tagged: Callable[[str], int]) -> Offset:
+def starting_point(
+    metadata: TableMetadata, head: int | None, start: StreamStart, tagged: Callable[[str], int]
+) -> Offset:
     """The offset before the first snapshot that a stream reads, or at the start of an initial table scan.
 
     A start at a commit, at a time or at the latest commit includes it, as in the strategies of Flink's source. A start
@@ -120,14 +122,14 @@ def as_commit(snapshot: IcebergSnapshot) -> Commit:
     )
 
 
-def with_obstacles(commits: Iterable[Commit], metadata: TableMetadata, schema: Schema) -> Iterator[Commit]:
+def add_obstacles(commits: Iterable[Commit], metadata: TableMetadata, schema: Schema) -> Iterator[Commit]:
     """The commits; those that were written with wider columns than `schema` has cannot be read with it."""
     known: dict[int | None, str | None] = {}
     for commit in commits:
         written = metadata.snapshots[commit.id].schema_id
         if written not in known:
             found = None if written is None else metadata.schemas.get(written)
-            known[written] = None if found is None else too_wide(found, schema)
+            known[written] = None if found is None else find_unreadable_column(found, schema)
         problem = known[written]
         has_rows = commit.change != CommitChange.NOTHING
         yield replace(commit, obstacle=f"its schema has {problem}. {RESTART}") if problem and has_rows else commit
@@ -140,28 +142,28 @@ class IncrementFiles:
         self._metadata, self._request = metadata, request
         stats = request.stats | {leaf.bound_id for leaf in leaves(request.predicate)}
         whole = replace(request, predicate=TRUE, limit=None, stats=frozenset(stats))
-        self._scan = ScanFiles(metadata, schema, whole, storage)
+        self._scan = SnapshotScan(metadata, schema, whole, storage)
 
     def plan(self, increment: Increment) -> Iterator[Candidates]:
         """The files that statistics do not rule out. File positions within a commit count all of its files."""
         changelog = Changelog(self._metadata, self._scan)
-        tables = changelog.tables(increment.parts) if increment.changes else self._added(increment)
+        tables = changelog.tables(increment.parts) if increment.changes else self._increment_tables(increment)
         for table in tables:
-            yield Candidates.pruned(table, self._request.predicate, {})
+            yield Candidates.prune_table(table, self._request.predicate, {})
 
-    def _added(self, increment: Increment) -> Iterator[FileTable]:
+    def _increment_tables(self, increment: Increment) -> Iterator[FileTable]:
         for is_whole, parts in increment.runs():
             snapshots = [self._metadata.snapshots[part.commit] for part in parts]
             if is_whole:
-                yield from (candidates.table for candidates in self._scan.added(snapshots))
+                yield from (candidates.table for candidates in self._scan.plan_added_files(snapshots))
                 continue
-            files = self._scan.plan(*snapshots) if parts[0].initial else self._scan.added(snapshots)
-            yield from rows_of(parts[0], self._in_order((each.table for each in files), increment.ordered_by))
+            files = self._scan.plan(*snapshots) if parts[0].initial else self._scan.plan_added_files(snapshots)
+            yield from files_of_part(parts[0], self._sort_tables((each.table for each in files), increment.ordered_by))
 
     @staticmethod
-    def _in_order(tables: Iterable[FileTable], field_id: int | None) -> Iterable[FileTable]:
+    def _sort_tables(tables: Iterable[FileTable], field_id: int | None) -> Iterable[FileTable]:
         """The files of a commit, sorted by the lower bounds of column `field_id` unless it is None."""
         if field_id is None or not (some := list(tables)):
             return tables
-        whole = joined_tables(some)
-        return [whole.take(by_lower_bound(whole.stats.get(field_id, ColumnStats()).lower, len(whole)))]
+        whole = concat_file_tables(some)
+        return [whole.take(order_by_lower_bound(whole.stats.get(field_id, ColumnStats()).lower, len(whole)))]

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.common.cache import Kind, table_size
+from lakescan.common.cache import CacheKind, table_size
 from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
-from lakescan.expressions.predicate import TRUE, Predicate, conjuncts, leaves, understood
+from lakescan.expressions.predicate import TRUE, Predicate, conjuncts, leaves, replace_sql
 from lakescan.iceberg.manifests.batches import batch_key, read_batch
 from lakescan.iceberg.manifests.bounds import recorded_stats
 from lakescan.iceberg.manifests.codes import EQUALITY_DELETES
@@ -31,9 +31,9 @@ from lakescan.iceberg.scan.partition_bounds import (
     stats_of_fields,
     stats_of_partitions,
     stats_of_summaries,
-    tightened,
+    tighten_stats,
 )
-from lakescan.iceberg.scan.partition_key import with_partition_key
+from lakescan.iceberg.scan.partition_key import add_partition_key
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.delete_references import no_references
@@ -62,7 +62,7 @@ def _size_of(scanned: ScannedFiles) -> int:
     return table_size(scanned.candidates.table.files) + matching
 
 
-_SCANNED: Kind[ScannedFiles] = Kind("files of manifests", _size_of)
+_SCANNED: CacheKind[ScannedFiles] = CacheKind("files of manifests", _size_of)
 
 
 @dataclass(frozen=True)
@@ -128,12 +128,12 @@ class ManifestScan:
         files = read_batch(manifests, spec, self.storage, with_stats=with_stats, removed=self.removed)
         if self.changed_by is not None:
             files = files.filter(pc.is_in(files["changed_by"], value_set=pa.array(self.changed_by, pa.int64())))
-        candidates, left = self.pruned(_with_ages(files, manifests, needed=self.with_deletes), spec)
+        candidates, left = self.prune(_add_ages(files, manifests, needed=self.with_deletes), spec)
         return ScannedFiles(candidates, self._matching(left))
 
-    def pruned(self, files: pa.Table, spec: PartitionSpec) -> tuple[Candidates, pa.Table]:
+    def prune(self, files: pa.Table, spec: PartitionSpec) -> tuple[Candidates, pa.Table]:
         """The entries of data files that partitions and statistics do not rule out, and their rows of `files`."""
-        kept, by_partition, skipped = self._in_partitions(spec, files)
+        kept, by_partition, skipped = self._prune_partitions(spec, files)
         self._check_keys(kept)
         stats = self._stats(kept, by_partition)
         mask = might_match(self.predicate, stats, kept.num_rows)
@@ -148,14 +148,14 @@ class ManifestScan:
         """The delete files of manifests that share one spec, without those whose partitions the filter rules out."""
         spec = self.specs[manifests[0].partition_spec_id]
         files = read_batch(manifests, spec, self.storage, with_stats=True)
-        files = _with_ages(files, manifests, needed=True)
+        files = _add_ages(files, manifests, needed=True)
         stats = stats_of_partitions(files["partition"].combine_chunks(), spec, self.columns)
         mask = might_match(self.predicate, stats, files.num_rows)
         if self.tested != TRUE:
             mask = pc.and_(mask, self._may_delete(files))
         kept = files.filter(mask)
         self._check_keys(kept)
-        return ScannedDeletes(with_partition_key(kept).drop_columns(["partition"]), files.num_rows - kept.num_rows)
+        return ScannedDeletes(add_partition_key(kept).drop_columns(["partition"]), files.num_rows - kept.num_rows)
 
     def _may_delete(self, files: pa.Table) -> pa.Array:
         """Whether each delete file may delete rows that the tested filter keeps, by what it records of its keys.
@@ -168,7 +168,7 @@ class ManifestScan:
         for field_id, field in self.columns.items():
             mask = np.zeros(files.num_rows, dtype=bool)
             mask[owner[ids == field_id]] = True
-            stats[field_id] = self._recorded(files, field).known_where(pa.array(mask))
+            stats[field_id] = self._manifest_stats(files, field).keep_where(pa.array(mask))
         is_other = pc.not_equal(files["content"], EQUALITY_DELETES)
         return pc.or_(is_other, might_match(self.tested, stats, files.num_rows))
 
@@ -177,22 +177,22 @@ class ManifestScan:
 
         Those that the filter rules out are left out.
         """
-        kept, by_partition = self._changed(manifests)
+        kept, by_partition = self._read_changes(manifests)
         mask = might_match(self.predicate, self._stats(kept, by_partition), kept.num_rows)
-        return with_partition_key(kept.filter(mask)).drop_columns(["partition"])
+        return add_partition_key(kept.filter(mask)).drop_columns(["partition"])
 
     def changed_deletes(self, manifests: Sequence[ManifestFile]) -> pa.Table:
         """The entries of delete files that `changed_by` added, of manifests that share one spec.
 
         Those whose partitions the filter rules out are left out.
         """
-        return with_partition_key(self._changed(manifests)[0]).drop_columns(["partition"])
+        return add_partition_key(self._read_changes(manifests)[0]).drop_columns(["partition"])
 
-    def _changed(self, manifests: Sequence[ManifestFile]) -> tuple[pa.Table, dict[int, ColumnStats]]:
+    def _read_changes(self, manifests: Sequence[ManifestFile]) -> tuple[pa.Table, dict[int, ColumnStats]]:
         spec = self.specs[manifests[0].partition_spec_id]
         files = read_batch(manifests, spec, self.storage, with_stats=True, removed=self.removed)
         files = files.filter(pc.is_in(files["changed_by"], value_set=pa.array(self.changed_by or (), pa.int64())))
-        kept, by_partition, _ = self._in_partitions(spec, _with_ages(files, manifests, needed=not self.removed))
+        kept, by_partition, _ = self._prune_partitions(spec, _add_ages(files, manifests, needed=not self.removed))
         return kept, by_partition
 
     def may_have(self, manifests: pa.Table, spec_id: int) -> pa.Array:
@@ -201,16 +201,16 @@ class ManifestScan:
         ids = {leaf.bound_id for leaf in leaves(self.predicate)}
         stats = stats_of_summaries(summaries, spec, self.columns) | stats_of_fields(summaries, spec, ids)
         mask = might_match(self.predicate, stats, manifests.num_rows)
-        for wanted in wanted_buckets(conjuncts(understood(self.predicate)), spec, self.columns):
+        for wanted in wanted_buckets(conjuncts(replace_sql(self.predicate)), spec, self.columns):
             mask = pc.and_(mask, wanted.between(*bounds_of_summaries(summaries, spec, wanted.place)))
         return mask
 
-    def _in_partitions(self, spec: PartitionSpec, files: pa.Table) -> tuple[pa.Table, dict[int, ColumnStats], int]:
+    def _prune_partitions(self, spec: PartitionSpec, files: pa.Table) -> tuple[pa.Table, dict[int, ColumnStats], int]:
         """The files whose partitions may match, statistics derived from these, and the number of files pruned."""
         partitions = files["partition"].combine_chunks()
         by_partition = stats_of_partitions(partitions, spec, self.columns)
         mask = might_match(self.predicate, by_partition, files.num_rows)
-        for wanted in wanted_buckets(conjuncts(understood(self.predicate)), spec, self.columns):
+        for wanted in wanted_buckets(conjuncts(replace_sql(self.predicate)), spec, self.columns):
             mask = pc.and_(mask, wanted.among(partitions.field(wanted.place)))
         if pc.all(mask).as_py():
             return files, by_partition, 0
@@ -220,10 +220,10 @@ class ManifestScan:
     def _stats(self, files: pa.Table, by_partition: Mapping[int, ColumnStats]) -> dict[int, ColumnStats]:
         if not self.columns:
             return {}
-        recorded = {i: self._recorded(files, f) for i, f in self.columns.items()}
-        return {i: tightened(s, by_partition[i]) if i in by_partition else s for i, s in recorded.items()}
+        recorded = {i: self._manifest_stats(files, f) for i, f in self.columns.items()}
+        return {i: tighten_stats(s, by_partition[i]) if i in by_partition else s for i, s in recorded.items()}
 
-    def _recorded(self, files: pa.Table, field: t.Field) -> ColumnStats:
+    def _manifest_stats(self, files: pa.Table, field: t.Field) -> ColumnStats:
         """The statistics in manifests for a column, without those that some writers are known to get wrong."""
         return recorded_stats(files, field, is_member=self.schema.top_level_of[field.id] is not field)
 
@@ -231,7 +231,7 @@ class ManifestScan:
         if not self.with_deletes:
             return None
         wanted = (*_MATCHED_BY, "file_format", "record_count", "stats") if self.with_keys else _MATCHED_BY
-        return with_partition_key(files).select(wanted)
+        return add_partition_key(files).select(wanted)
 
     def _file_table(self, files: pa.Table, spec: PartitionSpec, stats: dict[int, ColumnStats]) -> FileTable:
         """The file table, with no deletes matched yet."""
@@ -250,11 +250,11 @@ class ManifestScan:
         }
         partition = files["partition"].combine_chunks()
         constants = self._constants(partition, spec)
-        listed = pa.table(columns, schema=FILES).append_column("partition", self._shown(partition, spec))
+        listed = pa.table(columns, schema=FILES).append_column("partition", self._partition_column(partition, spec))
         fields = {spec.id: tuple(int(f.name) for f in constants.type)}
         return FileTable(listed.append_column("constants", constants), stats=stats, constant_fields=fields)
 
-    def _shown(self, partition: pa.StructArray, spec: PartitionSpec) -> pa.StructArray:
+    def _partition_column(self, partition: pa.StructArray, spec: PartitionSpec) -> pa.StructArray:
         """Partition values under the field names of the table's newest spec; void ones have the type of any others."""
         names, nothing = self.partition_names, pa.nulls(len(partition))
         members = {
@@ -286,7 +286,7 @@ class ManifestScan:
             )
 
 
-def _with_ages(files: pa.Table, manifests: Sequence[ManifestFile], *, needed: bool) -> pa.Table:
+def _add_ages(files: pa.Table, manifests: Sequence[ManifestFile], *, needed: bool) -> pa.Table:
     numbers = known_ages(files["sequence_number"], manifests[0].manifest_path, needed=needed)
     return files.set_column(files.schema.get_field_index("sequence_number"), "sequence_number", numbers)
 

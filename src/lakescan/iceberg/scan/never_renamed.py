@@ -15,7 +15,7 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MAY_STAND_FOR_ANOTHER = re.compile(r"_\d|.*_x[0-9a-f]", re.IGNORECASE)
 
 
-def settled_names(schemas: Mapping[int, Schema], last_column_id: int | None) -> frozenset[int]:
+def stable_name_ids(schemas: Mapping[int, Schema], last_column_id: int | None) -> frozenset[int]:
     """The ids of top-level columns that always had their name, which no other column had (ignoring case).
 
     Empty if the schema history is incomplete: schema or field ids are missing (schemas that no snapshot uses may be

@@ -22,16 +22,16 @@ def stats_of_partitions(
 ) -> dict[int, ColumnStats]:
     """Statistics of the spec's source columns in each file, from partition structs with members in spec order."""
     by_column: dict[int, ColumnStats] = {}
-    for position, each, source in _bounded(spec, sources):
+    for position, each, source in _fields_with_bounds(spec, sources):
         values = partitions.field(position)
-        exact = ColumnStats.of_constants(values)
+        exact = ColumnStats.constant_column(values)
         lower, upper = _source_bounds(each, exact.lower, exact.upper, source)
         is_value = each.transform.name == "identity"
         nan_count = exact.nan_count if is_value else None
         stats = ColumnStats(
             lower, upper, exact.null_count, nan_count, exact.value_count, exact.exact if is_value else None
         )
-        by_column[source.id] = tightened(by_column.get(source.id), stats)
+        by_column[source.id] = tighten_stats(by_column.get(source.id), stats)
     return by_column
 
 
@@ -40,11 +40,11 @@ def stats_of_summaries(
 ) -> dict[int, ColumnStats]:
     """Statistics of the spec's source columns in each manifest, from partition summaries."""
     by_column: dict[int, ColumnStats] = {}
-    for position, each, source in _bounded(spec, sources):
+    for position, each, source in _fields_with_bounds(spec, sources):
         summary = _nth(summaries, position, len(spec.fields))
         lower, upper = _source_bounds(each, *bounds_of_summaries(summaries, spec, position), source)
         stats = _flag_stats(summary, lower, upper, each, source)
-        by_column[source.id] = tightened(by_column.get(source.id), stats)
+        by_column[source.id] = tighten_stats(by_column.get(source.id), stats)
     return by_column
 
 
@@ -59,7 +59,9 @@ def stats_of_fields(summaries: pa.ListArray, spec: PartitionSpec, wanted: Collec
     return by_field
 
 
-def _bounded(spec: PartitionSpec, sources: Mapping[int, t.Field]) -> Iterator[tuple[int, PartitionField, t.Field]]:
+def _fields_with_bounds(
+    spec: PartitionSpec, sources: Mapping[int, t.Field]
+) -> Iterator[tuple[int, PartitionField, t.Field]]:
     """The position of each partition field that says something about its source column, the field, and the column."""
     for position, each in enumerate(spec.fields):
         source = sources.get(each.source_id)
@@ -118,7 +120,7 @@ def _as_type(bound: pa.Array | None, kind: t.Type) -> pa.Array | None:
         return None
 
 
-def tightened(known: ColumnStats | None, more: ColumnStats) -> ColumnStats:
+def tighten_stats(known: ColumnStats | None, more: ColumnStats) -> ColumnStats:
     """Combine two sources of statistics for one column: the greater lower bound and the lesser upper bound.
 
     Counts come from `known` if it has them, else from `more`, scaled to the value count of `known`: none, or all of

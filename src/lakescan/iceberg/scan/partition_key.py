@@ -6,25 +6,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.arrays import codes
+from lakescan.common.arrays import dictionary_codes
 
 
-def with_partition_key(files: pa.Table) -> pa.Table:
+def add_partition_key(files: pa.Table) -> pa.Table:
     """Add `partition_key`, the `partition` struct as text."""
     column = files["partition"]
     array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    members = [_with_length(_plain(array.field(i)).cast(pa.string())) for i in range(array.type.num_fields)]
+    members = [_prefix_length(_plain(array.field(i)).cast(pa.string())) for i in range(array.type.num_fields)]
     key = pc.binary_join_element_wise(*members, "") if members else pa.repeat(pa.scalar(""), len(array))
     return files.append_column("partition_key", key)
 
 
 def partition_numbers(files: pa.Table) -> np.ndarray:
     """The partition and spec of each file as a number, from 0 in order of appearance."""
-    keyed = with_partition_key(files)
-    return codes(pc.binary_join_element_wise(keyed["spec_id"].cast(pa.string()), keyed["partition_key"], "/"))
+    keyed = add_partition_key(files)
+    return dictionary_codes(
+        pc.binary_join_element_wise(keyed["spec_id"].cast(pa.string()), keyed["partition_key"], "/")
+    )
 
 
-def _with_length(texts: pa.Array) -> pa.Array:
+def _prefix_length(texts: pa.Array) -> pa.Array:
     """Prefix each text with its length in bytes, so that joined texts are unambiguous; a null has no length."""
     lengths = pc.binary_length(texts).cast(pa.string())
     return pc.fill_null(pc.binary_join_element_wise(lengths, texts, ":"), "null,")

@@ -36,7 +36,7 @@ from lakescan.storage import Storage
 _NAMED_TOGETHER = 10_000  # data files per batch in which the names in deletes are looked up
 
 
-class ScanFiles:
+class SnapshotScan:
     """Plans the files of snapshots for one request."""
 
     def __init__(self, metadata: TableMetadata, schema: Schema, request: FileRequest, storage: Storage) -> None:
@@ -58,9 +58,9 @@ class ScanFiles:
         Without filter and deletes every row counts towards the limit, so planning stops when enough are found.
         """
         data, deletes = self.manifests(snapshot)
-        index = self.index_of(deletes, tested=self._request.tested)
+        index = self.build_index(deletes, tested=self._request.tested)
         missing = self._request.limit if self._request.predicate == TRUE and not index.table.num_rows else None
-        for candidates in with_deletes(self.scanned(data, index), index):
+        for candidates in attach_deletes(self.scan_manifests(data, index), index):
             yield candidates
             if missing is not None:
                 missing -= pc.sum(candidates.table.files["record_count"]).as_py() or 0
@@ -70,31 +70,31 @@ class ScanFiles:
         if self._request.predicate == TRUE:  # otherwise the delete may name a data file that was pruned
             self._request.metrics.dangling_delete_files += index.dangling
 
-    def added(self, snapshots: Sequence[IcebergSnapshot]) -> Iterator[Candidates]:
+    def plan_added_files(self, snapshots: Sequence[IcebergSnapshot]) -> Iterator[Candidates]:
         """The files that snapshots added, oldest first, with the deletes committed in the same snapshot."""
-        lists = map(_by_content, self._own(snapshots))
+        lists = map(_split_content, self._read_own_manifests(snapshots))
         for has_deletes, run in groupby(zip(snapshots, lists, strict=True), key=lambda each: each[1][1].num_rows > 0):
             batch = list(run)
             # A later snapshot's delete must not apply to an earlier one: plan snapshots with deletes one by one.
             for part in [[each] for each in batch] if has_deletes else [batch]:
-                data, deletes = (_once(pa.concat_tables([each[1][i] for each in part])) for i in (0, 1))
-                index = self.index_of(deletes)
+                data, deletes = (_drop_duplicates(pa.concat_tables([each[1][i] for each in part])) for i in (0, 1))
+                index = self.build_index(deletes)
                 ids = tuple(snapshot.id for snapshot, _ in part)
-                yield from with_deletes(self.scanned(data, index, changed_by=ids), index)
+                yield from attach_deletes(self.scan_manifests(data, index, changed_by=ids), index)
 
     def manifests(self, snapshot: IcebergSnapshot, *, only_its_own: bool = False) -> tuple[pa.Table, pa.Table]:
         """The snapshot's data manifests and delete manifests; `only_its_own`: those it added, or may have added."""
         if only_its_own:
-            return _by_content(self._own([snapshot])[0])
-        return _by_content(snapshot_manifests(snapshot, self._metadata, self._storage))
+            return _split_content(self._read_own_manifests([snapshot])[0])
+        return _split_content(snapshot_manifests(snapshot, self._metadata, self._storage))
 
-    def _own(self, snapshots: Sequence[IcebergSnapshot]) -> list[pa.Table]:
+    def _read_own_manifests(self, snapshots: Sequence[IcebergSnapshot]) -> list[pa.Table]:
         lists = own_manifests(snapshots, self._storage)
         for each in lists:
             check_specs(each, self._metadata.specs)
         return lists
 
-    def scanned(
+    def scan_manifests(
         self,
         manifests: pa.Table,
         *indexes: DeleteIndex,
@@ -106,7 +106,7 @@ class ScanFiles:
         Yields live files, or those that the snapshots `changed_by` added or, with `removed`, removed.
         """
         metrics = self._request.metrics
-        kept = manifests if removed else self._pruned(manifests)
+        kept = manifests if removed else self._prune_manifests(manifests)
         metrics.total_data_manifests += manifests.num_rows
         metrics.scanned_data_manifests += kept.num_rows
         metrics.skipped_data_manifests += manifests.num_rows - kept.num_rows
@@ -118,7 +118,7 @@ class ScanFiles:
             removed=removed,
         )
         files = self._files(scan, kept)
-        yield from self._named(files) if any(index.by_position for index in indexes) else files
+        yield from self._assign_names(files) if any(index.names_data_files for index in indexes) else files
 
     def _files(self, scan: ManifestScan, manifests: pa.Table) -> Iterator[ScannedFiles]:
         """The data files of manifests, of which the executor reads those that are not cached."""
@@ -129,10 +129,10 @@ class ScanFiles:
         for files in known:
             yield next(read) if files is None else files
 
-    def _named(self, scanned: Iterable[ScannedFiles]) -> Iterator[ScannedFiles]:
+    def _assign_names(self, scanned: Iterable[ScannedFiles]) -> Iterator[ScannedFiles]:
         """The files with the names by which deletes find them, shared by all files of one group."""
         earlier: list[FileNames] = []
-        for group in _by_files(scanned):
+        for group in _group_files(scanned):
             paths = pa.chunked_array([c for each in group for c in _paths(each).chunks], pa.string())
             names = FileNames(pc.unique(paths), self._places)
             for other in earlier:
@@ -140,10 +140,10 @@ class ScanFiles:
             earlier.append(names)
             yield from (replace(each, names=names) for each in group)
 
-    def index_of(self, manifests: pa.Table, tested: Predicate = TRUE) -> DeleteIndex:
+    def build_index(self, manifests: pa.Table, tested: Predicate = TRUE) -> DeleteIndex:
         """The delete index of delete manifests, without equality deletes of rows that are not `tested` true."""
         metrics = self._request.metrics
-        kept = self._pruned(manifests)
+        kept = self._prune_manifests(manifests)
         metrics.total_delete_manifests += manifests.num_rows
         metrics.scanned_delete_manifests += kept.num_rows
         metrics.skipped_delete_manifests += manifests.num_rows - kept.num_rows
@@ -151,7 +151,7 @@ class ScanFiles:
         batches = list(executor.map(replace(self._scan, tested=tested).delete_files, batches_of(kept)))
         metrics.skipped_delete_files += sum(each.skipped for each in batches)
         unpartitioned = frozenset(s.id for s in self._metadata.specs.values() if s.is_unpartitioned)
-        entries = _stacked([each.entries for each in batches])
+        entries = _stack_tables([each.entries for each in batches])
         index = DeleteIndex.build(entries, unpartitioned, self._metadata.all_fields, self._places)
         metrics.count_indexed(index.table["kind"])
         return index
@@ -160,7 +160,7 @@ class ScanFiles:
         size = pc.sum(manifests["manifest_length"]).as_py() or 0
         return executor_for(self._request.executor, mode, size)
 
-    def _pruned(self, manifests: pa.Table) -> pa.Table:
+    def _prune_manifests(self, manifests: pa.Table) -> pa.Table:
         """The manifests that may have live files and whose partition summaries the filter does not rule out."""
         keep = may_have_live_files(manifests).to_numpy()
         specs = manifests["partition_spec_id"].to_numpy()
@@ -171,7 +171,7 @@ class ScanFiles:
         return manifests.filter(pa.array(keep))
 
 
-def _by_content(manifests: pa.Table) -> tuple[pa.Table, pa.Table]:
+def _split_content(manifests: pa.Table) -> tuple[pa.Table, pa.Table]:
     data, deletes = (manifests.filter(pc.equal(manifests["content"], c)) for c in (DATA, DELETES))
     return data, deletes
 
@@ -187,23 +187,23 @@ def may_have_live_files(manifests: pa.Table) -> pa.ChunkedArray:
     return functools.reduce(pc.or_, [*live, nothing])
 
 
-def _once(manifests: pa.Table) -> pa.Table:
+def _drop_duplicates(manifests: pa.Table) -> pa.Table:
     """Remove duplicate manifests, keeping the first of each."""
     first = pc.index_in(manifests["manifest_path"], value_set=pc.unique(manifests["manifest_path"].combine_chunks()))
     _, rows = np.unique(first.to_numpy(), return_index=True)
     return manifests.take(pa.array(np.sort(rows)))
 
 
-def with_deletes(scanned: Iterable[ScannedFiles], index: DeleteIndex) -> Iterator[Candidates]:
+def attach_deletes(scanned: Iterable[ScannedFiles], index: DeleteIndex) -> Iterator[Candidates]:
     """The candidates with their deletes from the index."""
-    for each, (references,) in matched(scanned, index):
+    for each, (references,) in match_deletes(scanned, index):
         table = replace(each.candidates.table, deletes=index.table)
         if references is not None:
-            table = named_apart(each).with_deletes(references, index.table)
+            table = add_other_names(each).with_deletes(references, index.table)
         yield replace(each.candidates, table=table)
 
 
-def matched(
+def match_deletes(
     scanned: Iterable[ScannedFiles], *indexes: DeleteIndex
 ) -> Iterator[tuple[ScannedFiles, list[DeleteReferences | None]]]:
     """The files with their deletes from each index, None if there are no deletes at all.
@@ -215,7 +215,7 @@ def matched(
             yield each, [None for _ in indexes]
         return
     for _, same in groupby(scanned, key=lambda each: id(each.names)):
-        for group in _by_files(same):
+        for group in _group_files(same):
             files = pa.concat_tables([_matching(each) for each in group])
             found = [index.match(files, group[0].names) for index in indexes]
             ends = np.cumsum([len(each.candidates.table) for each in group]).tolist()
@@ -229,10 +229,10 @@ def _matching(scanned: ScannedFiles) -> pa.Table:
     return scanned.matching
 
 
-def named_apart(scanned: ScannedFiles) -> FileTable:
+def add_other_names(scanned: ScannedFiles) -> FileTable:
     """The files, each with the other names that manifests have for its location, if any."""
     table = scanned.candidates.table
-    if scanned.names is None or not scanned.names.shared:
+    if scanned.names is None or not scanned.names.shared_places:
         return table
     return table.with_same_place(scanned.names.others(table.files["path"]))
 
@@ -241,7 +241,7 @@ def _paths(scanned: ScannedFiles) -> pa.ChunkedArray:
     return scanned.candidates.table.files["path"]
 
 
-def _by_files(scanned: Iterable[ScannedFiles]) -> Iterator[list[ScannedFiles]]:
+def _group_files(scanned: Iterable[ScannedFiles]) -> Iterator[list[ScannedFiles]]:
     """Group scanned batches until each group has at least `_NAMED_TOGETHER` files."""
     group: list[ScannedFiles] = []
     count = 0
@@ -255,5 +255,5 @@ def _by_files(scanned: Iterable[ScannedFiles]) -> Iterator[list[ScannedFiles]]:
         yield group
 
 
-def _stacked(tables: list[pa.Table]) -> pa.Table | None:
+def _stack_tables(tables: list[pa.Table]) -> pa.Table | None:
     return pa.concat_tables(tables, promote_options="permissive").combine_chunks() if tables else None

@@ -19,25 +19,25 @@ from lakescan.expressions.instants import plain_value
 from lakescan.expressions.predicate import (
     TRUE,
     ColumnComparison,
+    ColumnTest,
     In,
     IsNaN,
-    Leaf,
     Like,
     Predicate,
     SqlCondition,
     conjuncts,
     leaves,
-    understood,
+    replace_sql,
 )
 
 
-class _NotSaid(Exception):
+class _NotExpressible(Exception):
     """The specification has no such expression, or another meaning of it."""
 
 
 def server_filter(predicate: Predicate, schema: Schema) -> Any:
     """The part of a bound filter that the specification can say, as JSON; None if that is nothing."""
-    found = [said for part in conjuncts(understood(predicate)) if (said := _said(part, schema)) is not None]
+    found = [said for part in conjuncts(replace_sql(predicate)) if (said := _encode_part(part, schema)) is not None]
     if not found:
         return None
     whole = found[0]
@@ -51,12 +51,12 @@ def server_names(ids: Any, schema: Schema) -> list[str]:
     return sorted(name for each in ids if (name := _name(each, schema)) is not None)
 
 
-def _said(part: Predicate, schema: Schema) -> Any:
+def _encode_part(part: Predicate, schema: Schema) -> Any:
     if part == TRUE:
         return None
     try:
-        return _Encoder(schema).encode(_named(part, schema))
-    except _NotSaid:
+        return _Encoder(schema).encode(_check_names(part, schema))
+    except _NotExpressible:
         return None
 
 
@@ -68,9 +68,9 @@ def _name(field_id: int, schema: Schema) -> str | None:
     return name if schema.reference_of[field_id].replace("`", "") == name and "`" not in name else None
 
 
-def _named(part: Predicate, schema: Schema) -> Predicate:
-    if any(isinstance(each, Leaf) and _name(each.bound_id, schema) is None for each in leaves(part)):
-        raise _NotSaid
+def _check_names(part: Predicate, schema: Schema) -> Predicate:
+    if any(isinstance(each, ColumnTest) and _name(each.bound_id, schema) is None for each in leaves(part)):
+        raise _NotExpressible
     return part
 
 
@@ -82,40 +82,42 @@ class _Encoder(PredicateEncoder):
 
     def encode(self, predicate: Predicate) -> Any:
         if isinstance(predicate, IsNaN):
-            raise _NotSaid
+            raise _NotExpressible
         found = super().encode(predicate)
-        return {**found, "term": _name(predicate.bound_id, self._schema)} if isinstance(predicate, Leaf) else found
+        return (
+            {**found, "term": _name(predicate.bound_id, self._schema)} if isinstance(predicate, ColumnTest) else found
+        )
 
     def constant(self, value: bool | None) -> Any:
-        raise _NotSaid
+        raise _NotExpressible
 
     def literal(self, value: Any) -> Any:
         if not isinstance(value, pa.Scalar):
-            raise _NotSaid
+            raise _NotExpressible
         return _text_of(value)
 
     def values(self, predicate: In) -> list[Any]:
         if not predicate.values or (predicate.has_null and predicate.negate):  # a list has a value, and no null
-            raise _NotSaid
+            raise _NotExpressible
         return [self.literal(value) for value in predicate.values]
 
     def like(self, predicate: Like) -> Any:
         if not predicate.is_prefix_match or predicate.negate:
-            raise _NotSaid
+            raise _NotExpressible
         return super().like(predicate)
 
     def columns(self, predicate: ColumnComparison) -> Any:
-        raise _NotSaid
+        raise _NotExpressible
 
     def sql(self, predicate: SqlCondition) -> Any:
-        raise _NotSaid
+        raise _NotExpressible
 
 
 def _text_of(scalar: pa.Scalar) -> Any:
     """A literal as the specification has values of its type in JSON (appendix C, "JSON single-value serialization")."""
     kind = scalar.type
     if pa.types.is_floating(kind) or (pa.types.is_timestamp(kind) and kind.unit != "us"):
-        raise _NotSaid
+        raise _NotExpressible
     value = plain_value(scalar)
     match value:
         case bool() | int() | str():
@@ -128,4 +130,4 @@ def _text_of(scalar: pa.Scalar) -> Any:
             return value.isoformat(timespec="microseconds")
         case Decimal() | UUID():
             return str(value)
-    raise _NotSaid
+    raise _NotExpressible

@@ -29,7 +29,7 @@ _ALWAYS_SHARED = 2**62  # bytes of metadata: plan tasks are given to any executo
 
 
 @dataclass(frozen=True)
-class Planned:
+class CompletedPlan:
     """A completed plan: its tasks (`ScanTasks`), and the credentials for its files.
 
     `id` is None for a plan of which the server keeps nothing.
@@ -48,7 +48,7 @@ class PlanningServer(Protocol):
     def name(self) -> str:
         """The table's name in messages."""
 
-    def planned(self, request: Mapping[str, Any]) -> Planned:
+    def planned(self, request: Mapping[str, Any]) -> CompletedPlan:
         """Submit a plan (`PlanTableScanRequest`), and wait for it.
 
         Raises `StorageError` if the server fails, or does not complete the plan in time.
@@ -152,7 +152,7 @@ class ServerPlan:
 
 
 @dataclass(frozen=True)
-class _Fetched:
+class _FetchResult:
     candidates: tuple[Candidates, ...]
     plan_tasks: tuple[str, ...]
 
@@ -164,7 +164,7 @@ class _Fetch:
     server: PlanningServer
     scan: ManifestScan
 
-    def __call__(self, plan_task: str) -> _Fetched:
+    def __call__(self, plan_task: str) -> _FetchResult:
         tasks = self.server.tasks(plan_task)
         what = f"a plan task of {self.server.name}"
-        return _Fetched(tuple(candidates_of(tasks, self.scan, what)), plan_tasks_of(tasks, what))
+        return _FetchResult(tuple(candidates_of(tasks, self.scan, what)), plan_tasks_of(tasks, what))

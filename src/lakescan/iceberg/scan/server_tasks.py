@@ -45,12 +45,12 @@ def candidates_of(tasks: Mapping[str, Any], scan: ManifestScan, what: str) -> It
     `what` names the answer in errors. Raises `CorruptMetadata` for tasks that cannot be read.
     """
     try:
-        found, deletes = _listed(tasks, "file-scan-tasks"), _listed(tasks, "delete-files")
+        found, deletes = _task_list(tasks, "file-scan-tasks"), _task_list(tasks, "delete-files")
         by_spec: dict[int, list[Mapping[str, Any]]] = {}
         for each in found:
             by_spec.setdefault(int(each["data-file"]["spec-id"]), []).append(each)
         for spec_id, some in by_spec.items():
-            yield _of_spec(some, deletes, scan, scan.specs[spec_id])
+            yield _spec_candidates(some, deletes, scan, scan.specs[spec_id])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, pa.ArrowException) as error:
         raise CorruptMetadata(f"{what}: its file scan tasks cannot be read: {type(error).__name__}: {error}") from error
 
@@ -63,14 +63,14 @@ def plan_tasks_of(tasks: Mapping[str, Any], what: str) -> tuple[str, ...]:
     return tuple(found or ())
 
 
-def _listed(tasks: Mapping[str, Any], name: str) -> list[Any]:
+def _task_list(tasks: Mapping[str, Any], name: str) -> list[Any]:
     found = tasks.get(name)
     if found is not None and not isinstance(found, list):  # not even an empty text: it would be a table without rows
         raise TypeError(f"{name} is no list: {str(found)[:60]}")
     return found or []
 
 
-def _of_spec(
+def _spec_candidates(
     tasks: Sequence[Mapping[str, Any]], deletes: Sequence[Mapping[str, Any]], scan: ManifestScan, spec: PartitionSpec
 ) -> Candidates:
     sets = [tuple(sorted(set(each.get("delete-file-references") or ()))) for each in tasks]
@@ -78,7 +78,7 @@ def _of_spec(
         raise ValueError("a reference to a delete file is negative")
     files = _entries([each["data-file"] for each in tasks], spec, scan)
     numbered = files.append_column("number", pa.array(np.arange(files.num_rows)))
-    candidates, kept = scan.pruned(numbered, spec)
+    candidates, kept = scan.prune(numbered, spec)
     table, references, ages = _with_deletes([sets[n] for n in kept["number"].to_pylist()], deletes)
     whole = candidates.table.with_deletes(references, table)
     at = whole.files.schema.get_field_index("sequence_number")
@@ -105,7 +105,7 @@ def _with_deletes(
     columns = list(zip(*pairs, strict=True)) or [(), ()]
     bounds = list(zip(*spans, strict=True)) or [(), (), ()]
     one, other, file_of, first, stop = (np.array(each, dtype=np.int64) for each in (*columns, *bounds))
-    references = DeleteReferences.sorted(len(sets), (one, other), (file_of, first, stop))
+    references = DeleteReferences.build(len(sets), (one, other), (file_of, first, stop))
     return pa.Table.from_pylist(rows, schema=DELETES), references, found.ages
 
 
@@ -158,7 +158,7 @@ def _entries(files: Sequence[Mapping[str, Any]], spec: PartitionSpec, scan: Mani
 
 
 def _partitions(files: Sequence[Mapping[str, Any]], spec: PartitionSpec) -> pa.StructArray:
-    values = [_in_order(each.get("partition"), spec) for each in files]
+    values = [_partition_values(each.get("partition"), spec) for each in files]
     members = []
     for position, field in enumerate(spec.fields):
         arrow = field.type.arrow()
@@ -170,7 +170,7 @@ def _partitions(files: Sequence[Mapping[str, Any]], spec: PartitionSpec) -> pa.S
     return pa.StructArray.from_arrays(members, names=[str(field.id) for field in spec.fields])
 
 
-def _in_order(partition: Any, spec: PartitionSpec) -> Sequence[Any]:
+def _partition_values(partition: Any, spec: PartitionSpec) -> Sequence[Any]:
     """The values of a partition in the order of the spec: they are a list, or an object by field id."""
     if isinstance(partition, Mapping):
         return [partition.get(str(field.id)) for field in spec.fields]

@@ -10,14 +10,14 @@ from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot
 
 
 @dataclass(frozen=True)
-class LiveFiles(SnapshotState):
+class LiveState(SnapshotState):
     """The live files of a snapshot; None for a table that has no snapshot yet."""
 
     snapshot: IcebergSnapshot | None
 
 
 @dataclass(frozen=True)
-class CommitFiles(SnapshotState):
+class IncrementState(SnapshotState):
     """The files that some commits added or, for a changelog, also removed."""
 
     increment: Increment
@@ -33,4 +33,4 @@ class CommitFiles(SnapshotState):
         return True
 
 
-IcebergState = LiveFiles | CommitFiles
+IcebergState = LiveState | IncrementState

@@ -51,7 +51,7 @@ def new_view(text: ViewText, location: str, properties: Mapping[str, str]) -> Vi
     return ViewMetadata(str(uuid.uuid4()), location, {0: schema}, {1: version}, 1, log, dict(properties))
 
 
-def replaced(base: ViewMetadata, text: ViewText, properties: Mapping[str, str], name: str) -> ViewMetadata:
+def replace_view(base: ViewMetadata, text: ViewText, properties: Mapping[str, str], name: str) -> ViewMetadata:
     """The view with another current version, and more properties. Earlier versions of the same meaning are reused.
 
     Raises:
@@ -85,7 +85,7 @@ def replaced(base: ViewMetadata, text: ViewText, properties: Mapping[str, str], 
         log=log,
         properties=merged,
     )
-    return _with_recent_versions(found)
+    return _trim_versions(found)
 
 
 def with_properties(base: ViewMetadata, changed: Mapping[str, str], removed: Collection[str]) -> ViewMetadata:
@@ -116,7 +116,7 @@ def updates(base: ViewMetadata, new: ViewMetadata) -> Iterator[dict[str, Any]]:
     yield {"action": "set-current-view-version", "view-version-id": _LAST_ADDED}
 
 
-def _with_recent_versions(view: ViewMetadata) -> ViewMetadata:
+def _trim_versions(view: ViewMetadata) -> ViewMetadata:
     """The view with as many versions as its property says, and the log since a version that is gone."""
     count = _history_size(view.properties)
     if len(view.versions) <= count:

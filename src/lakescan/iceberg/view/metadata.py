@@ -12,7 +12,7 @@ from lakescan.iceberg.metadata.document import read_document
 from lakescan.iceberg.metadata.json_node import INT_MAX, Node
 from lakescan.iceberg.metadata.schema_json import parse_schema_node
 from lakescan.iceberg.metadata.schema_writer import schema_node
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 
 FORMAT_VERSION = 1
 
@@ -108,7 +108,7 @@ def parse_view(data: bytes, source: str) -> ViewMetadata:
 def view_of(node: Node) -> ViewMetadata:
     """The metadata in a JSON object; raises `CorruptMetadata` and `UnsupportedFeature`."""
     if (version := node.integer("format-version")) != FORMAT_VERSION:
-        raise UnsupportedFeature(f"view format version {version} of {shown(node.source)}", "This version reads 1.")
+        raise UnsupportedFeature(f"view format version {version} of {redact(node.source)}", "This version reads 1.")
     schemas = {each.id: each for each in map(parse_schema_node, node.children("schemas"))}
     versions = {each.id: each for each in map(_version, node.children("versions"))}
     current = node.integer("current-version-id", most=INT_MAX)

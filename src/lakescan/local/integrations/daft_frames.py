@@ -55,14 +55,14 @@ def daft_frame(spec: ScanSpec, parallelism: int | None) -> daft.DataFrame:
 
         async def get_tasks(self, pushdowns: Any) -> AsyncIterator[Any]:
             """The tasks, with the columns that the query needs; Daft filters and limits rows itself."""
-            wanted = spec if pushdowns.columns is None else spec.narrowed(_in_order(spec, pushdowns))
+            wanted = spec if pushdowns.columns is None else spec.narrow_columns(_needed_columns(spec, pushdowns))
             for task in scan_tasks(wanted, parallelism):
                 yield LakescanTask(task)
 
     return LakescanSource().read()
 
 
-def _in_order(spec: ScanSpec, pushdowns: Any) -> list[str]:
+def _needed_columns(spec: ScanSpec, pushdowns: Any) -> list[str]:
     """The columns that are returned or tested, in the order of the scan."""
     wanted = {*pushdowns.columns, *pushdowns.filter_required_column_names()}
     return [name for name in spec.output.names if name in wanted]

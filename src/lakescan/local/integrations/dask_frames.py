@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.common.arrays import no_rows
+from lakescan.common.arrays import empty_table
 from lakescan.errors import missing_dependency
 from lakescan.local.scan_tasks import ScanTask, scan_tasks
 from lakescan.tables.scan_spec import ScanSpec
@@ -24,7 +24,7 @@ def dask_frame(spec: ScanSpec, parallelism: int | None) -> dask.dataframe.DataFr
         raise missing_dependency("dask", "dask", "to_dask()") from error
 
     tasks = scan_tasks(spec, parallelism)
-    return dd.from_map(_partition, tasks, meta=_as_pandas(no_rows(tasks[0].schema)), label="lakescan")
+    return dd.from_map(_partition, tasks, meta=_as_pandas(empty_table(tasks[0].schema)), label="lakescan")
 
 
 def _partition(task: ScanTask, columns: list[str] | None = None) -> pandas.DataFrame:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.common.arrays import no_rows
+from lakescan.common.arrays import empty_table
 from lakescan.errors import missing_dependency
 from lakescan.local.scan_tasks import ScanTask, scan_tasks
 from lakescan.tables.scan_spec import ScanSpec
@@ -51,4 +51,4 @@ def _blocks(task: ScanTask) -> Iterator[pa.Table]:
         is_empty = False
         yield pa.Table.from_batches([batch])
     if is_empty:
-        yield no_rows(task.schema)
+        yield empty_table(task.schema)

@@ -13,7 +13,7 @@ from lakescan.maintenance.file_groups import Thresholds
 from lakescan.maintenance.health.table_health import Finding, TableHealth
 from lakescan.options.compact import CompactOptions
 from lakescan.planning.delete_file import DeleteKind
-from lakescan.planning.explain.summary import counted, human_bytes
+from lakescan.planning.explain.summary import human_bytes, pluralize
 from lakescan.planning.file_table import FileTable
 
 # Iceberg's defaults of rewrite_data_files: a few small files, or a few deleted rows, are not worth a rewrite.
@@ -33,7 +33,7 @@ def findings_of(
     """
     name = shlex.quote(health.table)
     return (
-        *_missing(name, health),
+        *_missing_files(name, health),
         *_equality_deletes(name, health, files),
         *_compaction(name, health, files, facts),
         *_position_deletes(name, facts),
@@ -43,18 +43,18 @@ def findings_of(
         *_removed_files(name, health, facts),
         *_orphans(name, health),
         *_skew(name, health),
-        *_partitions(name, health, fields, times),
+        *_small_partitions(name, health, fields, times),
     )
 
 
-def _missing(name: str, health: TableHealth) -> Iterator[Finding]:
+def _missing_files(name: str, health: TableHealth) -> Iterator[Finding]:
     """Files that are not in storage: reads of the table fail, and only a copy or an older state brings them back."""
     if health.missing:
         shown = ", ".join(health.missing[:_FEW]) + (", ..." if len(health.missing) > _FEW else "")
         word = health.state_word
         yield Finding(
             "missing files",
-            f"{counted(len(health.missing), 'file')} of the current {word} "
+            f"{pluralize(len(health.missing), 'file')} of the current {word} "
             f"{'is' if len(health.missing) == 1 else 'are'} not in storage: {shown}. Copy them back from a backup, or "
             f"restore a {word} that does not need them, or delete their rows by a filter on partitions and write them "
             "again",
@@ -71,7 +71,8 @@ def _equality_deletes(name: str, health: TableHealth, files: FileTable) -> Itera
         mine = files.deletes.filter(pc.equal(files.deletes["kind"], DeleteKind.EQUALITY))
         yield Finding(
             "equality deletes",
-            f"readers look up the keys of rows in {counted(health.equality_delete_files, 'file')} of equality deletes",
+            f"readers look up the keys of rows in {pluralize(health.equality_delete_files, 'file')} of equality "
+            "deletes",
             health.equality_delete_files,
             pc.sum(mine["size"]).as_py() or 0,
             False,
@@ -85,7 +86,7 @@ def _compaction(name: str, health: TableHealth, files: FileTable, facts: Metadat
     """What a compaction would rewrite, by its own rules."""
     if not health.files:
         return
-    rules = Thresholds.of(COMPACTION, health.target_file_size)
+    rules = Thresholds.resolve(COMPACTION, health.target_file_size)
     chosen = rules.groups(files) >= 0
     if chosen.any():
         deleted = int((chosen & rules.have_deletes(files)).sum())
@@ -94,10 +95,10 @@ def _compaction(name: str, health: TableHealth, files: FileTable, facts: Metadat
         what = list[str]()
         if deleted < number:
             average = human_bytes(sizes[chosen & ~rules.have_deletes(files)].mean())
-            what.append(f"{counted(number - deleted, 'small file')} ({average} on average) could be fewer")
+            what.append(f"{pluralize(number - deleted, 'small file')} ({average} on average) could be fewer")
         if deleted:
             rows = f"{COMPACTION.delete_ratio_threshold:.0%}"
-            what.append(f"{counted(deleted, 'file')} {'has' if deleted == 1 else 'have'} {rows} deleted rows or more")
+            what.append(f"{pluralize(deleted, 'file')} {'has' if deleted == 1 else 'have'} {rows} deleted rows or more")
         names = [*(["small files"] if deleted < number else []), *(["deletes"] if deleted else [])]
         python, shell = _COMPACT_PYTHON, _COMPACT_SHELL
         if facts.clustering:
@@ -123,7 +124,7 @@ def _position_deletes(name: str, facts: MetadataFacts) -> Iterator[Finding]:
     if number:
         yield Finding(
             "position deletes",
-            f"{counted(number, 'file')} of position deletes could be fewer, or apply to no file",
+            f"{pluralize(number, 'file')} of position deletes could be fewer, or apply to no file",
             number,
             size,
             False,
@@ -138,7 +139,7 @@ def _manifests(name: str, facts: MetadataFacts) -> Iterator[Finding]:
     if found is not None and found.rewritable:
         yield Finding(
             "manifests",
-            f"{counted(found.rewritable, 'manifest')} could be about {found.rewritten:,}: each plan reads them",
+            f"{pluralize(found.rewritable, 'manifest')} could be about {found.rewritten:,}: each plan reads them",
             found.rewritable,
             found.rewritable_bytes,
             False,
@@ -154,7 +155,8 @@ def _checkpoint(name: str, facts: MetadataFacts) -> Iterator[Finding]:
         since = "without a checkpoint" if log.checkpoint is None else "since the checkpoint"
         yield Finding(
             "checkpoint",
-            f"each reader reads {counted(log.commits, 'commit')} {since}; delta.checkpointInterval is {log.interval:,}",
+            f"each reader reads {pluralize(log.commits, 'commit')} {since}; delta.checkpointInterval is "
+            f"{log.interval:,}",
             log.commits,
             log.commit_bytes,
             False,
@@ -168,7 +170,7 @@ def _snapshots(name: str, health: TableHealth, facts: MetadataFacts) -> Iterator
     if health.expirable and facts.owns_files:
         yield Finding(
             "snapshots",
-            f"{counted(health.expirable, 'snapshot')} of {health.snapshots:,} can expire by the table's properties, "
+            f"{pluralize(health.expirable, 'snapshot')} of {health.snapshots:,} can expire by the table's properties, "
             "with their manifests",
             facts.kept.removable_files,
             facts.kept.removable_bytes,
@@ -185,7 +187,8 @@ def _removed_files(name: str, health: TableHealth, facts: MetadataFacts) -> Iter
     if facts.log is not None and kept.removable_files and health.orphans is None:
         yield Finding(
             "removed files",
-            f"{counted(kept.removable_files, 'file')} were removed from the table before its retention, and may be in "
+            f"{pluralize(kept.removable_files, 'file')} were removed from the table before its retention, and may "
+            "be in "
             "storage yet",
             kept.removable_files,
             kept.removable_bytes,
@@ -200,7 +203,7 @@ def _orphans(name: str, health: TableHealth) -> Iterator[Finding]:
     if health.orphans:
         yield Finding(
             "orphan files",
-            f"{counted(health.orphans, 'file')} in the table's folders that it does not reference",
+            f"{pluralize(health.orphans, 'file')} in the table's folders that it does not reference",
             health.orphans,
             health.orphan_bytes or 0,
             True,
@@ -224,11 +227,13 @@ def _skew(name: str, health: TableHealth) -> Iterator[Finding]:
         )
 
 
-def _partitions(name: str, health: TableHealth, fields: Sequence[str], times: Collection[str]) -> Iterator[Finding]:
+def _small_partitions(
+    name: str, health: TableHealth, fields: Sequence[str], times: Collection[str]
+) -> Iterator[Finding]:
     count = health.partition_count
     if count >= _MANY and health.bytes / count < _TINY * health.target_file_size:
         what = f"{count:,} partitions have {human_bytes(health.bytes / count)} on average"
-        pairs = ((each, coarser(each, times)) for each in fields)
+        pairs = ((each, coarser_field(each, times)) for each in fields)
         old, new = next(((one, other) for one, other in pairs if other), ("days(COLUMN)", "months(COLUMN)"))
         yield _advice(
             "partitions",
@@ -240,7 +245,7 @@ def _partitions(name: str, health: TableHealth, fields: Sequence[str], times: Co
         )
 
 
-def coarser(field: str, times: Collection[str]) -> str:
+def coarser_field(field: str, times: Collection[str]) -> str:
     """A partition field with fewer values, as SQL; empty if there is none that the field itself suggests."""
     for transform, wider in (("hour", "days"), ("day", "months"), ("month", "years")):
         if found := re.fullmatch(rf"{transform}s?\((.+)\)", field):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakescan.common.html import grid, preformatted, section
+from lakescan.common.html import grid, pre_block, section
 from lakescan.errors import InvalidOption, nearest
 from lakescan.maintenance.health.table_health import Finding, TableHealth
 
@@ -15,7 +15,7 @@ _LOG = logging.getLogger("lakescan")
 
 
 @dataclass(frozen=True)
-class Step:
+class MaintenanceAction:
     """A step of maintenance: a method of `Table` by its name, what runs it, and what tells what it would do.
 
     - `run`: does it; `look`: says what it would do, None if the finding says so.
@@ -85,7 +85,7 @@ class MaintainResult:
         """The result as notebooks show it: a row a step."""
         title = f"Maintenance of {self.table}{' (nothing changed)' if self.dry_run else ''}"
         if not self.steps:
-            return section(title, preformatted(str(self)))
+            return section(title, pre_block(str(self)))
         rows = [(each.name.replace("_", " "), str(each).partition(": ")[2]) for each in self.steps]
         return section(title, grid(("step", "outcome"), rows))
 
@@ -93,7 +93,7 @@ class MaintainResult:
 def maintain(
     table: str,
     look: Callable[[], TableHealth],
-    steps: Sequence[Step],
+    steps: Sequence[MaintenanceAction],
     skip: Sequence[str] = (),
     *,
     dry_run: bool = False,
@@ -110,28 +110,28 @@ def maintain(
         if name not in known:
             raise InvalidOption(f"there is no step {name!r} to skip.{nearest(name, known)} Steps: {', '.join(known)}")
     health, done = look(), list[MaintenanceStep]()
-    findings = _by_step(health)
+    findings = _findings_by_step(health)
     for step in steps:
         if step.name in skip or not (step.name in findings or (step.always and health.owns_files)):
             continue
         report(step.name)
         try:
-            outcome = _told(step, findings) if dry_run else str(step.run())
+            outcome = _describe_step(step, findings) if dry_run else str(step.run())
         except Exception as error:
             _LOG.warning("maintenance of %s: %s failed: %s", table, step.name, error)
             done.append(MaintenanceStep(step.name, "", f"{type(error).__name__}: {error}"))
         else:
             done.append(MaintenanceStep(step.name, outcome))
         if not dry_run:
-            findings = _by_step(look())
+            findings = _findings_by_step(look())
     return MaintainResult(table, tuple(done), dry_run)
 
 
-def _by_step(health: TableHealth) -> Mapping[str, Finding]:
+def _findings_by_step(health: TableHealth) -> Mapping[str, Finding]:
     return {finding.step: finding for finding in health.findings if finding.step}
 
 
-def _told(step: Step, findings: Mapping[str, Finding]) -> str:
+def _describe_step(step: MaintenanceAction, findings: Mapping[str, Finding]) -> str:
     if step.look is not None:
         return str(step.look())
     finding = findings[step.name]

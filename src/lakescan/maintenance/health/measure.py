@@ -23,10 +23,10 @@ from lakescan.tables.results import OrphanResult
 from lakescan.tables.scan_spec import ScanSpec
 
 _SHOWN = 20  # partitions
-_FEW = 10_000  # local files, which are looked up unasked
+_MOST_LOCAL = 10_000  # local files, which are looked up unasked
 
 
-def measured(
+def measure_health(
     name: str, spec: ScanSpec, orphans: OrphanResult | None = None, *, missing: bool | None = None
 ) -> TableHealth:
     """The health of the state that a scan of all rows selects.
@@ -39,15 +39,15 @@ def measured(
     """
     files = spec.file_table()
     facts = spec.table.metadata_facts(spec.snapshot, files, datetime.now(UTC))
-    return _Measured(name, spec, files, facts, orphans, _missing_files(spec, files, missing)).health()
+    return _Measurement(name, spec, files, facts, orphans, _find_missing_files(spec, files, missing)).health()
 
 
-def _missing_files(spec: ScanSpec, files: FileTable, wanted: bool | None) -> tuple[str, ...] | None:
+def _find_missing_files(spec: ScanSpec, files: FileTable, wanted: bool | None) -> tuple[str, ...] | None:
     """The data and delete files that are not in storage; None if they were not looked up."""
     storage = spec.storage
     paths = [*files.files["path"].to_pylist(), *files.deletes["path"].unique().drop_null().to_pylist()]
     if wanted is None:
-        wanted = len(paths) <= _FEW and not any(map(storage.is_remote, paths))
+        wanted = len(paths) <= _MOST_LOCAL and not any(map(storage.is_remote, paths))
     if not wanted:
         return None
     by_filesystem: dict[tuple[str, str], list[str]] = {}
@@ -62,7 +62,7 @@ def _missing_files(spec: ScanSpec, files: FileTable, wanted: bool | None) -> tup
 
 
 @dataclass(frozen=True)
-class _Measured:
+class _Measurement:
     name: str
     spec: ScanSpec
     files: FileTable
@@ -72,7 +72,7 @@ class _Measured:
 
     def health(self) -> TableHealth:
         sizes = pc.fill_null(self.files.files["size"], 0).to_numpy()
-        small = sizes < Thresholds.of(CompactOptions(), self.facts.target_file_size).smallest
+        small = sizes < Thresholds.resolve(CompactOptions(), self.facts.target_file_size).smallest
         numbers = partition_numbers(self.files.files) if len(sizes) else np.empty(0, dtype=np.int64)
         of_partition = np.bincount(numbers, weights=sizes)
         total = int(sizes.sum())
@@ -92,7 +92,7 @@ class _Measured:
             "sizes": _histogram(sizes),
             "partition_count": int((np.bincount(numbers) > 0).sum()),
             "largest_partition": float(of_partition.max() / total) if total else 0.0,
-            "partitions": _partitions(self.files.files, numbers, sizes, small),
+            "partitions": _partition_figures(self.files.files, numbers, sizes, small),
             **self._deletes(),
             "files_with_deletes": int((counts > 0).sum()),
             "most_deletes": int(counts.max(initial=0)),
@@ -129,7 +129,7 @@ class _Measured:
         kinds = {
             each["values"]: each["counts"] for each in pc.value_counts(deletes["kind"].combine_chunks()).to_pylist()
         }
-        used = int(self.files.references.used(deletes.num_rows).sum())
+        used = int(self.files.references.reference_mask(deletes.num_rows).sum())
         return {
             "position_delete_files": kinds.get(DeleteKind.POSITION, 0),
             "equality_delete_files": kinds.get(DeleteKind.EQUALITY, 0),
@@ -149,7 +149,7 @@ def _histogram(sizes: np.ndarray) -> pa.Table:
     return pa.table([2 ** (low + np.arange(len(counts))), counts], schema=SIZES)
 
 
-def _partitions(files: pa.Table, numbers: np.ndarray, sizes: np.ndarray, small: np.ndarray) -> pa.Table:
+def _partition_figures(files: pa.Table, numbers: np.ndarray, sizes: np.ndarray, small: np.ndarray) -> pa.Table:
     """The partitions with the most small files, then those with the most bytes."""
     if not len(numbers):
         return PARTITIONS.empty_table()
@@ -161,11 +161,11 @@ def _partitions(files: pa.Table, numbers: np.ndarray, sizes: np.ndarray, small: 
     order = np.lexsort((-total, -many))
     chosen = order[count[order] > 0][:_SHOWN]
     rows = files.select(["partition"]).take(pa.array(first[chosen])).to_pylist()  # at most _SHOWN
-    names = [_text(row["partition"]) for row in rows]
+    names = [_partition_text(row["partition"]) for row in rows]
     return pa.table([names, count[chosen], total[chosen], many[chosen]], schema=PARTITIONS)
 
 
-def _text(partition: dict[str, object] | None) -> str:
+def _partition_text(partition: dict[str, object] | None) -> str:
     """A partition as folders name it; fields that only other partition specs have are null."""
     found = [f"{name}={'null' if value is None else value}" for name, value in (partition or {}).items()]
     return "/".join(found) or "all files"

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from lakescan.maintenance.health.table_health import Finding, TableHealth
 from lakescan.planning.explain.charts import columns_chart
-from lakescan.planning.explain.summary import counted, human_bytes
+from lakescan.planning.explain.summary import human_bytes, pluralize
 
 
 def health_as_html(health: TableHealth) -> str:
@@ -34,7 +34,7 @@ def _style() -> str:
 
 
 def _section(health: TableHealth) -> str:
-    state = "nothing to mend" if health.is_healthy else counted(len(health.findings), "finding")
+    state = "nothing to mend" if health.is_healthy else pluralize(len(health.findings), "finding")
     mark = "good" if health.is_healthy else "due"
     committed = "" if health.committed_at is None else f", committed {health.committed_at:%Y-%m-%d %H:%M:%S} UTC"
     return (
@@ -101,7 +101,7 @@ def _chart(rows: Sequence[dict[str, int]], labels: Sequence[str], column: str, k
     if not rows:
         return '<p class="muted">no files</p>'
     values = [each[column] for each in rows]
-    hints = [f"{label}: {counted(value, 'file')}" for label, value in zip(labels, values, strict=True)]
+    hints = [f"{label}: {pluralize(value, 'file')}" for label, value in zip(labels, values, strict=True)]
     short = [label if len(label) <= 12 else f"{label[:11]}…" for label in labels]
     return columns_chart(values, short, f"histogram {kind}", hints)
 
@@ -115,7 +115,7 @@ def _partitions(health: TableHealth) -> str:
         for each in health.partitions.to_pylist()  # at most 20
     )
     more = health.partition_count - health.partitions.num_rows
-    rest = f'<p class="muted">and {counted(more, "partition")} more</p>' if more > 0 else ""
+    rest = f'<p class="muted">and {pluralize(more, "partition")} more</p>' if more > 0 else ""
     return (
         "<h3>Partitions</h3><table><thead><tr><th>files</th><th>small</th><th>size</th><th>partition</th></tr></thead>"
         f"<tbody>{rows}</tbody></table>{rest}"

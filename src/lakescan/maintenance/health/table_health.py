@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.planning.explain.summary import counted, human_bytes
+from lakescan.planning.explain.summary import human_bytes, pluralize
 
 SIZES = pa.schema([pa.field("at_least", pa.int64()), pa.field("files", pa.int64())])
 PARTITIONS = pa.schema(
@@ -57,7 +57,7 @@ class Finding:
         if not self.files:
             return ""
         doing = "removes" if self.removes else "rewrites"
-        return f"{doing} {counted(self.files, 'file')}" + (f", {human_bytes(self.bytes)}" if self.bytes else "")
+        return f"{doing} {pluralize(self.files, 'file')}" + (f", {human_bytes(self.bytes)}" if self.bytes else "")
 
     def __str__(self) -> str:
         cost = f" ({self.cost})" if self.cost else ""
@@ -187,9 +187,15 @@ class TableHealth:
             >>> orders.health().sentences()[0]
             '1,200 files (3.1 GB) in 30 partitions, the largest with 8% of the bytes; 900 files (90.2 MB) are small'
         """
-        return (self._of_files(), self._of_deletes(), self._of_metadata(), *self._of_states(), *self._of_key())
+        return (
+            self._file_sentence(),
+            self._delete_sentence(),
+            self._metadata_sentence(),
+            *self._state_sentences(),
+            *self._key_sentences(),
+        )
 
-    def _of_key(self) -> tuple[str, ...]:
+    def _key_sentences(self) -> tuple[str, ...]:
         if not self.primary_key:
             return ()
         key = f"the key is {', '.join(self.primary_key)}"
@@ -197,17 +203,17 @@ class TableHealth:
             return (f"{key}: appended rows replace those with their keys (write.upsert.enabled)",)
         return (f"{key}, and nothing enforces it: append and INSERT add rows beside those with the same key",)
 
-    def _of_files(self) -> str:
-        text = f"{counted(self.files, 'file')} ({human_bytes(self.bytes)})"
+    def _file_sentence(self) -> str:
+        text = f"{pluralize(self.files, 'file')} ({human_bytes(self.bytes)})"
         if self.partition_count > 1:
             share = f"{self.largest_partition:.0%}"
-            text += f" in {counted(self.partition_count, 'partition')}, the largest with {share} of the bytes"
+            text += f" in {pluralize(self.partition_count, 'partition')}, the largest with {share} of the bytes"
         if not self.small_files:
             return text
-        small = f"{counted(self.small_files, 'file')} ({human_bytes(self.small_bytes)})"
+        small = f"{pluralize(self.small_files, 'file')} ({human_bytes(self.small_bytes)})"
         return f"{text}; {small} below 75% of the target size of {human_bytes(self.target_file_size)}"
 
-    def _of_deletes(self) -> str:
+    def _delete_sentence(self) -> str:
         kinds = (
             (self.position_delete_files, "file of position deletes", "files of position deletes"),
             (self.deletion_vectors, "deletion vector", "deletion vectors"),
@@ -218,34 +224,33 @@ class TableHealth:
             return "no deletes"
         share = f", {self.deleted_rows / self.rows:.1%} of the rows" if self.deleted_rows and self.rows else ""
         unused = f"; {self.unused_deletes:,} of them apply to no file" if self.unused_deletes else ""
-        where = (
-            f"{counted(self.files_with_deletes, 'data file')} with up to {counted(self.most_deletes, 'delete')} each"
-        )
+        files, deletes = pluralize(self.files_with_deletes, "data file"), pluralize(self.most_deletes, "delete")
+        where = f"{files} with up to {deletes} each"
         return f"{', '.join(found)} ({human_bytes(self.delete_bytes)}): {where}{share}{unused}"
 
-    def _of_metadata(self) -> str:
+    def _metadata_sentence(self) -> str:
         read = f"{human_bytes(self.metadata_bytes)} of metadata"
         if self.manifests is not None:
-            return f"{read}: {counted(self.manifests, 'manifest')} ({human_bytes(self.manifest_bytes or 0)})"
-        commits = counted(self.log_commits or 0, "commit")
+            return f"{read}: {pluralize(self.manifests, 'manifest')} ({human_bytes(self.manifest_bytes or 0)})"
+        commits = pluralize(self.log_commits or 0, "commit")
         if self.checkpoint is None:
             return f"{read}: {commits}, no checkpoint"
         at = "" if self.checkpoint_at is None else f" of {self.checkpoint_at:%Y-%m-%d %H:%M} UTC"
         return f"{read}: {commits} since the checkpoint of version {self.checkpoint}{at}"
 
-    def _of_states(self) -> tuple[str, ...]:
+    def _state_sentences(self) -> tuple[str, ...]:
         word = self.state_word
         since = "" if self.oldest is None else f" since {self.oldest:%Y-%m-%d}"
-        kept = f"{counted(self.snapshots, word)}{since}"
+        kept = f"{pluralize(self.snapshots, word)}{since}"
         if self.retained_files:
-            files = f"{counted(self.retained_files, 'file')} ({human_bytes(self.retained_bytes)})"
+            files = f"{pluralize(self.retained_files, 'file')} ({human_bytes(self.retained_bytes)})"
             kept += f"; those before the current one keep {files} that it has no more"
         if not self.owns_files:
             kept += "; its files are not removed, since gc.enabled is not true"
         if self.orphans is None:
             return (kept,)
         size = f" ({human_bytes(self.orphan_bytes or 0)})" if self.orphans else ""
-        return kept, f"{counted(self.orphans, 'orphan file')}{size}"
+        return kept, f"{pluralize(self.orphans, 'orphan file')}{size}"
 
     def __str__(self) -> str:
         head = f"{self.table} ({self.format}, {self.state})"
@@ -255,7 +260,7 @@ class TableHealth:
         return "\n".join([*lines, "", *map(str, self.findings)])
 
     def __repr__(self) -> str:
-        return f"TableHealth({self.table!r}, {counted(len(self.findings), 'finding')})"
+        return f"TableHealth({self.table!r}, {pluralize(len(self.findings), 'finding')})"
 
     def _repr_html_(self) -> str:
         from lakescan.maintenance.health.page import health_as_section

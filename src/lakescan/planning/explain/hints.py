@@ -21,7 +21,7 @@ def hints(plan: ScanPlan) -> tuple[str, ...]:
     """Return the hints on a plan, one sentence each."""
     if not len(plan.table):
         return ()
-    return (*_small_files(plan), *_deletes(plan), *_missing_bounds(plan), *_partitions(plan), *_skew(plan))
+    return (*_small_files(plan), *_delete_hints(plan), *_missing_bounds(plan), *_partitions(plan), *_skew(plan))
 
 
 def _small_files(plan: ScanPlan) -> Iterator[str]:
@@ -31,7 +31,7 @@ def _small_files(plan: ScanPlan) -> Iterator[str]:
         yield f"{small / total:.0%} of the {total:,} files are under 1 MB: compact them"
 
 
-def _deletes(plan: ScanPlan) -> Iterator[str]:
+def _delete_hints(plan: ScanPlan) -> Iterator[str]:
     counts = pa.array(plan.table.references.counts)
     most = pc.max(counts).as_py() or 0
     if most > _MANY_DELETES:
@@ -58,11 +58,11 @@ def _missing_bounds(plan: ScanPlan) -> Iterator[str]:
     names = {leaf.bound_id: leaf.column for leaf in leaves(plan.filter) if leaf.bound_id not in RESERVED_IDS}
     for field_id, name in names.items():
         stats = plan.table.stats.get(field_id)
-        if stats is None or not (_known(stats.lower) or _known(stats.upper) or _known(stats.null_count)):
+        if stats is None or not (_has_values(stats.lower) or _has_values(stats.upper) or _has_values(stats.null_count)):
             yield f"no statistics of {name!r} in any file: it cannot skip files; configure writers to collect them"
 
 
-def _known(values: pa.Array | None) -> bool:
+def _has_values(values: pa.Array | None) -> bool:
     return values is not None and values.null_count < len(values)
 
 

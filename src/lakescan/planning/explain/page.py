@@ -81,12 +81,14 @@ def _funnel(stages: Sequence[Stage]) -> str:
         parts.append(f'<text x="{label - 12}" y="{y + 19}" text-anchor="end">{escape(stage.name)}</text>')
         parts.append(f'<rect class="track" x="{label}" y="{y + 5}" width="{bar}" height="20" rx="4"/>')
         parts.append(f'<rect class="kept" x="{label}" y="{y + 5}" width="{max(kept, 2):.1f}" height="20" rx="4"/>')
-        parts.append(f'<text class="number" x="{label + bar + 12}" y="{y + 19}">{stage.kept:,}{_skipped(stage)}</text>')
+        parts.append(
+            f'<text class="number" x="{label + bar + 12}" y="{y + 19}">{stage.kept:,}{_skip_label(stage)}</text>'
+        )
     height = row * len(stages)
     return f'<svg class="funnel" viewBox="0 0 {WIDTH + 190} {height}" role="img">{"".join(parts)}</svg>'
 
 
-def _skipped(stage: Stage) -> str:
+def _skip_label(stage: Stage) -> str:
     if not stage.skipped:
         return ""
     return f'<tspan class="muted">   {stage.skipped:,} skipped: {escape(stage.note)}</tspan>'
@@ -133,7 +135,7 @@ def _costly(summary: Summary) -> str:
         return ""
     rows = "".join(
         f"<tr><td>{human_bytes(f.size)}</td><td>{'?' if f.rows is None else f'{f.rows:,}'}</td>"
-        f"<td>{_delete_cell(f.deletes, f.delete_bytes)}</td><td><code>{escape(_short(f.path))}</code></td></tr>"
+        f"<td>{_delete_cell(f.deletes, f.delete_bytes)}</td><td><code>{escape(_truncate(f.path))}</code></td></tr>"
         for f in summary.costly
     )
     return (
@@ -146,5 +148,5 @@ def _delete_cell(count: int, size: int) -> str:
     return f"{count:,} ({human_bytes(size)})" if count else "none"
 
 
-def _short(path: str) -> str:
+def _truncate(path: str) -> str:
     return path if len(path) <= 90 else f"…{path[-89:]}"

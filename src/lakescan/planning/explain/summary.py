@@ -188,6 +188,6 @@ def human_bytes(size: float) -> str:
     return f"{size:.1f} TB"
 
 
-def counted(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """Format a number of things for people: 1 file, 1,200 files."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakescan.common.html import preformatted
+from lakescan.common.html import pre_block
 from lakescan.errors import missing_dependency
 from lakescan.planning.explain.summary import Summary, human_bytes, summarise
 from lakescan.planning.plan import ScanPlan
@@ -25,7 +25,7 @@ class PlanText(str):
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
-        return preformatted(str(self))
+        return pre_block(str(self))
 
 
 def plan_as_text(plan: ScanPlan) -> str:

@@ -13,9 +13,9 @@ from typing import Any, BinaryIO
 
 from lakescan import limits
 from lakescan.errors import LimitExceeded
-from lakescan.reading.avro.codecs import TooLarge, check_codec, unpacked
+from lakescan.reading.avro.codecs import TooLarge, check_codec, decompress_block
 from lakescan.reading.avro.schema import WrittenSchema, parse_avro_schema
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 
 _MAGIC = b"Obj\x01"
 _MARKER = 16
@@ -52,7 +52,7 @@ class AvroBlocks:
         """The schema of the records."""
         return self.schema.record
 
-    def within(self, start: int, stop: int) -> Iterator[Block]:
+    def read_blocks(self, start: int, stop: int) -> Iterator[Block]:
         """The blocks whose preceding sync marker begins in the bytes [start, stop), as Java's readers choose them.
 
         Those before them are stepped over, by their sizes, to count their rows. Raises `ValueError` for an incomplete
@@ -63,9 +63,9 @@ class AvroBlocks:
         while first := self.file.read(1):
             if (marker := at - _MARKER) >= stop:
                 return
-            count, size = _number(self.file, first), _number(self.file)
+            count, size = _read_varint(self.file, first), _read_varint(self.file)
             if marker >= start:
-                block = _exactly(self.file, size, self.size)
+                block = _read_exactly(self.file, size, self.size)
             elif 0 <= size <= self.size:
                 self.file.seek(size, io.SEEK_CUR)
             else:
@@ -73,17 +73,17 @@ class AvroBlocks:
             if count < 0 or self.file.read(_MARKER) != self.marker:
                 raise ValueError("a block does not end with the file's sync marker")
             if marker >= start:
-                yield Block(first_row, count, self._unpacked(block, count))
+                yield Block(first_row, count, self._decompress(block, count))
             first_row += count
             at = self.file.tell()
         self.rows = first_row
 
-    def _unpacked(self, block: bytes, count: int) -> bytes:
+    def _decompress(self, block: bytes, count: int) -> bytes:
         try:
-            data = unpacked(self.codec, block, limits.AVRO_BLOCK)
+            data = decompress_block(self.codec, block, limits.AVRO_BLOCK)
         except TooLarge:
             raise LimitExceeded(
-                f"{shown(self.path)} has a block that decompresses to more than {limits.AVRO_BLOCK:,} bytes. If "
+                f"{redact(self.path)} has a block that decompresses to more than {limits.AVRO_BLOCK:,} bytes. If "
                 "the size is legitimate, raise lakescan.limits.AVRO_BLOCK."
             ) from None
         if count > (len(data) // self.schema.least if self.schema.least else _OF_NOTHING):
@@ -99,22 +99,22 @@ def open_blocks(file: BinaryIO, path: str, size: int) -> AvroBlocks:
     if file.read(len(_MAGIC)) != _MAGIC:
         raise ValueError("it does not start with Avro's magic bytes")
     header: dict[bytes, bytes] = {}
-    while count := _number(file):
+    while count := _read_varint(file):
         if count < 0:
-            _number(file)
+            _read_varint(file)
         if abs(count) > _HEADER - len(header):
             raise ValueError(f"its header declares {abs(count):,} entries, and the limit is {_HEADER:,}")
         for _ in range(abs(count)):
-            key = _exactly(file, _number(file), size)
-            header[key] = _exactly(file, _number(file), size)
+            key = _read_exactly(file, _read_varint(file), size)
+            header[key] = _read_exactly(file, _read_varint(file), size)
     codec = header.get(b"avro.codec", b"null").decode()
     check_codec(codec, path)
     schema = parse_avro_schema(header[b"avro.schema"], _DEPTH)
-    marker = _exactly(file, _MARKER, size)
+    marker = _read_exactly(file, _MARKER, size)
     return AvroBlocks(file, path, size, schema, codec, marker, file.tell())
 
 
-def _exactly(file: BinaryIO, length: int, most: int) -> bytes:
+def _read_exactly(file: BinaryIO, length: int, most: int) -> bytes:
     """Read exactly `length` bytes; a length beyond `most`, the file's size, is rejected before memory is allocated."""
     if not 0 <= length <= most:
         raise ValueError(f"it declares {length:,} bytes but has {most:,}")
@@ -124,11 +124,11 @@ def _exactly(file: BinaryIO, length: int, most: int) -> bytes:
     return data
 
 
-def _number(file: BinaryIO, first: bytes = b"") -> int:
+def _read_varint(file: BinaryIO, first: bytes = b"") -> int:
     """Read a zigzag varint."""
     value = 0
     for place in range(_NUMBER):
-        byte = (first or _exactly(file, 1, 1))[0]
+        byte = (first or _read_exactly(file, 1, 1))[0]
         first = b""
         value |= (byte & 127) << 7 * place
         if byte < 128:

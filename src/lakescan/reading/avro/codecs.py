@@ -11,7 +11,7 @@ import cramjam
 import pyarrow as pa
 
 from lakescan.errors import UnsupportedFeature
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 
 _PIECE = 1 << 20
 _CHECKSUM = 4
@@ -21,7 +21,7 @@ class TooLarge(ValueError):
     """A block decompresses to more than the limit."""
 
 
-def unpacked(codec: str, block: bytes, most: int) -> bytes:
+def decompress_block(codec: str, block: bytes, most: int) -> bytes:
     """Decompress a block; raises `TooLarge` past `most` bytes, `ValueError` if the codec fails."""
     try:
         return _CODECS[codec](block, most)
@@ -29,7 +29,7 @@ def unpacked(codec: str, block: bytes, most: int) -> bytes:
         raise ValueError(f"a block cannot be decompressed ({codec}): {error}") from None
 
 
-def raw_snappy(packed: bytes, most: int) -> bytes:
+def decompress_snappy(packed: bytes, most: int) -> bytes:
     """Decompress Snappy's raw format, which starts with the uncompressed size; raises `TooLarge` past `most` bytes."""
     size = 0
     for place, byte in enumerate(packed[:5]):
@@ -42,7 +42,7 @@ def raw_snappy(packed: bytes, most: int) -> bytes:
     return data
 
 
-def raw_lz4(packed: bytes, most: int) -> bytes:
+def decompress_lz4(packed: bytes, most: int) -> bytes:
     """Decompress an LZ4 block, which does not say its size; raises `ValueError` for a damaged or larger one."""
     out = bytearray(most)
     try:
@@ -55,7 +55,7 @@ def check_codec(codec: str, source: str) -> None:
     """Raise `UnsupportedFeature` for a codec that is not in the specification."""
     if codec not in _CODECS:
         known = ", ".join(_CODECS)
-        raise UnsupportedFeature(f"Avro codec {codec[:40]!r}", f"{shown(source)} declares it; supported are {known}.")
+        raise UnsupportedFeature(f"Avro codec {codec[:40]!r}", f"{redact(source)} declares it; supported are {known}.")
 
 
 def _plain(block: bytes, most: int) -> bytes:
@@ -65,18 +65,18 @@ def _plain(block: bytes, most: int) -> bytes:
 
 
 def _deflate(block: bytes, most: int) -> bytes:
-    return _ended(zlib.decompressobj(-15), block, most)
+    return _decompress_stream(zlib.decompressobj(-15), block, most)
 
 
 def _bzip2(block: bytes, most: int) -> bytes:
-    return _ended(bz2.BZ2Decompressor(), block, most)
+    return _decompress_stream(bz2.BZ2Decompressor(), block, most)
 
 
 def _xz(block: bytes, most: int) -> bytes:
-    return _ended(lzma.LZMADecompressor(memlimit=1 << 27), block, most)
+    return _decompress_stream(lzma.LZMADecompressor(memlimit=1 << 27), block, most)
 
 
-def _ended(
+def _decompress_stream(
     decompressor: zlib._Decompress | bz2.BZ2Decompressor | lzma.LZMADecompressor, block: bytes, most: int
 ) -> bytes:
     """Decompress a whole block; its compressed stream must be complete."""
@@ -101,7 +101,7 @@ def _zstandard(block: bytes, most: int) -> bytes:
 def _snappy(block: bytes, most: int) -> bytes:
     """Snappy's raw format, then a CRC-32 of the uncompressed data."""
     packed, checksum = block[:-_CHECKSUM], block[-_CHECKSUM:]
-    data = raw_snappy(packed, most)
+    data = decompress_snappy(packed, most)
     if zlib.crc32(data).to_bytes(4, "big") != checksum:
         raise EOFError("its checksum does not match")
     return data

@@ -43,7 +43,7 @@ def columnar_decoder() -> Any:
     return lambda data: AvroSource([seekable_factory(io.BytesIO(data))], strict=False, utf8_view=False)
 
 
-def decoded_columns(
+def decode_columns(
     schema: Mapping[str, Any], rows: int, records: Sequence[bytes], columns: Sequence[str], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     """Decode top-level columns of `rows` records, whose bytes are the concatenation of `records`.
@@ -55,12 +55,19 @@ def decoded_columns(
     if decoder is None or not rows:
         raise NotColumnar("polars-avro is not installed")
     last, place, value = _last_record(schema, columns)
-    header = [_MAGIC, b"\x02", _sized(b"avro.schema"), _sized(json.dumps(schema).encode()), b"\x00", _MARKER]
+    header = [
+        _MAGIC,
+        b"\x02",
+        _encode_bytes(b"avro.schema"),
+        _encode_bytes(json.dumps(schema).encode()),
+        b"\x00",
+        _MARKER,
+    ]
     count = -(-(rows + 1) // batch_rows)
     each = -(-(rows + 1) // count)  # rows of every batch: the decoder stops at a full one
     more = count * each - rows
     size = sum(map(len, records)) + more * len(last)
-    data = b"".join([*header, encoded(count * each), encoded(size), *records, *[last] * more, _MARKER])
+    data = b"".join([*header, encode_varint(count * each), encode_varint(size), *records, *[last] * more, _MARKER])
     wanted = list(columns) if place in columns else [*columns, place]
     try:
         batches = decoder(data).batch_iter(each, wanted)
@@ -77,7 +84,7 @@ def decoded_columns(
         raise NotColumnar(f"the records cannot be decoded: {error}") from error
 
 
-def encoded(value: int) -> bytes:
+def encode_varint(value: int) -> bytes:
     """A whole number of 64 bits as a zigzag varint."""
     value, out = (value << 1) ^ (value >> 63), bytearray()
     while value > 127:
@@ -93,22 +100,22 @@ def _last_record(schema: Mapping[str, Any], columns: Sequence[str]) -> tuple[byt
     """
     if _zeros(schema) > _MOST:
         raise NotColumnar("its smallest record is too large")
-    telling = [field for field in schema["fields"] if _telling(field["type"]) is not None]
+    telling = [field for field in schema["fields"] if _marker_type(field["type"]) is not None]
     if not telling:
         raise NotColumnar("it has no field of numbers or texts")
     chosen = next((field for field in telling if field["name"] in columns), telling[0])
-    value, own = _random(_telling(chosen["type"]))
+    value, own = _random(_marker_type(chosen["type"]))
     if isinstance(chosen["type"], list):
-        own = encoded(next(n for n, each in enumerate(chosen["type"]) if each != "null")) + own
+        own = encode_varint(next(n for n, each in enumerate(chosen["type"]) if each != "null")) + own
     data = b"".join(own if each is chosen else bytes(_zeros(each["type"])) for each in schema["fields"])
     return data, chosen["name"], value
 
 
-def _telling(node: Any) -> Any:
+def _marker_type(node: Any) -> Any:
     """The type of values of which there are many: of the field, or in its union with null; None for other types."""
     if isinstance(node, list):
         others = [each for each in node if each != "null"]
-        return _telling(others[0]) if len(others) == 1 and len(node) == 2 else None
+        return _marker_type(others[0]) if len(others) == 1 and len(node) == 2 else None
     if isinstance(node, dict):
         if "logicalType" in node:
             return None
@@ -125,12 +132,12 @@ def _random(kind: Any) -> tuple[Any, bytes]:
         return data, data
     if kind in ("int", "long"):
         number = secrets.randbits(30 if kind == "int" else 62)
-        return number, encoded(number)
+        return number, encode_varint(number)
     if kind == "double":
         number = secrets.randbits(52)
         return float(number), struct.pack("<d", number)
     text = secrets.token_hex(16)
-    return (text if kind == "string" else text.encode()), _sized(text.encode())
+    return (text if kind == "string" else text.encode()), _encode_bytes(text.encode())
 
 
 def _zeros(node: Any) -> int:
@@ -149,5 +156,5 @@ def _zeros(node: Any) -> int:
     return _ZERO[node["type"]] if isinstance(node["type"], str) else _zeros(node["type"])
 
 
-def _sized(data: bytes) -> bytes:
-    return encoded(len(data)) + data
+def _encode_bytes(data: bytes) -> bytes:
+    return encode_varint(len(data)) + data

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from lakescan.common.polars_columns import polars_for
 from lakescan.reading.avro.blocks import AvroBlocks, Block, open_blocks
-from lakescan.reading.avro.columnar import NotColumnar, columnar_decoder, decoded_columns, encoded
-from lakescan.reading.avro.physical import as_meant, is_columnar, stored_schema
+from lakescan.reading.avro.columnar import NotColumnar, columnar_decoder, decode_columns, encode_varint
+from lakescan.reading.avro.physical import apply_logical_types, is_columnar, physical_schema
 from lakescan.reading.avro.records import arrow_field, column
 from lakescan.reading.batches import batch_of
 from lakescan.reading.decoding import decoding
@@ -55,21 +55,21 @@ class AvroData:
         """
         if not chunks:
             return
-        fields = [_only_read(self.schema.field(each.index), each) for each in projection.read]
+        fields = [_prune_members(self.schema.field(each.index), each) for each in projection.read]
         schema = pa.schema(fields)
         with decoding(self.path, "a block"):
-            columns = ColumnsOfBlocks(self.blocks.record, self.blocks.schema.least, fields)
-            for first, rows, arrays in columns.batches(self.blocks.within(chunks[0], chunks[-1] + 1)):
+            columns = BlockDecoder(self.blocks.record, self.blocks.schema.least, fields)
+            for first, rows, arrays in columns.batches(self.blocks.read_blocks(chunks[0], chunks[-1] + 1)):
                 batch = batch_of(arrays, schema, rows)
                 for start in range(0, rows, batch_size):
                     yield first + start, batch.slice(start, batch_size)
 
 
-def _only_read(field: pa.Field, read: FileField) -> pa.Field:
+def _prune_members(field: pa.Field, read: FileField) -> pa.Field:
     """The column with only the members of its structs that are read: the others are not converted."""
     if not pa.types.is_struct(field.type):
         return field
-    return field.with_type(pa.struct([_only_read(field.type.field(each.index), each) for each in read.children]))
+    return field.with_type(pa.struct([_prune_members(field.type.field(each.index), each) for each in read.children]))
 
 
 @contextmanager
@@ -93,7 +93,7 @@ _WORK = 16  # for each byte of a column, as much work as on so many bytes of Arr
 
 
 @dataclass
-class ColumnsOfBlocks:
+class BlockDecoder:
     """Decodes the columns `fields` of records of a schema; the types of the fields may lack members of structs.
 
     `columnar` forces the columnar decoder (True) or fastavro (False); by default the amount of work decides.
@@ -110,44 +110,47 @@ class ColumnsOfBlocks:
 
         Raises `ValueError`, or what pyarrow and fastavro raise, for records that do not match their schema or number.
         """
-        for some in _together(blocks):
+        for some in _group_blocks(blocks):
             rows = sum(block.rows for block in some)
             records = [block.data for block in some]
-            yield some[0].first_row, rows, self._decoded(rows, records) if self.fields else []
+            yield some[0].first_row, rows, self._decode(rows, records) if self.fields else []
 
-    def _decoded(self, rows: int, records: list[bytes]) -> list[pa.Array]:
+    def _decode(self, rows: int, records: list[bytes]) -> list[pa.Array]:
         if self._is_columnar(sum(map(len, records))):
             try:
-                return self._meant(self._by_columns(rows, records))
+                return self._convert(self._decode_columnar(rows, records))
             except (NotColumnar, ValueError, pa.ArrowException):
                 if self.columnar:
                     raise
                 self._failed = True
-        return self._meant(self._by_records(rows, b"".join(records)))
+        return self._convert(self._decode_records(rows, b"".join(records)))
 
     def _is_columnar(self, size: int) -> bool:
         if self.columnar is not None:
             return self.columnar
-        if self._failed or not self.least or not is_columnar(self._stored):
+        if self._failed or not self.least or not is_columnar(self._physical_schema):
             return False
         return polars_for(_WORK * size) is not None and columnar_decoder() is not None
 
-    def _by_columns(self, rows: int, records: list[bytes]) -> list[pa.Array]:
-        names = [self._stored["fields"][n]["name"] for n in self._places]
-        (batch,) = decoded_columns(self._stored, rows, records, names, rows + 1)
+    def _decode_columnar(self, rows: int, records: list[bytes]) -> list[pa.Array]:
+        names = [self._physical_schema["fields"][n]["name"] for n in self._places]
+        (batch,) = decode_columns(self._physical_schema, rows, records, names, rows + 1)
         return [batch.column(name) for name in names]
 
-    def _by_records(self, rows: int, records: bytes) -> list[pa.Array]:
-        file = io.BytesIO(encoded(rows) + records + b"\x00")  # as one array: its end must be that of the bytes
+    def _decode_records(self, rows: int, records: bytes) -> list[pa.Array]:
+        file = io.BytesIO(encode_varint(rows) + records + b"\x00")  # as one array: its end must be that of the bytes
         decoded: Any = fastavro.schemaless_reader(file, self._array, None)
         if len(decoded) != rows or file.tell() != len(file.getbuffer()):
             raise ValueError(f"a block has extra bytes after its {rows:,} records")
-        stored = [self._stored["fields"][n] for n in self._places]
+        stored = [self._physical_schema["fields"][n] for n in self._places]
         return [column([row[each["name"]] for row in decoded], arrow_field(each).type) for each in stored]
 
-    def _meant(self, arrays: list[pa.Array]) -> list[pa.Array]:
+    def _convert(self, arrays: list[pa.Array]) -> list[pa.Array]:
         types = [self.record["fields"][n]["type"] for n in self._places]
-        return [as_meant(array, node, each.type) for array, node, each in zip(arrays, types, self.fields, strict=True)]
+        return [
+            apply_logical_types(array, node, each.type)
+            for array, node, each in zip(arrays, types, self.fields, strict=True)
+        ]
 
     @cached_property
     def _places(self) -> list[int]:
@@ -155,16 +158,16 @@ class ColumnsOfBlocks:
         return [place[each.name] for each in self.fields]
 
     @cached_property
-    def _stored(self) -> dict[str, Any]:
-        return stored_schema(self.record)
+    def _physical_schema(self) -> dict[str, Any]:
+        return physical_schema(self.record)
 
     @cached_property
     def _array(self) -> Any:
         """The schema of an array of the stored records."""
-        return fastavro.parse_schema({"type": "array", "items": self._stored})
+        return fastavro.parse_schema({"type": "array", "items": self._physical_schema})
 
 
-def _together(blocks: Iterator[Block]) -> Iterator[list[Block]]:
+def _group_blocks(blocks: Iterator[Block]) -> Iterator[list[Block]]:
     """Blocks with rows, some at a time, of about `_TOGETHER` bytes."""
     some: list[Block] = []
     size = 0

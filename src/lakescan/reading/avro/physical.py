@@ -22,9 +22,9 @@ _DAY = 86_400_000_000  # microseconds
 _WIDTH = 16  # bytes of a decimal
 
 
-def stored_schema(record: Mapping[str, Any]) -> dict[str, Any]:
+def physical_schema(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record schema with stored types alone; `record` has no references to types."""
-    stored: dict[str, Any] = _stored(record, count())
+    stored: dict[str, Any] = _strip_logical_types(record, count())
     return stored
 
 
@@ -48,27 +48,29 @@ def _is_something(node: Any) -> bool:
     return bool(node["type"] != "fixed" or node["size"] > 0)
 
 
-def _stored(node: Any, names: Iterator[int]) -> Any:
+def _strip_logical_types(node: Any, names: Iterator[int]) -> Any:
     if isinstance(node, list):
-        return [_stored(each, names) for each in node]
+        return [_strip_logical_types(each, names) for each in node]
     if isinstance(node, str):
         return node
     match node["type"]:
         case "record":
-            fields = [{"name": f"c{n}", "type": _stored(f["type"], names)} for n, f in enumerate(node["fields"])]
+            fields = [
+                {"name": f"c{n}", "type": _strip_logical_types(f["type"], names)} for n, f in enumerate(node["fields"])
+            ]
             return {"type": "record", "name": f"r{next(names)}", "fields": fields}
         case "array":
-            return {"type": "array", "items": _stored(node["items"], names)}
+            return {"type": "array", "items": _strip_logical_types(node["items"], names)}
         case "map":
-            return {"type": "map", "values": _stored(node["values"], names)}
+            return {"type": "map", "values": _strip_logical_types(node["values"], names)}
         case "fixed":
             return {"type": "fixed", "name": f"r{next(names)}", "size": node["size"]}
         case "enum":
             return "int"
-    return _stored(node["type"], names)
+    return _strip_logical_types(node["type"], names)
 
 
-def as_meant(array: pa.Array, node: Any, kind: pa.DataType) -> pa.Array:
+def apply_logical_types(array: pa.Array, node: Any, kind: pa.DataType) -> pa.Array:
     """The array of type `kind` (with only the members that are read) for a stored one of the file's type `node`.
 
     Raises `ValueError` for values that the type does not have.
@@ -80,7 +82,7 @@ def as_meant(array: pa.Array, node: Any, kind: pa.DataType) -> pa.Array:
     if pa.types.is_map(kind):
         return _map(array, node, kind, mask)
     if pa.types.is_list(kind):
-        values = as_meant(array.values, node["items"], kind.value_type)
+        values = apply_logical_types(array.values, node["items"], kind.value_type)
         return pa.ListArray.from_arrays(array.offsets, values, type=kind, mask=mask)
     if isinstance(node, dict) and node["type"] == "enum":
         symbols = pa.array(node["symbols"], pa.string())
@@ -96,7 +98,7 @@ def _struct(array: pa.StructArray, node: Mapping[str, Any], kind: pa.DataType, m
     members = []
     for field in kind:
         n = place[field.metadata[b"avro.name"].decode()]
-        members.append(as_meant(array.field(n), node["fields"][n]["type"], field.type))
+        members.append(apply_logical_types(array.field(n), node["fields"][n]["type"], field.type))
     if not members:
         return pa.array([{} if each else None for each in array.is_valid().to_pylist()], kind)
     return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
@@ -117,7 +119,10 @@ def _map(array: pa.Array, node: Mapping[str, Any], kind: pa.DataType, mask: pa.A
         key, item = (names.index(f.metadata[b"avro.name"].decode()) for f in (kind.key_field, kind.item_field))
         keys, items = pairs.field(key), pairs.field(item)
         types = (fields[key]["type"], fields[item]["type"])
-    keys, items = as_meant(keys, types[0], kind.key_type), as_meant(items, types[1], kind.item_type)
+    keys, items = (
+        apply_logical_types(keys, types[0], kind.key_type),
+        apply_logical_types(items, types[1], kind.item_type),
+    )
     return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=mask)
 
 

@@ -36,14 +36,14 @@ def arrow_field(node: Mapping[str, Any], names: Mapping[int, str] = _NO_NAMES) -
 
 def field_of_type(node: Mapping[str, Any], kind: pa.DataType, names: Mapping[int, str]) -> pa.Field:
     """The Arrow field of a record's field whose Arrow type is already known."""
-    return _named(node["name"], kind, node.get("field-id"), names)
+    return _field_with_id(node["name"], kind, node.get("field-id"), names)
 
 
 def _field(name: str, node: Any, field_id: int | None, names: Mapping[int, str]) -> pa.Field:
-    return _named(name, _arrow_type(node, names), field_id, names)
+    return _field_with_id(name, _arrow_type(node, names), field_id, names)
 
 
-def _named(name: str, kind: pa.DataType, field_id: int | None, names: Mapping[int, str]) -> pa.Field:
+def _field_with_id(name: str, kind: pa.DataType, field_id: int | None, names: Mapping[int, str]) -> pa.Field:
     metadata = {"avro.name": name}
     if field_id is not None:
         metadata["PARQUET:field_id"] = str(field_id)
@@ -64,7 +64,7 @@ def _arrow_type(node: Any, names: Mapping[int, str]) -> pa.DataType:
         return pa.timestamp(unit, "UTC" if zoned else None)
     if logical in _LOGICAL:
         return _LOGICAL[logical]
-    return _nested(node, names)
+    return _nested_type(node, names)
 
 
 def only_type(node: Any) -> Any:
@@ -77,7 +77,7 @@ def only_type(node: Any) -> Any:
     return options[0] if options else "null"
 
 
-def _nested(node: Mapping[str, Any], names: Mapping[int, str]) -> pa.DataType:
+def _nested_type(node: Mapping[str, Any], names: Mapping[int, str]) -> pa.DataType:
     match node["type"]:
         case "record":
             return pa.struct([arrow_field(f, names) for f in node["fields"]])

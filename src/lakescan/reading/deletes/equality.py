@@ -23,20 +23,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from lakescan.common.cache import Kind
+from lakescan.common.cache import CacheKind
 from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
-from lakescan.expressions.evaluate import Columns, columns_of
+from lakescan.expressions.evaluate import Columns, column_getter
 from lakescan.planning.delete_file import DeleteFile, delete_files
 from lakescan.planning.file_table import key_texts
 from lakescan.planning.split import NO_END
-from lakescan.planning.task_groups import FileScanTask, Place
+from lakescan.planning.task_groups import EqualityScope, FileScanTask
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.decoding import decoding
-from lakescan.reading.deletes.keys import DeletedKeys, comparable
+from lakescan.reading.deletes.keys import DeletedKeyMap, comparable
 from lakescan.reading.deletes.positions import check_columns, check_count
-from lakescan.reading.deletes.roaring import bitmap_of, within
+from lakescan.reading.deletes.roaring import bitmap_of, positions_in_range
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import resolve
 from lakescan.reading.row_batches import row_batches
@@ -46,7 +46,7 @@ _NO_NUMBERS = np.empty(0, dtype=np.int64)
 KEYS_AT_ONCE = 1 << 21
 BYTES_AT_ONCE = 1 << 26  # a map of keys takes several times their bytes while it is made
 # None if there are more keys than are held at once.
-_KEYS: Kind[DeletedKeys | None] = Kind("equality deletes", lambda keys: 0 if keys is None else keys.nbytes)
+_KEYS: CacheKind[DeletedKeyMap | None] = CacheKind("equality deletes", lambda keys: 0 if keys is None else keys.nbytes)
 
 
 class _Matcher(Protocol):
@@ -57,8 +57,8 @@ class _Matcher(Protocol):
 
 
 @dataclass(frozen=True)
-class _ByKey:
-    keys: DeletedKeys
+class _KeyMatcher:
+    keys: DeletedKeyMap
 
     def hits(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> np.ndarray:
         result: np.ndarray = self.keys.newest_delete(columns, rows) > task.sequence_number
@@ -66,13 +66,13 @@ class _ByKey:
 
 
 @dataclass(frozen=True)
-class _ByPosition:
+class _PositionMatcher:
     positions: Mapping[str, BitMap64]
 
     def hits(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> np.ndarray:
         mask = np.zeros(rows, dtype=bool)
         if (positions := self.positions.get(task.path)) is not None:
-            mask[within(positions, first, rows)] = True
+            mask[positions_in_range(positions, first, rows)] = True
         return mask
 
 
@@ -91,18 +91,18 @@ class _KeyBuffer:
         self.rows += batch.num_rows
         self.size += batch.nbytes
 
-    def takes(self, batch: pa.RecordBatch) -> bool:
+    def has_room(self, batch: pa.RecordBatch) -> bool:
         """Whether the buffer is empty, or has room for a batch."""
         fits = self.rows + batch.num_rows <= KEYS_AT_ONCE and self.size + batch.nbytes <= BYTES_AT_ONCE
         return not self.rows or fits
 
-    def full(self) -> DeletedKeys | None:
+    def deduplicate(self) -> DeletedKeyMap | None:
         """The distinct keys, if the buffer is full; None if removing duplicates freed half of it.
 
         Upserts delete the same keys repeatedly, so duplicates are common.
         """
         table, sequence = self._table()
-        keys, number = DeletedKeys.numbered(self._ids, self._columns(table), sequence)
+        keys, number = DeletedKeyMap.build_index(self._ids, self._columns(table), sequence)
         if 2 * len(keys.newest) > self.rows:
             return keys
         first = np.zeros(len(keys.newest), dtype=np.int64)
@@ -112,13 +112,13 @@ class _KeyBuffer:
         self._sequence, self.rows = [keys.newest], len(first)
         return None
 
-    def keys(self) -> DeletedKeys:
+    def keys(self) -> DeletedKeyMap:
         """All keys in the buffer."""
         table, sequence = self._table()
-        return DeletedKeys.of(self._ids, self._columns(table), sequence)
+        return DeletedKeyMap.build(self._ids, self._columns(table), sequence)
 
     def _columns(self, table: pa.Table) -> list[pa.Array]:
-        columns = columns_of(table, self._schema)
+        columns = column_getter(table, self._schema)
         return [comparable(columns(i)) for i in self._ids]
 
     def _table(self) -> tuple[pa.Table, np.ndarray]:
@@ -134,7 +134,7 @@ class EqualityDeletes:
 
     def __init__(self, context: ReadContext, deletes: pa.Table, tasks: Callable[[], Iterable[FileScanTask]]) -> None:
         self._context, self._deletes, self._tasks = context, deletes, tasks
-        self._matchers: dict[Place, _Matcher] = {}
+        self._matchers: dict[EqualityScope, _Matcher] = {}
         self._lock = threading.Lock()
 
     @staticmethod
@@ -151,16 +151,16 @@ class EqualityDeletes:
         has none of that kind.
         """
         places = [place for place in task.equality_places if place.kept is kept]
-        masks = [self._at(place).hits(task, first, columns, rows) for place in places]
+        masks = [self._matcher(place).hits(task, first, columns, rows) for place in places]
         return np.logical_or.reduce(masks) if masks else None
 
-    def _at(self, place: Place) -> _Matcher:
+    def _matcher(self, place: EqualityScope) -> _Matcher:
         with self._lock:
             if place not in self._matchers:
                 self._matchers[place] = self._load(place)
             return self._matchers[place]
 
-    def _load(self, place: Place) -> _Matcher:
+    def _load(self, place: EqualityScope) -> _Matcher:
         ids = place.ids
         same_ids = pc.equal(key_texts(self._deletes), ",".join(map(str, ids)))
         same_scope = pc.equal(self._deletes["scope"].combine_chunks(), place.scope)
@@ -179,9 +179,9 @@ class EqualityDeletes:
             BYTES_AT_ONCE,
         )
         key = (tuple(sorted((file.location, file.age) for file in files)), *read_as)
-        started: list[Iterator[DeletedKeys]] = []  # set by `load`: saves reading the files a second time
+        started: list[Iterator[DeletedKeyMap]] = []  # set by `load`: saves reading the files a second time
 
-        def load() -> DeletedKeys | None:
+        def load() -> DeletedKeyMap | None:
             pieces = self._pieces(ids, files)
             first, second = next(pieces), next(pieces, None)
             if second is None:
@@ -190,22 +190,22 @@ class EqualityDeletes:
             return None
 
         if (keys := _KEYS.get(key, load)) is not None:
-            return _ByKey(keys)
-        return _ByPosition(self._positions(place, started[0] if started else self._pieces(ids, files)))
+            return _KeyMatcher(keys)
+        return _PositionMatcher(self._positions(place, started[0] if started else self._pieces(ids, files)))
 
-    def _pieces(self, ids: tuple[int, ...], files: Sequence[DeleteFile]) -> Iterator[DeletedKeys]:
+    def _pieces(self, ids: tuple[int, ...], files: Sequence[DeleteFile]) -> Iterator[DeletedKeyMap]:
         """The distinct keys of all files, in pieces of about `KEYS_AT_ONCE` or `BYTES_AT_ONCE`; at least one piece."""
         schema = compared_columns(self._context, ids)
         buffer = _KeyBuffer(ids, schema)
         for file in files:
             for batch in read_deleted_keys(self._context, file, schema):
-                if not buffer.takes(batch) and (full := buffer.full()) is not None:
+                if not buffer.has_room(batch) and (full := buffer.deduplicate()) is not None:
                     yield full
                     buffer = _KeyBuffer(ids, schema)
                 buffer.add(batch, file.age)
         yield buffer.keys()
 
-    def _positions(self, place: Place, pieces: Iterator[DeletedKeys]) -> dict[str, BitMap64]:
+    def _positions(self, place: EqualityScope, pieces: Iterator[DeletedKeyMap]) -> dict[str, BitMap64]:
         """The positions of the rows that the keys delete, by data file; reads the key columns once per piece."""
         schema = compared_columns(self._context, place.ids)
         deleted: dict[str, BitMap64] = {}
@@ -214,7 +214,7 @@ class EqualityDeletes:
                 if place not in task.equality_places:
                     continue
                 for first, batch in row_batches(task, self._context, schema):
-                    newest = keys.newest_delete(columns_of(batch, schema), batch.num_rows)
+                    newest = keys.newest_delete(column_getter(batch, schema), batch.num_rows)
                     rows = np.flatnonzero(newest > task.sequence_number) + first
                     deleted.setdefault(task.path, BitMap64()).update(bitmap_of(rows))
         return deleted

@@ -30,7 +30,7 @@ class KeyCodes:
     is_exact: bool = True
 
     @staticmethod
-    def of(values: pa.Array) -> tuple[KeyCodes, np.ndarray]:
+    def build(values: pa.Array) -> tuple[KeyCodes, np.ndarray]:
         """Codes for the distinct values, and the code of each value."""
         valid = values.is_valid().to_numpy(zero_copy_only=False)
         known = values.drop_null()

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from lakescan.common.arrays import as_array
-from lakescan.common.row_numbers import combined
+from lakescan.common.row_numbers import combine_codes
 from lakescan.expressions.evaluate import Columns, storage
 from lakescan.reading.deletes.key_codes import KeyCodes
 
 
 @dataclass(frozen=True)
-class DeletedKeys:
+class DeletedKeyMap:
     """Keys as numbers, built column by column: `codes` number each column's values; `levels` are the known
     combinations of the columns so far, sorted, and a combination's number is its index.
 
@@ -27,22 +27,22 @@ class DeletedKeys:
     newest: np.ndarray
 
     @staticmethod
-    def of(columns: tuple[int, ...], keys: list[pa.Array], sequence: np.ndarray) -> DeletedKeys:
+    def build(columns: tuple[int, ...], keys: list[pa.Array], sequence: np.ndarray) -> DeletedKeyMap:
         """The map of keys (one array per column), deleted at these sequence numbers."""
-        return DeletedKeys.numbered(columns, keys, sequence)[0]
+        return DeletedKeyMap.build_index(columns, keys, sequence)[0]
 
     @staticmethod
-    def numbered(
+    def build_index(
         columns: tuple[int, ...], keys: list[pa.Array], sequence: np.ndarray
-    ) -> tuple[DeletedKeys, np.ndarray]:
+    ) -> tuple[DeletedKeyMap, np.ndarray]:
         """The map, and the number of each key in it."""
         codes: list[KeyCodes] = []
         levels: list[np.ndarray | None] = []
         numbers = np.zeros(len(sequence), dtype=np.int64)
         for key in map(comparable, keys):
-            known, code = KeyCodes.of(key)
+            known, code = KeyCodes.build(key)
             if codes:
-                level, numbers = combined(numbers, code, len(known))
+                level, numbers = combine_codes(numbers, code, len(known))
                 levels.append(level)
             else:  # the codes of the first column are already dense
                 numbers = code
@@ -50,7 +50,7 @@ class DeletedKeys:
             codes.append(known)
         newest = np.full(int(numbers.max(initial=-1)) + 1, -1, dtype=np.int64)
         np.maximum.at(newest, numbers, sequence)
-        return DeletedKeys(columns, tuple(codes), tuple(levels), newest), numbers
+        return DeletedKeyMap(columns, tuple(codes), tuple(levels), newest), numbers
 
     @property
     def nbytes(self) -> int:

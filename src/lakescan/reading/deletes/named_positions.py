@@ -14,16 +14,16 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from lakescan.errors import UnsupportedFeature
-from lakescan.reading.deletes.roaring import size_of, union
-from lakescan.storage.locations import Places
+from lakescan.reading.deletes.roaring import size_of, union_bitmaps
+from lakescan.storage.locations import LocationMatcher
 
 Deletes = dict[str, BitMap64]  # deleted positions by the location of their data file
 
 
-class NamedPositions:
+class PositionsByFile:
     """Deleted positions by name of a data file; immutable, so threads and task groups share them."""
 
-    def __init__(self, by_name: Deletes, places: Places) -> None:
+    def __init__(self, by_name: Deletes, places: LocationMatcher) -> None:
         self.by_name = by_name
         self._places = places
 
@@ -43,29 +43,29 @@ class NamedPositions:
         return self._places.family(self.names)
 
     @cached_property
-    def by_place(self) -> dict[str, list[str]]:
+    def place_names(self) -> dict[str, list[str]]:
         """The names by place."""
         names: dict[str, list[str]] = defaultdict(list)
-        for place, name in zip(self._places.of(self.names).to_pylist(), self.by_name, strict=True):
+        for place, name in zip(self._places.canonicalize(self.names).to_pylist(), self.by_name, strict=True):
             names[place].append(name)
         return dict(names)
 
-    def alike(self, path: str, place: str, others: Collection[str]) -> Sequence[str]:
+    def other_spellings(self, path: str, place: str, others: Collection[str]) -> Sequence[str]:
         """Other spellings under which the delete file names a data file; `others` are other live files at its place.
 
         Raises `UnsupportedFeature` for a name that no live file has, if several live files share its place.
         """
-        names = [name for name in self.by_place.get(place, ()) if name != path and name not in others]
+        names = [name for name in self.place_names.get(place, ()) if name != path and name not in others]
         if names and others:
-            raise ambiguous(names[0], [path, *others])
+            raise ambiguous_delete(names[0], [path, *others])
         return names
 
-    def of(self, names: Sequence[str]) -> BitMap64:
+    def positions_of(self, names: Sequence[str]) -> BitMap64:
         """The union of the positions under these names."""
-        return union([self.by_name[name] for name in names if name in self.by_name])
+        return union_bitmaps([self.by_name[name] for name in names if name in self.by_name])
 
 
-def ambiguous(name: str, candidates: Collection[str]) -> UnsupportedFeature:
+def ambiguous_delete(name: str, candidates: Collection[str]) -> UnsupportedFeature:
     """The error for a delete that may apply to any of several data files."""
     return UnsupportedFeature(
         "a position delete that may mean one of several data files",

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakescan.common import types as t
-from lakescan.common.cache import Kind
+from lakescan.common.cache import CacheKind
 from lakescan.common.executors import PlanningExecutor
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptData, CorruptMetadata
@@ -25,14 +25,14 @@ from lakescan.planning.delete_file import DeleteFile, DeleteKind
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.decoding import decoding
-from lakescan.reading.deletes.named_positions import Deletes, NamedPositions
-from lakescan.reading.deletes.roaring import bitmap_of, size_of, union, within
-from lakescan.reading.deletes.vectors import load_vector, of_file
+from lakescan.reading.deletes.named_positions import Deletes, PositionsByFile
+from lakescan.reading.deletes.roaring import bitmap_of, positions_in_range, size_of, union_bitmaps
+from lakescan.reading.deletes.vectors import check_vector_rows, load_vector
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import Projection, resolve
 from lakescan.storage import Storage
-from lakescan.storage.faults import shown
-from lakescan.storage.locations import Places, without_root
+from lakescan.storage.faults import redact
+from lakescan.storage.locations import LocationMatcher, strip_roots
 
 # The reserved fields of a position delete file (Iceberg specification, "Reserved Field IDs").
 DELETED_PATH = t.Field(2147483546, "file_path", t.STRING, required=True)
@@ -44,8 +44,8 @@ _BATCH = 1 << 17
 _PIECE = 16 * 2**20  # bytes of a delete file that one worker decodes
 _PIECES = 4096  # maximum per delete file, since the recorded size may be wrong
 # Decoded delete files: they never change.
-_VECTORS: Kind[BitMap64] = Kind("deletion vectors", size_of)
-_POSITIONS: Kind[NamedPositions] = Kind("position deletes", lambda positions: positions.nbytes)
+_VECTORS: CacheKind[BitMap64] = CacheKind("deletion vectors", size_of)
+_POSITIONS: CacheKind[PositionsByFile] = CacheKind("position deletes", lambda positions: positions.nbytes)
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ class RowSelection:
 
         `also` is a mask of rows wanted in addition to `kept`; if set, no other rows are wanted.
         """
-        deleted = within(self.deleted, first, rows) if self.deleted else _NO_POSITIONS
+        deleted = positions_in_range(self.deleted, first, rows) if self.deleted else _NO_POSITIONS
         if self.kept is None and also is None and not len(deleted):
             return None
         mask = np.full(rows, self.kept is None) if also is None else also.copy()
         if self.kept is not None:
-            mask[within(self.kept, first, rows)] = True
+            mask[positions_in_range(self.kept, first, rows)] = True
         mask[deleted] = False
         return pa.array(mask)
 
@@ -83,14 +83,14 @@ class DeleteLoader:
         storage: Storage,
         data_paths: list[str],
         *,
-        places: Places | None = None,
+        places: LocationMatcher | None = None,
         verify: bool = False,
         executor: PlanningExecutor | None = None,
     ) -> None:
         self._storage, self._verify, self._executor = storage, verify, executor
         self._places = storage.places() if places is None else places
         self._data_paths = pa.array(sorted(set(data_paths)), pa.string())
-        self._position_files: dict[str, NamedPositions] = {}
+        self._position_files: dict[str, PositionsByFile] = {}
 
     def selection(
         self,
@@ -115,18 +115,20 @@ class DeleteLoader:
             ]
             for is_kept in (False, True)
         )
-        return RowSelection(_among(union(deleted), rows), _among(union(kept), rows) if kept else None)
+        return RowSelection(
+            _drop_past_end(union_bitmaps(deleted), rows), _drop_past_end(union_bitmaps(kept), rows) if kept else None
+        )
 
     def _load(self, path: str, delete: DeleteFile, others: Sequence[str], rows: int | None) -> BitMap64:
         if delete.kind == DeleteKind.VECTOR:
             with decoding(path, "its deletion vector"):
-                return of_file(self._vector(delete), path, rows)
+                return check_vector_rows(self._vector(delete), path, rows)
         positions = self.positions(delete)
         if self._family is not None and self._family == positions.family:
-            return positions.of([path])
-        return positions.of([path, *positions.alike(path, self._place_of[path], others)])
+            return positions.positions_of([path])
+        return positions.positions_of([path, *positions.other_spellings(path, self._place_of[path], others)])
 
-    def positions(self, delete: DeleteFile) -> NamedPositions:
+    def positions(self, delete: DeleteFile) -> PositionsByFile:
         """The positions in a position delete file; read once."""
         location = delete.location
         if location not in self._position_files:
@@ -139,7 +141,9 @@ class DeleteLoader:
 
     @cached_property
     def _place_of(self) -> dict[str, str]:
-        return dict(zip(self._data_paths.to_pylist(), self._places.of(self._data_paths).to_pylist(), strict=True))
+        return dict(
+            zip(self._data_paths.to_pylist(), self._places.canonicalize(self._data_paths).to_pylist(), strict=True)
+        )
 
     def _vector(self, delete: DeleteFile) -> BitMap64:
         if delete.inline is not None:
@@ -147,9 +151,9 @@ class DeleteLoader:
         key = (delete.path, delete.offset, delete.length, self._storage.identity)
         return _VECTORS.get(key, lambda: load_vector(self._storage, delete))
 
-    def _position_file(self, delete: DeleteFile) -> NamedPositions:
+    def _position_file(self, delete: DeleteFile) -> PositionsByFile:
         key = (delete.path, delete.size, self._verify, self._storage.identity, self._places.home)
-        positions = _POSITIONS.get(key, lambda: NamedPositions(self._read_position_file(delete), self._places))
+        positions = _POSITIONS.get(key, lambda: PositionsByFile(self._read_position_file(delete), self._places))
         if self._family is None or self._family != positions.family:
             self._report_spellings(delete.location, positions)
         return positions
@@ -171,15 +175,15 @@ class DeleteLoader:
         check_count(delete.location, rows, delete.record_count)
         return positions
 
-    def _report_spellings(self, location: str, positions: NamedPositions) -> None:
+    def _report_spellings(self, location: str, positions: PositionsByFile) -> None:
         """Log deletes that name a file of the group in another spelling, or under another scheme or host.
 
         Those that name the same place are applied. `hdfs://host/x` and `/x` are not known to be the same place unless
         the table's own location or `relocate` implies it: such deletes are not applied, but may have been intended.
         """
         others = positions.names.filter(pc.invert(pc.is_in(positions.names, value_set=self._data_paths)))
-        places = self._places.of(self._data_paths)
-        here = pc.is_in(self._places.of(others), value_set=places)
+        places = self._places.canonicalize(self._data_paths)
+        here = pc.is_in(self._places.canonicalize(others), value_set=places)
         if pc.any(here).as_py():
             _LOG.info(
                 "%s names a data file of the table by another spelling of its path, %s: these deletes are applied",
@@ -187,7 +191,7 @@ class DeleteLoader:
                 others.filter(here)[0],
             )
         lost = others.filter(pc.invert(here))
-        alike = pc.is_in(without_root(lost), value_set=without_root(self._data_paths))
+        alike = pc.is_in(strip_roots(lost), value_set=strip_roots(self._data_paths))
         if pc.any(alike).as_py():
             _LOG.warning(
                 "%s deletes rows of %s, which the table references under another scheme or host: they are not known to "
@@ -222,12 +226,12 @@ class _PositionDeletes:
             for _, batch in data.batches(chunks, projection, _BATCH) if chunks else ():
                 rows += batch.num_rows
                 table = pa.table(projection.apply(batch), schema=_POSITION_DELETES.arrow())
-                for path, positions in _by_path(table):
+                for path, positions in _group_by_file(table):
                     deletes.setdefault(path, BitMap64()).update(bitmap_of(positions))
         return deletes, rows
 
 
-def _among(positions: BitMap64, rows: int | None) -> BitMap64:
+def _drop_past_end(positions: BitMap64, rows: int | None) -> BitMap64:
     """Drop positions past the end of a file with so many rows, if the count is known."""
     if not positions or rows is None or rows < 0 or positions.max() < rows:
         return positions
@@ -244,11 +248,11 @@ def check_count(location: str, rows: int, recorded: int | None) -> None:
         return
     if rows < recorded:
         raise CorruptData(
-            f"{shown(location)} has {rows:,} deletes, but the metadata says {recorded:,}: it is damaged, or was "
+            f"{redact(location)} has {rows:,} deletes, but the metadata says {recorded:,}: it is damaged, or was "
             "replaced by another file. Restore it."
         )
     _LOG.warning(
-        "%s has %s deletes, but the metadata says %s: all are applied", shown(location), f"{rows:,}", f"{recorded:,}"
+        "%s has %s deletes, but the metadata says %s: all are applied", redact(location), f"{rows:,}", f"{recorded:,}"
     )
 
 
@@ -257,12 +261,12 @@ def check_columns(location: str, projection: Projection) -> None:
     absent = [source.target.name for source in projection.sources if source.child is None]
     if absent:
         raise CorruptData(
-            f"{shown(location)} lacks the column {absent[0]!r}, which identifies the rows that it deletes: it was "
+            f"{redact(location)} lacks the column {absent[0]!r}, which identifies the rows that it deletes: it was "
             "replaced by another file. Restore it."
         )
 
 
-def _by_path(table: pa.Table) -> Iterator[tuple[str, np.ndarray]]:
+def _group_by_file(table: pa.Table) -> Iterator[tuple[str, np.ndarray]]:
     """Group positions by data file, one step per data file. Rows with a null file path delete nothing."""
     table = table.filter(pc.is_valid(table["file_path"]))
     if table.column("pos").null_count:

@@ -49,7 +49,7 @@ def bitmap_of(positions: np.ndarray) -> BitMap64:
     return BitMap64(array.array("Q", np.ascontiguousarray(positions, dtype=np.uint64).tobytes()))
 
 
-def within(bitmap: BitMap64, first: int, rows: int) -> np.ndarray:
+def positions_in_range(bitmap: BitMap64, first: int, rows: int) -> np.ndarray:
     """The positions in [first, first + rows), ascending and relative to `first`; memory is bounded by the range."""
     positions = (bitmap & BitMap64(range(first, first + rows))).to_array()
     result: np.ndarray = np.frombuffer(positions, dtype=np.uint64).astype(np.int64) - first
@@ -64,11 +64,11 @@ def words_of(bitmap: BitMap64) -> Iterator[np.ndarray]:
     for start in range(0, count, _WORDS):
         length = min(_WORDS, count - start)
         bits = np.zeros(length * 64, dtype=bool)
-        bits[within(bitmap, start * 64, length * 64)] = True
+        bits[positions_in_range(bitmap, start * 64, length * 64)] = True
         yield np.packbits(bits, bitorder="little").view("<i8")
 
 
-def union(bitmaps: Sequence[BitMap64]) -> BitMap64:
+def union_bitmaps(bitmaps: Sequence[BitMap64]) -> BitMap64:
     """The union of bitmaps; the bitmap itself if there is only one."""
     if len(bitmaps) == 1:
         return bitmaps[0]

@@ -11,7 +11,7 @@ from lakescan.reading.decoding import decoding
 from lakescan.reading.deletes.roaring import decode_bitmaps, decode_framed
 from lakescan.storage import Storage
 from lakescan.storage.encrypted_stream import key_of, read_part
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 
 
 def load_vector(storage: Storage, delete: DeleteFile) -> BitMap64:
@@ -25,9 +25,9 @@ def load_vector(storage: Storage, delete: DeleteFile) -> BitMap64:
         where = "an inline deletion vector"
         vector = decode_bitmaps(delete.inline, where)
     else:
-        where = f"{shown(delete.location)} (offset {delete.offset})"
+        where = f"{redact(delete.location)} (offset {delete.offset})"
         with decoding(delete.location, "its deletion vector"):
-            vector = _stored(storage, delete, where)
+            vector = _read_vector(storage, delete, where)
     if delete.record_count is not None and len(vector) != delete.record_count:
         raise CorruptMetadata(
             f"{where} deletes {len(vector)} rows, but the metadata says {delete.record_count}: "
@@ -36,7 +36,7 @@ def load_vector(storage: Storage, delete: DeleteFile) -> BitMap64:
     return vector
 
 
-def _stored(storage: Storage, delete: DeleteFile, where: str) -> BitMap64:
+def _read_vector(storage: Storage, delete: DeleteFile, where: str) -> BitMap64:
     path = delete.location
     if delete.length is None or delete.offset is None:
         raise CorruptMetadata(f"the deletion vector at {where} has no recorded offset and length")
@@ -49,7 +49,7 @@ def _stored(storage: Storage, delete: DeleteFile, where: str) -> BitMap64:
     return decode_framed(read_part(storage, path, key, delete.offset, delete.length), where)
 
 
-def of_file(vector: BitMap64, path: str, rows: int | None) -> BitMap64:
+def check_vector_rows(vector: BitMap64, path: str, rows: int | None) -> BitMap64:
     """Check that a vector fits a file with so many rows; raises `CorruptData` if it deletes rows past the end.
 
     If the row count was not recorded (None, or -1), the limit is `limits.ROWS`.
@@ -58,7 +58,8 @@ def of_file(vector: BitMap64, path: str, rows: int | None) -> BitMap64:
     if vector and vector.max() >= known:
         most = "at most " if known != rows else ""
         raise CorruptData(
-            f"{shown(path)} has {most}{known:,} rows, but its deletion vector deletes row {vector.max():,}: it belongs "
+            f"{redact(path)} has {most}{known:,} rows, but its deletion vector deletes row {vector.max():,}: it "
+            "belongs "
             "to another file, or is damaged. Restore the vector's file, or the metadata that references it."
         )
     return vector

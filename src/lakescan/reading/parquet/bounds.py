@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakescan.planning.corrupt_statistics import trusted_in_footer
+from lakescan.planning.corrupt_statistics import can_trust_footer
 from lakescan.reading.parquet.footer import ChunkStatistics
 
 # Physical types by their numbers in `parquet.thrift`.
@@ -20,7 +20,7 @@ PHYSICAL |= {"BYTE_ARRAY": _BYTES, "FIXED_LEN_BYTE_ARRAY": _FIXED}
 _EXACT = Context(prec=80)
 
 
-def bounds(
+def decode_bounds(
     statistics: Sequence[ChunkStatistics], side: str, physical_type: str, kind: pa.DataType, created_by: str | None
 ) -> pa.Array | None:
     """Decode the bounds of one side ('lower' or 'upper') to an array of `kind`, null for chunks without reliable ones.
@@ -31,7 +31,7 @@ def bounds(
     number = PHYSICAL.get(physical_type)
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    if not trusted_in_footer(created_by, physical_type, kind):
+    if not can_trust_footer(created_by, physical_type, kind):
         return None
     plain = number in _LAYOUT and not pa.types.is_unsigned_integer(kind)
     values = [getattr(s, side) if s.physical_type == number and (s.ordered or plain) else None for s in statistics]

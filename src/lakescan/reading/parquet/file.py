@@ -22,25 +22,25 @@ from lakescan.expressions.predicate import Predicate, leaves
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.prune import might_match
 from lakescan.reading.batches import batch_of
-from lakescan.reading.casting import cast_leaf, padded_bound
+from lakescan.reading.casting import cast_leaf, pad_bounds
 from lakescan.reading.decoding import DAMAGE, decoding
 from lakescan.reading.file_schema import FileField
-from lakescan.reading.parquet.bounds import PHYSICAL, bounds
-from lakescan.reading.parquet.fixed_width import LEAST_ROWS, PIECE_BYTES, fixed_width
-from lakescan.reading.parquet.fixed_width import decoded as decoded_by_polars
-from lakescan.reading.parquet.footer import ChunkStatistics, Footer, parsed_footer, read_footer_bytes
+from lakescan.reading.parquet.bounds import PHYSICAL, decode_bounds
+from lakescan.reading.parquet.fixed_width import LEAST_ROWS, PIECE_BYTES, fixed_width_columns
+from lakescan.reading.parquet.fixed_width import decode_with_polars as decoded_by_polars
+from lakescan.reading.parquet.footer import ChunkStatistics, Footer, parse_footer, read_footer_bytes
 from lakescan.reading.parquet.indexes import (
     BloomFilter,
-    by_bloom_filters,
-    by_pages,
-    compares_equal,
+    bloom_filters_may_match,
+    equality_fields,
     index_bytes,
     page_statistics,
+    pages_may_match,
 )
 from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
 from lakescan.reading.projection import Projection
 from lakescan.storage import Storage
-from lakescan.storage.faults import is_storage_fault, shown, storage_boundary
+from lakescan.storage.faults import is_storage_fault, redact, storage_boundary
 
 _PROBE = 1 << 13  # rows decoded at once when locating damage
 _WORTH_DICTIONARIES = 10_000  # rows from which on another reader for dictionaries pays
@@ -66,7 +66,7 @@ class ParquetData:
 
     def as_spark_reads(self) -> ParquetData:
         """The file with dates and timestamps rebased as in Spark, from the calendar that its footer declares."""
-        return replace(self, calendar=LegacyCalendar.of(self.file.metadata.metadata))
+        return replace(self, calendar=LegacyCalendar.read_metadata(self.file.metadata.metadata))
 
     @property
     def schema(self) -> pa.Schema:
@@ -103,10 +103,10 @@ class ParquetData:
                 yield from _empty_batches(position, end - position, batch_size)
                 continue
             for batch in self._batches_of(file, run, projection, batch_size):
-                yield position, self._rebased(batch, leaves) if leaves else batch_of([], pa.schema([]), batch.num_rows)
+                yield position, self._rebase(batch, leaves) if leaves else batch_of([], pa.schema([]), batch.num_rows)
                 position += batch.num_rows
             if position != end:
-                raise self._miscounted(run, position - end)
+                raise self._count_error(run, position - end)
 
     def _with_dictionaries(self, projection: Projection, rows: int) -> pq.ParquetFile:
         """The file for reading so many rows of the projection's columns."""
@@ -114,16 +114,16 @@ class ParquetData:
             return self.file
         names = {self.file.schema.column(leaf).path: leaf for leaf in projection.leaves}
         texts = [names[f.name] for f in projection.read if f.type in (pa.string(), pa.binary()) and f.name in names]
-        found = self.footer.dictionary_encoded(texts)
+        found = self.footer.dictionary_leaves(texts)
         with decoding(self.path, "its footer"):
             return self.reopened(sorted(found)) if found else self.file
 
-    def _rebased(self, batch: pa.RecordBatch, leaves: list[int]) -> pa.RecordBatch:
+    def _rebase(self, batch: pa.RecordBatch, leaves: list[int]) -> pa.RecordBatch:
         """Rebase the dates and timestamps in a batch of these leaf columns, if the file has a legacy calendar."""
         if self.calendar is None:
             return batch
         is_int96 = (self.file.schema.column(leaf).physical_type == "INT96" for leaf in leaves)
-        columns = [self.calendar.rebased(column, is_int96) for column in batch.columns]
+        columns = [self.calendar.rebase(column, is_int96) for column in batch.columns]
         return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
     def _is_plausible(self, rows: int) -> bool:
@@ -138,7 +138,7 @@ class ParquetData:
         quick: dict[int, str] = {}
         rows = min(batch_size, int(first[run[-1] + 1] - first[run[0]]))  # small batches are for few rows
         if self.local is not None and projection.leaves and rows >= LEAST_ROWS:
-            quick = fixed_width(self.file, self.footer, leaves)
+            quick = fixed_width_columns(self.file, self.footer, leaves)
         others = [leaf for leaf in leaves if leaf not in quick]
         for piece in self._pieces(run, len(quick)) if quick else ():
             start, stop = int(first[piece[0]]), int(first[piece[-1] + 1])
@@ -147,13 +147,13 @@ class ParquetData:
                 run = run[run.index(piece[0]) :]
                 break
             if others:
-                yield from self._joined(decoded, self._decoded(file, piece, others, batch_size), projection, piece)
+                yield from self._join_columns(decoded, self._decode(file, piece, others, batch_size), projection, piece)
             else:
                 yield from decoded.to_batches(max_chunksize=batch_size)
         else:
             if quick:
                 return
-        yield from self._decoded(file, run, leaves, batch_size)
+        yield from self._decode(file, run, leaves, batch_size)
 
     def _pieces(self, run: list[int], columns: int) -> Iterator[list[int]]:
         """Consecutive row groups whose columns of fixed width are decoded at once. One Python step per row group."""
@@ -166,7 +166,7 @@ class ParquetData:
         if piece:
             yield piece
 
-    def _joined(
+    def _join_columns(
         self, decoded: pa.Table, batches: Iterator[pa.RecordBatch], projection: Projection, piece: list[int]
     ) -> Iterator[pa.RecordBatch]:
         """Batches of the other columns, with those that were decoded before, in the order of the file."""
@@ -176,7 +176,7 @@ class ParquetData:
                 continue
             rows += batch.num_rows
             if rows > decoded.num_rows:
-                raise self._miscounted(piece, rows + sum(each.num_rows for each in batches) - decoded.num_rows)
+                raise self._count_error(piece, rows + sum(each.num_rows for each in batches) - decoded.num_rows)
             same = decoded.slice(rows - batch.num_rows, batch.num_rows).combine_chunks()
             rest = iter(zip(batch.columns, batch.schema, strict=True))
             pairs = [
@@ -187,9 +187,9 @@ class ParquetData:
             ]
             yield pa.RecordBatch.from_arrays([array for array, _ in pairs], schema=pa.schema([f for _, f in pairs]))
         if rows != decoded.num_rows:
-            raise self._miscounted(piece, rows - decoded.num_rows)
+            raise self._count_error(piece, rows - decoded.num_rows)
 
-    def _decoded(
+    def _decode(
         self, file: pq.ParquetFile, run: list[int], leaves: list[int], batch_size: int
     ) -> Iterator[pa.RecordBatch]:
         """The batches of consecutive row groups."""
@@ -200,7 +200,7 @@ class ParquetData:
                 rows += batch.num_rows
         except (MemoryError, *DAMAGE) as error:
             if "noted as encrypted" in str(error):  # an encrypted column in a file with a plain footer
-                raise encrypted(self.path) from error
+                raise encryption_error(self.path) from error
             not_damage = isinstance(error, LakescanError | MemoryError) or is_storage_fault(error)
             part = "a row group" if not_damage else self._damaged_part(run, leaves, rows, batch_size)
             with decoding(self.path, part):
@@ -219,11 +219,11 @@ class ParquetData:
                 return f"column {self.file.schema.column(leaf).path!r} of row group {group}"
         return f"row group {groups[0] if groups else run[-1]}"
 
-    def _miscounted(self, run: list[int], more: int) -> CorruptData:
+    def _count_error(self, run: list[int], more: int) -> CorruptData:
         which = f"row group {run[0]} has" if len(run) == 1 else f"row groups {run[0]} to {run[-1]} have"
         what = f"{abs(more):,} rows {'more' if more > 0 else 'fewer'}"
         return CorruptData(
-            f"{shown(self.path)}: {which} {what} than the footer says, so the positions of later rows would be wrong. "
+            f"{redact(self.path)}: {which} {what} than the footer says, so the positions of later rows would be wrong. "
             "The file is damaged: restore it, or write its rows again."
         )
 
@@ -238,10 +238,10 @@ def open_parquet(
         with storage_boundary("read", path):
             size, data = int(handle.size()), read_footer_bytes(handle, path)
         if data is None and decryption is None:
-            raise encrypted(path)
-        footer = None if decryption is not None or data is None else parsed_footer(data, path)
+            raise encryption_error(path)
+        footer = None if decryption is not None or data is None else parse_footer(data, path)
 
-        def opened(dictionaries: list[int] | None = None) -> pq.ParquetFile:
+        def open_file(dictionaries: list[int] | None = None) -> pq.ParquetFile:
             return pq.ParquetFile(
                 handle,
                 metadata=None if footer is None else footer.metadata,
@@ -254,14 +254,14 @@ def open_parquet(
             )
 
         with decoding(path, "its footer"):
-            file = opened()
+            file = open_file()
         whole = footer or Footer(path, file.metadata, data)
         local = None if footer is None or verify else storage.local_path(path)
-        more = {} if footer is None else {"reopened": opened, "handle": handle}
+        more = {} if footer is None else {"reopened": open_file, "handle": handle}
         yield ParquetData(file, path, whole, size, local=local, **more)
 
 
-def encrypted(path: str) -> UnsupportedFeature:
+def encryption_error(path: str) -> UnsupportedFeature:
     """The error for an encrypted file without a key manager."""
     return UnsupportedFeature("encrypted files without a key manager", f"{path} is one: pass key_manager=.")
 
@@ -306,10 +306,10 @@ def matching_row_groups(
         stats[field_id] = ColumnStats(lower, upper, nulls, None, rows)
     mask = might_match(predicate, stats, len(row_groups)).to_pylist()
     kept = [group for group, may in zip(row_groups, mask, strict=True) if may]
-    return _by_indexes(data, kept, predicate, columns, schema) if kept and data.handle is not None else kept
+    return _prune_by_indexes(data, kept, predicate, columns, schema) if kept and data.handle is not None else kept
 
 
-def _by_indexes(
+def _prune_by_indexes(
     data: ParquetData,
     row_groups: list[int],
     predicate: Predicate,
@@ -328,7 +328,7 @@ def _by_indexes(
     with decoding(data.path, "its footer"):
         places = [leaf for leaf, _ in columns.values()]
         physical = {i: file.schema.column(leaf).physical_type for i, (leaf, _) in columns.items()}
-        equal = compares_equal(predicate) & columns.keys()
+        equal = equality_fields(predicate) & columns.keys()
         hashed = {i: physical[i] for i in equal if _is_hashed(data, columns[i][1], schema.by_id[i])}
         blooms = data.footer.bloom_filters(columns[i][0] for i in hashed)
         indexes = data.footer.column_indexes(places)
@@ -338,7 +338,7 @@ def _by_indexes(
     def may_match(group: int) -> bool:
         def bloom(field_id: int) -> BloomFilter | None:
             extent = blooms.get(columns[field_id][0], {group: None})[group]
-            return None if extent is None else BloomFilter.parsed(read, extent, data.size)
+            return None if extent is None else BloomFilter.parse(read, extent, data.size)
 
         def pages(field_id: int) -> ColumnStats | None:
             if field_id not in columns:
@@ -351,7 +351,7 @@ def _by_indexes(
                 return None
             return _page_stats(data, *parsed, physical[field_id], source, schema.by_id[field_id])
 
-        return by_bloom_filters(predicate, hashed, bloom) and by_pages(predicate, pages)
+        return bloom_filters_may_match(predicate, hashed, bloom) and pages_may_match(predicate, pages)
 
     return [group for group in row_groups if may_match(group)]
 
@@ -400,9 +400,9 @@ def _bound(
     if not isinstance(target.type, t.Atomic | t.Decimal | t.Timestamp) or target.type in (t.UUID, t.BINARY):
         return None
     try:
-        values = bounds(statistics, side, physical_type, source.type, created_by)
+        values = decode_bounds(statistics, side, physical_type, source.type, created_by)
         found = None if values is None else cast_leaf(values, target.type, target.name)
-        return padded_bound(found, target.width, upper=side == "upper") if target.width and found is not None else found
+        return pad_bounds(found, target.width, upper=side == "upper") if target.width and found is not None else found
     except (pa.ArrowException, CorruptMetadata, TypeError, ValueError, ArithmeticError):
         return None
 

@@ -22,7 +22,7 @@ _UNKNOWN = frozenset({-1})
 _PHYSICAL = ("BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE")
 
 
-def fixed_width(file: pq.ParquetFile, footer: Footer, leaves: Sequence[int]) -> dict[int, str]:
+def fixed_width_columns(file: pq.ParquetFile, footer: Footer, leaves: Sequence[int]) -> dict[int, str]:
     """Those of these leaf columns that Polars may decode, with their names; they are top-level columns."""
     schema = file.schema_arrow
     columns = {leaf: file.schema.column(leaf) for leaf in leaves}
@@ -38,7 +38,7 @@ def fixed_width(file: pq.ParquetFile, footer: Footer, leaves: Sequence[int]) -> 
     return {leaf: name for leaf, name in found.items() if codecs.get(leaf, _UNKNOWN) <= CODECS}
 
 
-def decoded(path: str, names: Sequence[str], start: int, rows: int, schema: pa.Schema) -> pa.Table | None:
+def decode_with_polars(path: str, names: Sequence[str], start: int, rows: int, schema: pa.Schema) -> pa.Table | None:
     """The rows of a local file from position `start` on, of these columns; None if Polars does not read them.
 
     `schema` is the file's: the columns have its types.

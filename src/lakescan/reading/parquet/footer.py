@@ -19,8 +19,8 @@ from lakescan import limits
 from lakescan.errors import CorruptData
 from lakescan.reading.decoding import decoding
 from lakescan.reading.parquet import thrift
-from lakescan.reading.parquet.unknown_groups import REFUSAL, without_unknown_groups
-from lakescan.storage.faults import read_whole, shown
+from lakescan.reading.parquet.unknown_groups import REFUSAL, remove_unknown_groups
+from lakescan.storage.faults import read_whole, redact
 
 _MOST_CHUNKS = 4_096  # each is stepped over in Python to look for encodings
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
@@ -73,7 +73,7 @@ class Footer:
         counts = [self.metadata.row_group(i).num_rows for i in range(self.metadata.num_row_groups)]
         if min(counts, default=0) < 0 or sum(counts) != self.metadata.num_rows:
             raise CorruptData(
-                f"{shown(self.path)}: its footer says {self.metadata.num_rows:,} rows, but its row groups have "
+                f"{redact(self.path)}: its footer says {self.metadata.num_rows:,} rows, but its row groups have "
                 f"{sum(counts):,}. {_DO}"
             )
         result: np.ndarray = np.concatenate([[0], np.cumsum(np.array(counts, dtype=np.int64))])
@@ -93,7 +93,8 @@ class Footer:
         for number, start in enumerate(offsets):
             if not 0 <= start < size:
                 raise CorruptData(
-                    f"{shown(self.path)}: by its footer, row group {number} starts at byte {start:,} of {size:,}. {_DO}"
+                    f"{redact(self.path)}: by its footer, row group {number} starts at byte {start:,} of {size:,}. "
+                    f"{_DO}"
                 )
         return offsets
 
@@ -103,9 +104,9 @@ class Footer:
         if self.data is None:
             return {leaf: [ChunkStatistics()] * self.metadata.num_row_groups for leaf in wanted}
         groups = self._chunks(wanted)
-        return {leaf: [_statistics(g.get(leaf, {}), leaf in self._ordered) for g in groups] for leaf in wanted}
+        return {leaf: [_statistics(g.get(leaf, {}), leaf in self._ordered_leaves) for g in groups] for leaf in wanted}
 
-    def dictionary_encoded(self, leaves: Iterable[int]) -> frozenset[int]:
+    def dictionary_leaves(self, leaves: Iterable[int]) -> frozenset[int]:
         """Those of these leaf columns whose data pages all are indices of dictionaries, as the footer says.
 
         None is if the footer does not count its pages by encoding, is encrypted, or has very many column chunks.
@@ -114,8 +115,8 @@ class Footer:
         chunks = self.metadata.num_row_groups * self.metadata.num_columns
         if self.data is None or not wanted or chunks > _MOST_CHUNKS:
             return frozenset()
-        groups = self._chunks(wanted, _with_encodings)
-        return frozenset(leaf for leaf in wanted if all(_by_dictionary(g.get(leaf, {})) for g in groups))
+        groups = self._chunks(wanted, _read_chunk_encodings)
+        return frozenset(leaf for leaf in wanted if all(_has_dictionary_pages(g.get(leaf, {})) for g in groups))
 
     def codecs(self, leaves: Iterable[int]) -> dict[int, frozenset[int]]:
         """The codecs of these leaf columns, by their numbers in the format.
@@ -126,7 +127,7 @@ class Footer:
         chunks = self.metadata.num_row_groups * self.metadata.num_columns
         if self.data is None or not wanted or chunks > _MOST_CHUNKS:
             return {}
-        groups = self._chunks(wanted, _with_codec)
+        groups = self._chunks(wanted, _read_codec)
         return {leaf: frozenset(g.get(leaf, {}).get(_CODEC, -1) for g in groups) for leaf in wanted}
 
     def bloom_filters(self, leaves: Iterable[int]) -> dict[int, list[Extent | None]]:
@@ -168,7 +169,7 @@ class Footer:
                 if leaf in wanted:
                     chunks[leaf], at = thrift.struct(data, at, fields)
                 else:
-                    at = thrift.skipped(data, at, inner)
+                    at = thrift.skip(data, at, inner)
             return chunks, at
 
         groups = [group.get(_COLUMNS, {}) for group in self._elements(_ROW_GROUPS, {_COLUMNS: columns})]
@@ -180,7 +181,7 @@ class Footer:
         """For each row group, the column metadata of its first leaf and of these leaves, by leaf."""
 
         def column(data: bytes, at: int, leaf: int) -> tuple[_Fields, int]:
-            metadata = (of_leaves or _with_statistics) if leaf in leaves else _without_statistics
+            metadata = (of_leaves or _read_chunk) if leaf in leaves else _read_pages
             chunk, at = thrift.struct(data, at, {_METADATA: metadata})
             return chunk.get(_METADATA, {}), at
 
@@ -191,19 +192,19 @@ class Footer:
                 if leaf == 0 or leaf in leaves:
                     chunks[leaf], at = column(data, at, leaf)
                 else:
-                    at = thrift.skipped(data, at, inner)
+                    at = thrift.skip(data, at, inner)
             return chunks, at
 
         groups = self._elements(_ROW_GROUPS, {_COLUMNS: columns})
         if len(groups) != self.metadata.num_row_groups:
             raise CorruptData(
-                f"{shown(self.path)}: its footer has {len(groups):,} row groups where pyarrow reads "
+                f"{redact(self.path)}: its footer has {len(groups):,} row groups where pyarrow reads "
                 f"{self.metadata.num_row_groups:,}. {_DO}"
             )
         return [group.get(_COLUMNS, {}) for group in groups]
 
     @cached_property
-    def _ordered(self) -> frozenset[int]:
+    def _ordered_leaves(self) -> frozenset[int]:
         """The leaf columns for which the footer declares the type-defined column order."""
         orders = self._elements(_COLUMN_ORDERS, {1: _present})
         return frozenset(leaf for leaf, order in enumerate(orders) if order)
@@ -231,7 +232,7 @@ def read_footer_bytes(file: pa.NativeFile, path: str) -> bytes | None:
     tail = _end_of(file, path, size, min(size, _TAIL))
     if len(tail) < 12 or tail[-4:] not in (_MAGIC, _ENCRYPTED):
         raise CorruptData(
-            f"{shown(path)} is not a readable Parquet file: its {size:,} bytes do not end with Parquet's magic bytes. "
+            f"{redact(path)} is not a readable Parquet file: its {size:,} bytes do not end with Parquet's magic bytes. "
             "It was truncated, or is another file: restore it."
         )
     if tail[-4:] == _ENCRYPTED:
@@ -239,7 +240,7 @@ def read_footer_bytes(file: pa.NativeFile, path: str) -> bytes | None:
     length = int.from_bytes(tail[-8:-4], "little")
     if length > min(size - 8, limits.FOOTER):
         raise CorruptData(
-            f"{shown(path)} is not a readable Parquet file: it declares a footer of {length:,} bytes, but has "
+            f"{redact(path)} is not a readable Parquet file: it declares a footer of {length:,} bytes, but has "
             f"{size:,}, and the limit is {limits.FOOTER:,}. Restore it."
         )
     if length + 8 > len(tail):
@@ -247,7 +248,7 @@ def read_footer_bytes(file: pa.NativeFile, path: str) -> bytes | None:
     return tail[-8 - length : -8]
 
 
-def parsed_footer(data: bytes, path: str) -> Footer:
+def parse_footer(data: bytes, path: str) -> Footer:
     """Parse the bytes of a footer; raises `CorruptData`."""
     with decoding(path, "its footer"):
         try:
@@ -255,11 +256,11 @@ def parsed_footer(data: bytes, path: str) -> Footer:
         except OSError as error:
             if REFUSAL not in str(error):
                 raise
-        data = without_unknown_groups(data)
+        data = remove_unknown_groups(data)
         return Footer(path, _metadata(data), data)
 
 
-def open_repaired(file: pa.NativeFile, path: str) -> pq.ParquetFile:
+def open_lenient(file: pa.NativeFile, path: str) -> pq.ParquetFile:
     """Open a Parquet file; if pyarrow refuses the types in its footer, open it by the repaired footer.
 
     Raises what pyarrow raises, and `CorruptData`.
@@ -270,7 +271,7 @@ def open_repaired(file: pa.NativeFile, path: str) -> pq.ParquetFile:
         if REFUSAL not in str(error):
             raise
     data = read_footer_bytes(file, path)
-    return pq.ParquetFile(file, metadata=None if data is None else parsed_footer(data, path).metadata)
+    return pq.ParquetFile(file, metadata=None if data is None else parse_footer(data, path).metadata)
 
 
 def _metadata(data: bytes) -> pq.FileMetaData:
@@ -292,13 +293,13 @@ def _statistics(chunk: _Fields, ordered: bool) -> ChunkStatistics:
     return ChunkStatistics(kind, lower, upper, stats.get(_NULL_COUNT), ordered)
 
 
-def _by_dictionary(chunk: _Fields) -> bool:
+def _has_dictionary_pages(chunk: _Fields) -> bool:
     pages = [each for each in chunk.get(_ENCODINGS, ()) if each.get(_PAGE) in _DATA_PAGES and each.get(_PAGES_OF)]
     return bool(pages) and all(each.get(_ENCODING) in _BY_DICTIONARY for each in pages)
 
 
 def _present(data: bytes, at: int, kind: int) -> tuple[bool, int]:
-    return True, thrift.skipped(data, at, kind)
+    return True, thrift.skip(data, at, kind)
 
 
 def _read_statistics(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
@@ -319,17 +320,17 @@ _PAGES: Mapping[int, thrift.Reader] = dict.fromkeys((_TYPE, _DATA_PAGE, _DICTION
 _ALL: Mapping[int, thrift.Reader] = {**_PAGES, _STATISTICS: _read_statistics}
 
 
-def _without_statistics(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
+def _read_pages(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
     return thrift.struct(data, at, _PAGES)
 
 
-def _with_statistics(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
+def _read_chunk(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
     return thrift.struct(data, at, _ALL)
 
 
-def _with_codec(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
+def _read_codec(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
     return thrift.struct(data, at, {_CODEC: thrift.integer})
 
 
-def _with_encodings(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
+def _read_chunk_encodings(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
     return thrift.struct(data, at, {_ENCODINGS: _read_encodings})

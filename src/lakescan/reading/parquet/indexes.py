@@ -40,7 +40,7 @@ class BloomFilter:
     blocks: np.ndarray
 
     @staticmethod
-    def parsed(read: Read, extent: Extent, size: int) -> BloomFilter | None:
+    def parse(read: Read, extent: Extent, size: int) -> BloomFilter | None:
         """Read a filter of a file of `size` bytes; None if it is damaged, too large, or of another kind."""
         start, length = extent
         if not 0 <= start < size or length > _MOST_BYTES:
@@ -94,36 +94,36 @@ def xxhash64(data: bytes) -> int:
         while at + 32 <= length:
             for n in range(4):
                 word = int.from_bytes(data[at + 8 * n : at + 8 * n + 8], "little")
-                lanes[n] = _rotated((lanes[n] + word * two) & _MASK64, 31) * one & _MASK64
+                lanes[n] = _rotate_left((lanes[n] + word * two) & _MASK64, 31) * one & _MASK64
             at += 32
-        total = sum(_rotated(lane, turn) for lane, turn in zip(lanes, (1, 7, 12, 18), strict=True)) & _MASK64
+        total = sum(_rotate_left(lane, turn) for lane, turn in zip(lanes, (1, 7, 12, 18), strict=True)) & _MASK64
         for lane in lanes:
-            total = ((total ^ _rotated(lane * two & _MASK64, 31) * one & _MASK64) * one + four) & _MASK64
+            total = ((total ^ _rotate_left(lane * two & _MASK64, 31) * one & _MASK64) * one + four) & _MASK64
     else:
         total = five
     total = (total + length) & _MASK64
     while at + 8 <= length:
         word = int.from_bytes(data[at : at + 8], "little")
-        total ^= _rotated(word * two & _MASK64, 31) * one & _MASK64
-        total = (_rotated(total, 27) * one + four) & _MASK64
+        total ^= _rotate_left(word * two & _MASK64, 31) * one & _MASK64
+        total = (_rotate_left(total, 27) * one + four) & _MASK64
         at += 8
     if at + 4 <= length:
         total ^= int.from_bytes(data[at : at + 4], "little") * one & _MASK64
-        total = (_rotated(total, 23) * two + three) & _MASK64
+        total = (_rotate_left(total, 23) * two + three) & _MASK64
         at += 4
     for byte in data[at:]:
         total ^= byte * five & _MASK64
-        total = _rotated(total, 11) * one & _MASK64
+        total = _rotate_left(total, 11) * one & _MASK64
     total = (total ^ total >> 33) * two & _MASK64
     total = (total ^ total >> 29) * three & _MASK64
     return total ^ total >> 32
 
 
-def _rotated(value: int, by: int) -> int:
+def _rotate_left(value: int, by: int) -> int:
     return (value << by | value >> (64 - by)) & _MASK64
 
 
-def by_bloom_filters(
+def bloom_filters_may_match(
     predicate: Predicate, physical: Mapping[int, str], load: Callable[[int], BloomFilter | None]
 ) -> bool:
     """Whether some row of a row group may match, by the Bloom filters that `load` returns for field ids.
@@ -147,7 +147,7 @@ def by_bloom_filters(
         if found is None:
             return True
         try:
-            hashes = [value_hash(_stored(each), kind) for each in values]
+            hashes = [value_hash(_physical_value(each), kind) for each in values]
         except ValueError:
             return True
         return any(each is not None and found.may_contain(each) for each in hashes)
@@ -155,7 +155,7 @@ def by_bloom_filters(
     return may_match(predicate)
 
 
-def compares_equal(predicate: Predicate) -> frozenset[int]:
+def equality_fields(predicate: Predicate) -> frozenset[int]:
     """The ids of the fields that a predicate compares with literals for equality."""
     found = (each for each in leaves(predicate) if isinstance(each, Comparison | In))
     return frozenset(
@@ -163,7 +163,7 @@ def compares_equal(predicate: Predicate) -> frozenset[int]:
     )
 
 
-def _stored(value: pa.Scalar) -> Any:
+def _physical_value(value: pa.Scalar) -> Any:
     return value.cast(pa.int32()).as_py() if pa.types.is_date32(value.type) else value.as_py()
 
 
@@ -187,7 +187,7 @@ def page_statistics(data: bytes, physical_type: int | None) -> tuple[list[ChunkS
     return pages, pa.array(only_null, pa.bool_())
 
 
-def by_pages(predicate: Predicate, stats_of: Callable[[int], ColumnStats | None]) -> bool:
+def pages_may_match(predicate: Predicate, stats_of: Callable[[int], ColumnStats | None]) -> bool:
     """Whether some row of a row group may match, by the statistics of the pages of single columns.
 
     Pages of different columns have other rows, so that only conditions on one column are tested.
@@ -215,7 +215,7 @@ def index_bytes(read: Read, extent: Extent | None, size: int) -> bytes | None:
 
 
 def _present(data: bytes, at: int, kind: int) -> tuple[bool, int]:
-    return True, thrift.skipped(data, at, kind)
+    return True, thrift.skip(data, at, kind)
 
 
 def _booleans(data: bytes, at: int, kind: int) -> tuple[list[bool], int]:

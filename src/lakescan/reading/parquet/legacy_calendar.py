@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.errors import UnsupportedFeature
-from lakescan.reading.projection import unsliced
+from lakescan.reading.projection import reset_offset
 
 _VERSION, _ZONE = b"org.apache.spark.version", b"org.apache.spark.timeZone"
 _DATES, _INT96 = b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"
@@ -40,7 +40,7 @@ class LegacyCalendar:
     zone: str
 
     @staticmethod
-    def of(footer: Mapping[bytes, bytes] | None) -> LegacyCalendar | None:
+    def read_metadata(footer: Mapping[bytes, bytes] | None) -> LegacyCalendar | None:
         """Read it from a footer's key-value metadata, by Spark's rules; None if nothing needs rebasing."""
         if not footer or (version := footer.get(_VERSION)) is None:
             return None
@@ -48,46 +48,46 @@ class LegacyCalendar:
         zone = footer[_ZONE].decode() if _ZONE in footer else local_zone()
         return LegacyCalendar(datetimes, int96, zone) if datetimes or int96 else None
 
-    def rebased(self, array: pa.Array, is_int96: Iterator[bool]) -> pa.Array:
+    def rebase(self, array: pa.Array, is_int96: Iterator[bool]) -> pa.Array:
         """Rebase the dates and timestamps in a column as read from the file, nested or not.
 
         `is_int96` yields, for each leaf column of the file in turn, whether its physical type is INT96.
         """
         kind = array.type
         if pa.types.is_struct(kind):
-            members = [self.rebased(array.field(i), is_int96) for i in range(kind.num_fields)]
+            members = [self.rebase(array.field(i), is_int96) for i in range(kind.num_fields)]
             return pa.StructArray.from_arrays(members, fields=list(kind), mask=_nulls(array))
         if pa.types.is_map(kind):
-            array = unsliced(array)
-            keys, items = self.rebased(array.keys, is_int96), self.rebased(array.items, is_int96)
+            array = reset_offset(array)
+            keys, items = self.rebase(array.keys, is_int96), self.rebase(array.items, is_int96)
             return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=_nulls(array))
         if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-            array = unsliced(array)
-            values = self.rebased(array.values, is_int96)
+            array = reset_offset(array)
+            values = self.rebase(array.values, is_int96)
             return type(array).from_arrays(array.offsets, values, type=kind, mask=_nulls(array))
         return self._leaf(array, next(is_int96))
 
     def _leaf(self, array: pa.Array, is_int96: bool) -> pa.Array:
         kind = array.type
         if pa.types.is_date32(kind) and self.datetimes:
-            return _convert_before(array, pa.int32(), _GREGORIAN_DAY, rebased_days)
+            return _convert_before(array, pa.int32(), _GREGORIAN_DAY, rebase_days)
         if pa.types.is_timestamp(kind) and (self.int96 if is_int96 else self.datetimes and kind.tz is not None):
             micros = array.cast(pa.timestamp("us", kind.tz))
             first = _JAVA_ZONES_MICROS if _fixed_offset(self.zone) is None else _GREGORIAN_MICROS + _DAY
-            return _convert_before(micros, pa.int64(), first, lambda v: rebased_micros(v, self.zone)).cast(kind)
+            return _convert_before(micros, pa.int64(), first, lambda v: rebase_micros(v, self.zone)).cast(kind)
         return array
 
     def reliable_bounds(self, bounds: pa.Array | None) -> pa.Array | None:
         """The footer's bounds, null where rebasing may change the value."""
         if bounds is not None and pa.types.is_date(bounds.type):
-            return _not_before(bounds, pa.scalar(_GREGORIAN_DAY, pa.int32()).cast(pa.date32()))
+            return _null_before(bounds, pa.scalar(_GREGORIAN_DAY, pa.int32()).cast(pa.date32()))
         if bounds is not None and pa.types.is_timestamp(bounds.type):
             first = pa.scalar(_JAVA_ZONES_MICROS, pa.int64()).cast(pa.timestamp("us", bounds.type.tz))
-            return _not_before(bounds, first)
+            return _null_before(bounds, first)
         return bounds
 
 
-def _not_before(bounds: pa.Array, first: pa.Scalar) -> pa.Array:
+def _null_before(bounds: pa.Array, first: pa.Scalar) -> pa.Array:
     return pc.if_else(pc.less(bounds, first), None, bounds)
 
 
@@ -103,7 +103,7 @@ def _convert_before(
     return pc.replace_with_mask(numbers, old, pa.array(changed, raw)).cast(array.type)
 
 
-def rebased_days(days: np.ndarray) -> np.ndarray:
+def rebase_days(days: np.ndarray) -> np.ndarray:
     """Convert days since 1970, before 1582-10-15, from the Julian to the Gregorian calendar; the date stays the same.
 
     A date that only the Julian calendar has, such as 1500-02-29, becomes the next day.
@@ -120,11 +120,11 @@ def rebased_days(days: np.ndarray) -> np.ndarray:
     return result
 
 
-def rebased_micros(micros: np.ndarray, zone: str) -> np.ndarray:
+def rebase_micros(micros: np.ndarray, zone: str) -> np.ndarray:
     """Convert instants before 1900 from the legacy calendar and zones; the local date and time stay the same."""
     clock = micros + _java_offset(zone)
     day = clock // _DAY
-    day = np.where(day < _GREGORIAN_DAY, rebased_days(day), day)
+    day = np.where(day < _GREGORIAN_DAY, rebase_days(day), day)
     local = pa.array(day * _DAY + clock % _DAY, pa.timestamp("us"))
     if (fixed := _fixed_offset(zone)) is not None:
         return local.cast(pa.int64()).to_numpy() - fixed

@@ -29,7 +29,7 @@ def struct(data: bytes, at: int, wanted: Mapping[int, Reader]) -> tuple[dict[int
         kind = head & 15
         reader = wanted.get(number)
         if reader is None:
-            at = skipped(data, at, kind)
+            at = skip(data, at, kind)
         else:
             fields[number], at = reader(data, at, kind)
     return fields, at + 1
@@ -56,7 +56,7 @@ def head_of_list(data: bytes, at: int) -> tuple[int, int, int]:
     return count, head & 15, at
 
 
-def skipped(data: bytes, at: int, kind: int) -> int:
+def skip(data: bytes, at: int, kind: int) -> int:
     """Skip a field's value: the offset after it."""
     if kind in _INTEGERS:
         while data[at] > 127:
@@ -68,10 +68,10 @@ def skipped(data: bytes, at: int, kind: int) -> int:
         length, at = _varint(data, at)
         return _within(data, at, length)
     if kind == _STRUCT:
-        return _skipped_struct(data, at)
+        return _skip_struct(data, at)
     if kind in (_LIST, _SET):
         count, inner, at = head_of_list(data, at)
-        return _skipped_elements(data, at, inner, count)
+        return _skip_elements(data, at, inner, count)
     if kind == _DOUBLE:
         return _within(data, at, 8)
     if kind == 3:
@@ -79,20 +79,20 @@ def skipped(data: bytes, at: int, kind: int) -> int:
     raise ValueError(f"a field of unknown kind {kind}")
 
 
-def _skipped_struct(data: bytes, at: int) -> int:
+def _skip_struct(data: bytes, at: int) -> int:
     while head := data[at]:
         at += 1
         if not head >> 4:
-            at = skipped(data, at, 5)
-        at = skipped(data, at, head & 15)
+            at = skip(data, at, 5)
+        at = skip(data, at, head & 15)
     return at + 1
 
 
-def _skipped_elements(data: bytes, at: int, kind: int, count: int) -> int:
+def _skip_elements(data: bytes, at: int, kind: int, count: int) -> int:
     if kind <= 3:
         return _within(data, at, count)
     for _ in range(count):
-        at = skipped(data, at, kind)
+        at = skip(data, at, kind)
     return at
 
 

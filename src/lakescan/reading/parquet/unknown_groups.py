@@ -15,7 +15,7 @@ _SCHEMA, _CHILDREN, _LOGICAL_TYPE, _UNKNOWN = 2, 5, 10, 11  # field ids in FileM
 _STRUCT = 12
 
 
-def without_unknown_groups(footer: bytes) -> bytes:
+def remove_unknown_groups(footer: bytes) -> bytes:
     """Remove the logical type UNKNOWN from groups; raises `IndexError` or `ValueError` if the footer is truncated."""
     ranges = thrift.struct(footer, 0, {_SCHEMA: _unknown_groups})[0].get(_SCHEMA, [])
     kept, end = [], 0
@@ -39,11 +39,11 @@ def _unknown_groups(data: bytes, at: int, kind: int) -> tuple[list[tuple[int, in
 
 def _logical_type(data: bytes, at: int, kind: int) -> tuple[tuple[bool, int, int], int]:
     """Whether the type is UNKNOWN, and the byte range of the field with its header, which must be one byte."""
-    union, stop = thrift.struct(data, at, {_UNKNOWN: _present})
+    union, stop = thrift.struct(data, at, {_UNKNOWN: _skip_member})
     head = data[at - 1]
     is_short = head >> 4 != 0 and head & 15 == _STRUCT
     return (is_short and _UNKNOWN in union, at - 1, stop), stop
 
 
-def _present(data: bytes, at: int, kind: int) -> tuple[Any, int]:
-    return True, thrift.skipped(data, at, kind)
+def _skip_member(data: bytes, at: int, kind: int) -> tuple[Any, int]:
+    return True, thrift.skip(data, at, kind)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from lakescan.common.references import parse_reference, quoted
+from lakescan.common.references import backquote, parse_reference
 from lakescan.errors import LakescanError
 from lakescan.expressions.scalar.parse import names_of, parse_expression, parse_query
 
@@ -111,7 +111,7 @@ Outputs = tuple[Attribute, ...] | None  # None: not known
 
 
 @dataclass(frozen=True)
-class Scope:
+class AttributeScope:
     """The columns that expressions of a relation may refer to: `outputs` of its inputs, and of relations below them.
 
     `below` are the outputs by the id of a relation in the plan; None if more than one relation has it.
@@ -121,7 +121,7 @@ class Scope:
     below: Mapping[int, Outputs]
     case_sensitive: bool
 
-    def same(self, one: str | None, other: str | None) -> bool:
+    def is_same_name(self, one: str | None, other: str | None) -> bool:
         """Whether two names are of one column."""
         if one is None or other is None:
             return False
@@ -132,26 +132,27 @@ class Scope:
         if self.outputs is None:
             return None
         if plan_id is None:
-            return self._among(self.outputs, names)
+            return self._find_among(self.outputs, names)
         there = self.below.get(plan_id)
-        found = None if there is None else self._among(there, names)
+        found = None if there is None else self._find_among(there, names)
         if found is None:
             return None
         here = [each for each in self.outputs if each.origin == found[0].origin]
         return (here[0], found[1]) if len(here) == 1 else None
 
-    def _among(
+    def _find_among(
         self, outputs: tuple[Attribute, ...], names: tuple[str, ...]
     ) -> tuple[Attribute, tuple[str, ...]] | None:
         if len(names) > 1:
             in_relation = [
                 each
                 for each in outputs
-                if any(self.same(alias, names[0]) for alias in each.qualifiers) and self.same(each.name, names[1])
+                if any(self.is_same_name(alias, names[0]) for alias in each.qualifiers)
+                and self.is_same_name(each.name, names[1])
             ]
             if in_relation:
                 return (in_relation[0], names[2:]) if len(in_relation) == 1 else None
-        found = [each for each in outputs if self.same(each.name, names[0])]
+        found = [each for each in outputs if self.is_same_name(each.name, names[0])]
         return (found[0], names[1:]) if len(found) == 1 else None
 
 
@@ -175,7 +176,7 @@ def is_expression(message: Any) -> bool:
     return str(message.DESCRIPTOR.full_name) == "spark.connect.Expression"
 
 
-def parts_of(message: Any) -> Iterator[Any]:
+def child_messages(message: Any) -> Iterator[Any]:
     """The messages directly in a protobuf message."""
     for descriptor, value in message.ListFields():
         if descriptor.message_type is None:
@@ -188,7 +189,7 @@ def parts_of(message: Any) -> Iterator[Any]:
             yield from value
 
 
-def references(expressions: Iterable[Any], scope: Scope) -> References:
+def references(expressions: Iterable[Any], scope: AttributeScope) -> References:
     """Find the columns to which expressions refer."""
     result = References()
     stack = list(expressions)
@@ -199,31 +200,31 @@ def references(expressions: Iterable[Any], scope: Scope) -> References:
             if kind is None or kind not in _PLAIN_KINDS:
                 result.are_known = False
             elif kind == "unresolved_attribute":
-                _refer(message.unresolved_attribute, scope, result)
+                _add_reference(message.unresolved_attribute, scope, result)
             elif kind == "expression_string":
-                _refer_in_text(message.expression_string.expression, scope, result)
+                _add_text_references(message.expression_string.expression, scope, result)
             elif kind == "literal":
                 continue
-        stack.extend(parts_of(message))
+        stack.extend(child_messages(message))
     return result
 
 
-def _refer(attribute: Any, scope: Scope, result: References) -> None:
+def _add_reference(attribute: Any, scope: AttributeScope, result: References) -> None:
     if getattr(attribute, "is_metadata_column", False):
         result.are_known = False
-    result.add(scope.find(parse_reference(attribute.unparsed_identifier), plan_of(attribute)))
+    result.add(scope.find(parse_reference(attribute.unparsed_identifier), plan_id_of(attribute)))
 
 
-def plan_of(attribute: Any) -> int | None:
+def plan_id_of(attribute: Any) -> int | None:
     """The relation in the plan to which a column or `*` belongs, if it is given."""
     return attribute.plan_id if attribute.HasField("plan_id") else None
 
 
-def _refer_in_text(text: str, scope: Scope, result: References) -> None:
+def _add_text_references(text: str, scope: AttributeScope, result: References) -> None:
     """Add the columns that an SQL text refers to: those it names, and those whose names are anywhere in it."""
     from sqlglot import exp
 
-    item = parsed_item(text)
+    item = parse_item(text)
     if item is None or scope.outputs is None or not text.isascii():
         result.are_known = False
         return
@@ -233,7 +234,7 @@ def _refer_in_text(text: str, scope: Scope, result: References) -> None:
         return
     for node in tree.walk():
         if isinstance(node, exp.Column):
-            names = _whole(node)
+            names = _qualified_names(node)
             if names is None:
                 result.are_known = False
             else:
@@ -244,7 +245,7 @@ def _refer_in_text(text: str, scope: Scope, result: References) -> None:
     )
 
 
-def _whole(column: Any) -> tuple[str, ...] | None:
+def _qualified_names(column: Any) -> tuple[str, ...] | None:
     """The names of a column in a tree, with the members that follow it."""
     from sqlglot import exp
 
@@ -254,7 +255,7 @@ def _whole(column: Any) -> tuple[str, ...] | None:
     return names_of(node) or names_of(column)
 
 
-def parsed_item(text: str) -> tuple[str | None, Any] | None:
+def parse_item(text: str) -> tuple[str | None, Any] | None:
     """Return the alias, if any, and the tree of an SQL expression in a list of columns; None if it does not parse."""
     from sqlglot import exp
 
@@ -307,11 +308,11 @@ def is_row_wise(expression: Any) -> bool:
                     return False
             elif kind == "alias" and len(part.name) != 1:
                 return False
-        stack.extend(parts_of(message))
+        stack.extend(child_messages(message))
     return True
 
 
-def functions_called(messages: Iterable[Any]) -> set[str]:
+def find_functions(messages: Iterable[Any]) -> set[str]:
     """The names of the functions that messages call in expressions and their texts, in lower case; no operators."""
     found: set[str] = set()
     for kind, part in _expressions(messages):
@@ -342,7 +343,7 @@ def _expressions(messages: Iterable[Any]) -> Iterator[tuple[str | None, Any]]:
         if is_expression(message):
             kind = message.WhichOneof("expr_type")
             yield kind, getattr(message, kind) if kind else None
-        stack.extend(parts_of(message))
+        stack.extend(child_messages(message))
 
 
 @dataclass(frozen=True)
@@ -353,7 +354,7 @@ class Total:
     column: str | None = None
 
 
-def totals(expressions: Iterable[Any], scope: Scope) -> tuple[tuple[Any, ...], dict[str, Total]] | None:
+def totals(expressions: Iterable[Any], scope: AttributeScope) -> tuple[tuple[Any, ...], dict[str, Total]] | None:
     """Return expressions of aggregates with columns instead of totals, and the totals by the name of their column.
 
     None if an expression needs anything else of the rows, or has a part that is not understood.
@@ -363,7 +364,7 @@ def totals(expressions: Iterable[Any], scope: Scope) -> tuple[tuple[Any, ...], d
     return (tuple(changed), found) if found and None not in changed else None
 
 
-def _over_totals(e: Any, scope: Scope, found: dict[str, Total]) -> Any | None:
+def _over_totals(e: Any, scope: AttributeScope, found: dict[str, Total]) -> Any | None:
     """Return an expression with columns instead of totals, which are added to `found`; None if that is not possible."""
     kind = e.WhichOneof("expr_type")
     result = type(e)()
@@ -377,7 +378,7 @@ def _over_totals(e: Any, scope: Scope, found: dict[str, Total]) -> Any | None:
         case "alias" | "cast":
             inner = [part.expr]
         case "expression_string":
-            item = parsed_item(part.expression)
+            item = parse_item(part.expression)
             total = None if item is None or item[1] is None else _total_in_text(item[1], scope)
             column = _column_of(total, found, result)
             if column is None or item is None or item[0] is None:
@@ -410,11 +411,11 @@ def _column_of(named: tuple[str, Total] | None, found: dict[str, Total], example
         return None
     found[named[0]] = named[1]
     column = type(example)()
-    column.unresolved_attribute.unparsed_identifier = quoted(named[0])
+    column.unresolved_attribute.unparsed_identifier = backquote(named[0])
     return column
 
 
-def _total(kind: str, arguments: Sequence[Any], scope: Scope) -> tuple[str, Total] | None:
+def _total(kind: str, arguments: Sequence[Any], scope: AttributeScope) -> tuple[str, Total] | None:
     """The total that a call is, with its name."""
     if len(arguments) != 1:
         return None
@@ -426,10 +427,10 @@ def _total(kind: str, arguments: Sequence[Any], scope: Scope) -> tuple[str, Tota
     if of != "unresolved_attribute" or getattr(arguments[0].unresolved_attribute, "is_metadata_column", False):
         return None
     attribute = arguments[0].unresolved_attribute
-    return _extreme(kind, scope.find(parse_reference(attribute.unparsed_identifier), plan_of(attribute)))
+    return _extreme(kind, scope.find(parse_reference(attribute.unparsed_identifier), plan_id_of(attribute)))
 
 
-def _total_in_text(tree: Any, scope: Scope) -> tuple[str, Total] | None:
+def _total_in_text(tree: Any, scope: AttributeScope) -> tuple[str, Total] | None:
     from sqlglot import exp
 
     call = tree.unnest()
@@ -453,13 +454,13 @@ def _extreme(kind: str, found: tuple[Attribute, tuple[str, ...]] | None) -> tupl
 
 def is_plain_star(star: Any) -> bool:
     """Whether a star stands for all columns of the input."""
-    return not star.unparsed_target and plan_of(star) is None
+    return not star.unparsed_target and plan_id_of(star) is None
 
 
 def _is_row_wise_text(text: str) -> bool:
     from sqlglot import exp
 
-    item = parsed_item(text)
+    item = parse_item(text)
     if item is None or item[1] is None or item[1].find(exp.Query, exp.Window, exp.Star, exp.Placeholder, exp.Parameter):
         return False
     return "`(" not in text.replace(" ", "") and functions_in(text) <= ROW_WISE
@@ -468,7 +469,7 @@ def _is_row_wise_text(text: str) -> bool:
 class Trees:
     """Makes trees of expressions in a scope."""
 
-    def __init__(self, scope: Scope, own_functions: frozenset[str] = frozenset()) -> None:
+    def __init__(self, scope: AttributeScope, own_functions: frozenset[str] = frozenset()) -> None:
         """`own_functions` are the names of functions that the session has registered, in lower case."""
         self._scope, self._own = scope, own_functions
         self._values: dict[str, Any] = {}
@@ -480,30 +481,30 @@ class Trees:
             for each in function.arguments:
                 yield from self.conjuncts(each)
         else:
-            yield from split(self.tree(condition))
+            yield from split_conjuncts(self.tree(condition))
 
     def tree(self, expression: Any) -> Any:
         """The tree of an expression."""
-        return self._parsed(self._sql(expression))
+        return self._parse(self._sql(expression))
 
-    def _parsed(self, text: str) -> Any:
+    def _parse(self, text: str) -> Any:
         from sqlglot import exp
 
         try:
             tree = parse_expression(text)
         except LakescanError:
-            return unknown()
+            return unknown_value()
 
-        def put(node: Any) -> Any:
+        def substitute(node: Any) -> Any:
             is_value = isinstance(node, exp.Column) and node.name in self._values and len(node.parts) == 1
             return exp.paren(self._values[node.name].copy()) if is_value else node
 
-        return tree.transform(put)
+        return tree.transform(substitute)
 
     def _value(self, tree: Any) -> str:
         """A name that stands for a tree in text."""
         self._values[name := f"__value_{len(self._values)}"] = tree
-        return quoted(name)
+        return backquote(name)
 
     def _sql(self, e: Any) -> str:
         kind = e.WhichOneof("expr_type")
@@ -534,7 +535,7 @@ class Trees:
         if e.WhichOneof("expr_type") != "unresolved_attribute":
             return UNKNOWN
         attribute = e.unresolved_attribute
-        found = self._scope.find(parse_reference(attribute.unparsed_identifier), plan_of(attribute))
+        found = self._scope.find(parse_reference(attribute.unparsed_identifier), plan_id_of(attribute))
         return UNKNOWN if found is None else self._member(found[0], (*found[1], *members))
 
     def _member(self, attribute: Attribute, members: tuple[str, ...]) -> str:
@@ -544,33 +545,33 @@ class Trees:
         return UNKNOWN if tree is None else self._value(tree)
 
     def _text(self, text: str) -> str:
-        item = parsed_item(text)
+        item = parse_item(text)
         if item is None or item[1] is None or "`(" in text.replace(" ", "") or functions_in(text) & self._own:
             return UNKNOWN
-        return f"({self._value(self._resolved(item[1]))})"
+        return f"({self._value(self._resolve_columns(item[1]))})"
 
-    def _resolved(self, tree: Any) -> Any:
+    def _resolve_columns(self, tree: Any) -> Any:
         """A tree of SQL text with the trees of its columns."""
         from sqlglot import exp
 
         if isinstance(inner := tree.unnest(), exp.And):  # one of the conditions may be unknown
-            left, right = (exp.paren(self._resolved(each)) for each in (inner.left, inner.right))
+            left, right = (exp.paren(self._resolve_columns(each)) for each in (inner.left, inner.right))
             return exp.And(this=left, expression=right)
         banned = (exp.Query, exp.Window, exp.Star, exp.Lambda, exp.Placeholder, exp.Parameter, exp.Bracket)
         if tree.find(*banned) or any(_has_unit(each) for each in tree.find_all(exp.Anonymous)):
-            return unknown()
+            return unknown_value()
 
-        def put(node: Any) -> Any:
+        def substitute(node: Any) -> Any:
             if not isinstance(node, exp.Column | exp.Dot):
                 return node
             names = names_of(node)
             if names is None:
-                return node if isinstance(node, exp.Dot) else unknown()
+                return node if isinstance(node, exp.Dot) else unknown_value()
             found = self._scope.find(names)
             value = None if found is None else found[0].tree if not found[1] else member(found[0].tree, found[1])
-            return unknown() if value is None else exp.paren(value.copy())
+            return unknown_value() if value is None else exp.paren(value.copy())
 
-        return tree.copy().transform(put)
+        return tree.copy().transform(substitute)
 
     def _cast(self, part: Any) -> str:
         kind = part.type_str
@@ -609,21 +610,21 @@ class Trees:
         return f"{name}({', '.join(values)})"
 
 
-def unknown() -> Any:
+def unknown_value() -> Any:
     """The tree of a value of which nothing is known."""
     from sqlglot import exp
 
     return exp.Anonymous(this="__unknown")
 
 
-def split(tree: Any) -> Iterator[Any]:
+def split_conjuncts(tree: Any) -> Iterator[Any]:
     """The conditions that AND joins in a tree."""
     from sqlglot import exp
 
     inner = tree.unnest()
     if isinstance(inner, exp.And):
-        yield from split(inner.left)
-        yield from split(inner.right)
+        yield from split_conjuncts(inner.left)
+        yield from split_conjuncts(inner.right)
     else:
         yield tree
 
@@ -664,7 +665,7 @@ def literal(part: Any) -> str:
         case "byte" | "short" | "integer" | "long":
             return f"{value}{_WHOLE[kind]}"
         case "float" | "double":
-            return f"CAST('{_of_float(value)}' AS {kind.upper()})"
+            return f"CAST('{_float_text(value)}' AS {kind.upper()})"
         case "string":
             return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
         case "binary":
@@ -672,7 +673,7 @@ def literal(part: Any) -> str:
         case "decimal" if re.fullmatch(r"-?\d+(\.\d+)?", value.value):  # its precision and scale are the least
             return f"{value.value}BD"
         case "date" | "timestamp" | "timestamp_ntz":
-            return _of_time(kind, value)
+            return _time_text(kind, value)
     return UNKNOWN
 
 
@@ -684,13 +685,13 @@ def _is_collated(part: Any) -> bool:
     return kind.WhichOneof("kind") != "string" or kind.string.collation not in ("", "UTF8_BINARY")
 
 
-def _of_float(value: float) -> str:
+def _float_text(value: float) -> str:
     if value != value:
         return "NaN"
     return repr(value).replace("inf", "Infinity")
 
 
-def _of_time(kind: str, value: int) -> str:
+def _time_text(kind: str, value: int) -> str:
     try:
         if kind == "date":
             return f"DATE '{date(1970, 1, 1) + timedelta(days=value)}'"

@@ -30,14 +30,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 from pyspark.sql.pandas.types import from_arrow_type
 
-from lakescan.catalogs.registry import given, is_known
+from lakescan.catalogs.registry import all_configurations, is_known
 from lakescan.common import types as t
-from lakescan.common.identifiers import parts_of as parts_of_name
+from lakescan.common.identifiers import split_name as parts_of_name
 from lakescan.common.metadata_columns import RESERVED_IDS
-from lakescan.common.references import quoted
+from lakescan.common.references import backquote
 from lakescan.errors import LakescanError
 from lakescan.expressions.bind import bind
-from lakescan.expressions.implied import Implied, implied
+from lakescan.expressions.implied import Inference, infer_predicate
 from lakescan.expressions.predicate import (
     ColumnComparison,
     IsNull,
@@ -49,19 +49,19 @@ from lakescan.expressions.predicate import (
 )
 from lakescan.local.aggregates import Aggregate
 from lakescan.options.declaration import Group
-from lakescan.spark.connect.expressions import functions_called
-from lakescan.spark.connect.narrowing import Narrowed, ReadColumn, Totals, all_relations, narrowed, relations_of
-from lakescan.spark.native.frames import cheapest_column, planned_now, totals_by_metadata
+from lakescan.spark.connect.expressions import find_functions
+from lakescan.spark.connect.narrowing import NarrowedRead, ReadColumn, Totals, all_relations, narrow_reads, relations_of
+from lakescan.spark.native.frames import cheapest_column, plan_now, totals_by_metadata
 from lakescan.spark.native.relation import title_of_table
-from lakescan.spark.session import LISTED_HERE, OF_PLANNING, known_settings
+from lakescan.spark.session import LISTED_HERE, OF_PLANNING, cache_settings
 from lakescan.spark.session_lane import FIELD_IDS, why_arrow_session
 from lakescan.spark.source.data_source import depends_on_zone, source_class
 from lakescan.spark.types import schema_of, spark_schema
 from lakescan.spark.workers import is_on_this_machine
-from lakescan.storage.faults import shown, told
+from lakescan.storage.faults import error_text, redact
 from lakescan.storage.locations import split_location
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.tables.session_reads import as_session_reads, is_audited
+from lakescan.tables.session_reads import apply_session_reads, is_audited
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,16 +109,16 @@ def install(spark: SparkSession, sources: Callable[[], Mapping[str, Mapping[str,
 
 def is_installed(spark: SparkSession) -> bool:
     """Whether the replacement is installed for a session."""
-    return _hook_of(spark) is not None
+    return _find_hook(spark) is not None
 
 
-def read_of(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
+def create_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
     """The rows of a scan as a read that is replaced when a query is sent; None where that is not possible."""
-    hook = _hook_of(spark)
-    return None if hook is None else hook.read_of(scan)
+    hook = _find_hook(spark)
+    return None if hook is None else hook.create_read(scan)
 
 
-def _hook_of(spark: SparkSession) -> ReadReplacement | None:
+def _find_hook(spark: SparkSession) -> ReadReplacement | None:
     """The replacement that is installed for a session; sessions that are made of one another share the list."""
     hooks = getattr(getattr(spark, "client", None), "_session_hooks", None) or ()
     own = (each for each in hooks if isinstance(each, ReadReplacement) and each.session_id == spark.session_id)
@@ -144,7 +144,7 @@ class _Pin:
 
 
 @dataclass(frozen=True)
-class _Session:
+class _SessionSettings:
     """The settings of a session on which the meaning of expressions depends."""
 
     time_zone: str
@@ -174,27 +174,27 @@ class ReadReplacement:
         self._busy = threading.local()
         analyze, hook = spark.client._analyze, ref(self)
 
-        def analyzed(method: str, **arguments: Any) -> Any:
+        def analyze_replaced_plan(method: str, **arguments: Any) -> Any:
             own = hook()
-            return analyze(method, **(arguments if own is None else own.on_analyze(method, arguments)))
+            return analyze(method, **(arguments if own is None else own.replace_in_analysis(method, arguments)))
 
-        spark.client._analyze = analyzed
+        spark.client._analyze = analyze_replaced_plan
 
     def on_execute_plan(self, request: Any) -> Any:
         """Replace the reads in a request, before it is sent."""
         if request.session_id == self.session_id and not self._is_busy:  # `newSession` shares the list of hooks
             with self._working():
-                self._note(request.plan)
+                self._note_functions(request.plan)
                 self._replace_in(request.plan)
         return request
 
-    def on_analyze(self, method: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def replace_in_analysis(self, method: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of an analysis with replaced reads; a schema only pins them."""
         if self._is_busy or method not in (*_PLANS, *_CACHED):
             return arguments
         with self._working():
             if method in _CACHED:
-                return {**arguments, "relation": self._persisted(method, arguments["relation"])}
+                return {**arguments, "relation": self._replace_in_persist(method, arguments["relation"])}
             plan = type(arguments["plan"])()
             plan.CopyFrom(arguments["plan"])
             _unpack(plan)
@@ -226,7 +226,7 @@ class ReadReplacement:
         assert spark is not None  # its client called
         return spark
 
-    def _note(self, plan: Any) -> None:
+    def _note_functions(self, plan: Any) -> None:
         """Note the functions that a command registers."""
         if plan.WhichOneof("op_type") != "command":
             return
@@ -245,9 +245,9 @@ class ReadReplacement:
         The session may have registered one under a name of Spark's before lakescan.
         """
         with self._lock:
-            for name in sorted(functions_called(roots) - self._asked_functions):
+            for name in sorted(find_functions(roots) - self._asked_functions):
                 try:
-                    kind = str(self._session.catalog.getFunction(quoted(name)).className)
+                    kind = str(self._session.catalog.getFunction(backquote(name)).className)
                 except PySparkException:  # there is none, or it is hidden
                     kind = ""
                 if not kind.startswith(_SPARKS_FUNCTIONS):
@@ -261,11 +261,11 @@ class ReadReplacement:
         command = plan.command.WhichOneof("command_type")
         is_view = command == "create_dataframe_view"
         if self._has_views and not is_view:
-            self._let_find_by_id()
+            self._enable_field_ids()
         self._replace(roots, lasts=is_view or command == "write_stream_operation_start")
         self._has_views |= is_view
 
-    def _persisted(self, method: str, relation: Any) -> Any:
+    def _replace_in_persist(self, method: str, relation: Any) -> Any:
         """A relation in the form in which it is persisted: Spark finds it in the form in which it was."""
         result, node = type(relation)(), relation.common.plan_id
         result.CopyFrom(relation)
@@ -287,9 +287,9 @@ class ReadReplacement:
         reads = [each for each in every if each.WhichOneof("rel_type") == "read" and self._columns_of(each) is not None]
         if not reads and not cached:
             return False
-        session = self._settings()
+        session = self._read_settings()
         self._ask_functions(roots)
-        found = narrowed(
+        found = narrow_reads(
             roots,
             self._columns_of,
             self._is_cached,
@@ -300,10 +300,11 @@ class ReadReplacement:
             session = replace(session, time_zone="", ansi=False)
         # Where conditions raise errors depends on settings, which may change for what lasts.
         changes = [
-            (None if lasts else self._known(e, session)) or (e.relation, self._relation(e, session)) for e in found
+            (None if lasts else self._answer_by_metadata(e, session)) or (e.relation, self._relation(e, session))
+            for e in found
         ]
         if cached:
-            self._let_find_by_id()
+            self._enable_field_ids()
         for each in cached:
             changes.append((each, self._cached[each.common.plan_id]))
         for old, new in changes:
@@ -314,15 +315,15 @@ class ReadReplacement:
     def _is_cached(self, relation: Any) -> bool:
         return relation.common.HasField("plan_id") and relation.common.plan_id in self._cached
 
-    def _settings(self) -> _Session:
+    def _read_settings(self) -> _SessionSettings:
         names, client = (_ZONE, _ANSI, _CASE, _TIMESTAMPS, *_SYNTAX, LISTED_HERE), self._session.client
         try:
             values = dict(zip(names, client.get_configs(*names), strict=True))
             known = client.get_config_with_defaults(*((name, None) for name in OF_PLANNING))
         except PySparkException:  # of a platform that hides them
-            return _Session("", ansi=False, case_sensitive=False, reads_as_default=False, known={})
+            return _SessionSettings("", ansi=False, case_sensitive=False, reads_as_default=False, known={})
         is_default = not any((values[each] or "").lower() == "true" for each in _SYNTAX)
-        return _Session(
+        return _SessionSettings(
             values[_ZONE] or "",
             (values[_ANSI] or "").lower() == "true",
             (values[_CASE] or "").lower() == "true",
@@ -330,7 +331,7 @@ class ReadReplacement:
             {**dict(zip(OF_PLANNING, known, strict=True)), _ZONE: values[_ZONE], LISTED_HERE: values[LISTED_HERE]},
         )
 
-    def _let_find_by_id(self) -> None:
+    def _enable_field_ids(self) -> None:
         """Let Spark find columns by field id: relations that were sent before rely on it."""
         if self._session.client.get_configs(FIELD_IDS)[0] != "true":
             self._session.conf.set(FIELD_IDS, "true")
@@ -362,7 +363,7 @@ class ReadReplacement:
             with pin.lock:
                 if not pin.is_known:
                     data_source = read.data_source
-                    pin.scan = self._scan(data_source) if state is None else self._opened_again(data_source, state)
+                    pin.scan = self._open_scan(data_source) if state is None else self._reopen(data_source, state)
                     pin.columns = () if pin.scan is None else _columns(pin.scan)
                     pin.is_known = True
         except BaseException:
@@ -385,14 +386,14 @@ class ReadReplacement:
             while len(self._states) > _MOST_STATES:
                 self._states.popitem(last=False)
 
-    def _opened_again(self, read: Any, state: dict[str, str]) -> ScanSpec:
+    def _reopen(self, read: Any, state: dict[str, str]) -> ScanSpec:
         """The scan of a read that was dropped. Raises what opening it raises: another state would have other rows."""
         settings = self._sources()[read.format]
-        scan, _ = source_class("lakescan", **settings, catalogs=given())(state).target()
+        scan, _ = source_class("lakescan", **settings, catalogs=all_configurations())(state).target()
         scan.snapshot  # noqa: B018  resolved once, and cached in the scan
         return scan
 
-    def _scan(self, read: Any) -> ScanSpec | None:
+    def _open_scan(self, read: Any) -> ScanSpec | None:
         """The scan that a read is; None if the data source has to read it."""
         options = {name.lower(): value for name, value in read.options.items()}
         paths = [*read.paths, *([options["path"]] if "path" in options else [])]
@@ -400,21 +401,21 @@ class ReadReplacement:
             return None
         settings = self._sources()[read.format]
         try:
-            source = source_class(read.format, **settings, catalogs=given())({**options, "path": paths[0]})
+            source = source_class(read.format, **settings, catalogs=all_configurations())({**options, "path": paths[0]})
             scan, metadata_table = source.target()
             if metadata_table is not None or is_audited(scan):  # its tasks compare the session's settings
                 return None
-            scan = as_session_reads(scan, settings["session"])
+            scan = apply_session_reads(scan, settings["session"])
             scan.snapshot  # noqa: B018  resolved once, and cached in the scan
-            found = _with_schema(scan, read.schema)
+            found = _apply_schema(scan, read.schema)
             if found is None or found.lane == "arrow" or not self._is_replaced(found):
                 return None
             return None if why_arrow_session(self._session, found.options) is not None else found
         except Exception as error:  # the server may reach what this process does not, or raises the same
-            _LOG.debug("the data source reads %s, which cannot be opened here: %s", shown(paths[0]), told(error))
+            _LOG.debug("the data source reads %s, which cannot be opened here: %s", redact(paths[0]), error_text(error))
             return None
 
-    def read_of(self, scan: ScanSpec) -> DataFrame | None:
+    def create_read(self, scan: ScanSpec) -> DataFrame | None:
         """A read that stands for a scan, pinned to the snapshot that the scan resolves to now; see `read_of`."""
         if self._is_busy or "lakescan" not in self._sources() or not self._is_replaced(scan):
             return None
@@ -442,20 +443,20 @@ class ReadReplacement:
 
     # What takes the place of a read
 
-    def _relation(self, read: Narrowed, session: _Session) -> Any:
+    def _relation(self, read: NarrowedRead, session: _SessionSettings) -> Any:
         """The relation of the frame of a narrowed read."""
         pin = self._pin(read.relation)
         assert pin is not None
         assert pin.scan is not None
-        scan = _narrowed_scan(pin.scan, read, session)
+        scan = _narrow_scan(pin.scan, read, session)
         key = (read.relation.SerializeToString(deterministic=True), repr(scan.pruning), scan.columns, scan.row_limit)
         with self._lock:
             kept = self._kept.get(key)
         if kept is not None:
-            self._let_find_by_id()
+            self._enable_field_ids()
             return kept
-        with known_settings(session.known):
-            frame = _with_comments(planned_now(self._session, scan), scan)
+        with cache_settings(session.known):
+            frame = _add_comments(plan_now(self._session, scan), scan)
         relation = type(read.relation)()
         relation.CopyFrom(frame._plan.plan(self._session.client))
         relation.common.plan_id = read.relation.common.plan_id  # columns of the frame refer to it
@@ -465,13 +466,13 @@ class ReadReplacement:
                 self._kept.popitem(last=False)
         return relation
 
-    def _known(self, read: Narrowed, session: _Session) -> tuple[Any, Any] | None:
+    def _answer_by_metadata(self, read: NarrowedRead, session: _SessionSettings) -> tuple[Any, Any] | None:
         """The aggregate above a read, and the relation of its values, if metadata proves them all; else None."""
         pin, totals = self._pin(read.relation), read.totals
         if totals is None or pin is None or pin.scan is None:
             return None
         scan = pin.scan
-        found = [_implied(each, scan, session) for each in totals.conditions]
+        found = [_infer_predicate(each, scan, session) for each in totals.conditions]
         parts = conjuncts(conjunction([each.predicate for each in found]))
         is_exact = all(each.exact for each in found) and all(_is_exact(each, scan) for each in parts)
         paths = [path for _, path in totals.wanted.values() if path is not None]
@@ -482,7 +483,7 @@ class ReadReplacement:
         fields = None if values is None else self._fields(totals.relation, read.relation, scan)
         if values is None or fields is None:
             return None
-        return totals.relation, _projected(totals, fields, values, title_of_table(scan))
+        return totals.relation, _values_relation(totals, fields, values, title_of_table(scan))
 
     def _fields(self, relation: Any, read: Any, scan: ScanSpec) -> list[s.StructField] | None:
         """The columns of a relation over a read, which the server has no need to open; None if there is an error."""
@@ -499,7 +500,7 @@ class ReadReplacement:
             return None
 
 
-def _projected(totals: Totals, fields: list[s.StructField], values: list[pa.Scalar], title: str) -> Any:
+def _values_relation(totals: Totals, fields: list[s.StructField], values: list[pa.Scalar], title: str) -> Any:
     """The relation of an aggregate's columns, which are `fields`, over the known values of its totals."""
     result = type(totals.relation)()
     result.common.CopyFrom(totals.relation.common)
@@ -546,13 +547,13 @@ def _is_absolute(path: str) -> bool:
 def _is_for_source(scan: ScanSpec) -> bool:
     """Whether the Python data source has to read a scan: what a session decides, and what only its tasks can check."""
     options = scan.options
-    selects_changes = options.changes or options.of_streams or options.given_in(Group.RANGE)
-    is_special = scan.reads_deleted or has_sql(scan.condition) or is_audited(scan) or scan.storage.is_issued
+    selects_changes = options.changes or options.stream_options or options.names_of_groups(Group.RANGE)
+    is_special = scan.reads_deleted_rows or has_sql(scan.condition) or is_audited(scan) or scan.storage.is_issued
     modes = (options.data_planning_mode, options.delete_planning_mode)
     return bool(selects_changes or is_special or depends_on_zone(scan) or "distributed" in modes)
 
 
-def _with_schema(scan: ScanSpec, schema: str) -> ScanSpec | None:
+def _apply_schema(scan: ScanSpec, schema: str) -> ScanSpec | None:
     """The scan with the columns of a schema that a user gave; None if they are not known to be the same."""
     if not schema:
         return scan
@@ -567,7 +568,7 @@ def _with_schema(scan: ScanSpec, schema: str) -> ScanSpec | None:
     names = given_schema.names
     if names == scan.output.names:
         return scan
-    result = scan.narrowed(names)
+    result = scan.narrow_columns(names)
     return result if result.output.names == names else None
 
 
@@ -589,7 +590,7 @@ def _is_time(kind: t.Type) -> bool:
     return isinstance(kind, t.Timestamp) and kind.unit == "us"
 
 
-def _narrowed_scan(scan: ScanSpec, read: Narrowed, session: _Session) -> ScanSpec:
+def _narrow_scan(scan: ScanSpec, read: NarrowedRead, session: _SessionSettings) -> ScanSpec:
     """The scan that reads what is needed of a read, and maybe more."""
     if not session.reads_as_default:
         return scan
@@ -597,21 +598,21 @@ def _narrowed_scan(scan: ScanSpec, read: Narrowed, session: _Session) -> ScanSpe
     if read.columns is not None:
         names = [each for each in scan.output.names if each in read.columns] or [cheapest_column(scan)]
         if names != scan.output.names:
-            result = result.narrowed(names)
+            result = result.narrow_columns(names)
     if read.limit is not None and not read.conditions:
         result = result.limit(read.limit)
     return result
 
 
-def _pruning(scan: ScanSpec, read: Narrowed, session: _Session) -> Predicate:
+def _pruning(scan: ScanSpec, read: NarrowedRead, session: _SessionSettings) -> Predicate:
     """What the conditions on a read's rows imply, as far as planning understands it."""
-    found = [part for each in read.conditions for part in conjuncts(_implied(each, scan, session).predicate)]
+    found = [part for each in read.conditions for part in conjuncts(_infer_predicate(each, scan, session).predicate)]
     return conjunction([each for each in found if _is_exact(each, scan)])
 
 
-def _implied(condition: Any, scan: ScanSpec, session: _Session) -> Implied:
+def _infer_predicate(condition: Any, scan: ScanSpec, session: _SessionSettings) -> Inference:
     """What a condition over columns of a table implies."""
-    return implied(
+    return infer_predicate(
         condition,
         scan.selectable,
         time_zone=session.time_zone,
@@ -637,9 +638,9 @@ def _is_exact(predicate: Predicate, scan: ScanSpec) -> bool:
     return True
 
 
-def _with_comments(frame: Any, scan: ScanSpec) -> Any:
+def _add_comments(frame: Any, scan: ScanSpec) -> Any:
     """The frame with the comments of its columns, as the data source has them."""
     fields = spark_schema(scan.output).fields
     if not any(each.metadata for each in fields):
         return frame
-    return frame.select(*(F.col(quoted(e.name)).alias(e.name, metadata=e.metadata or {}) for e in fields))
+    return frame.select(*(F.col(backquote(e.name)).alias(e.name, metadata=e.metadata or {}) for e in fields))

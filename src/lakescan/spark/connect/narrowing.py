@@ -19,22 +19,22 @@ from lakescan.spark.connect.expressions import (
     ROW_WISE,
     TOTALS,
     Attribute,
+    AttributeScope,
     Outputs,
     References,
-    Scope,
     Trees,
+    child_messages,
     column,
     is_expression,
     is_plain_star,
     is_random,
     is_row_wise,
     member,
-    parsed_item,
-    parts_of,
-    plan_of,
+    parse_item,
+    plan_id_of,
     references,
     totals,
-    unknown,
+    unknown_value,
 )
 
 _LOG = logging.getLogger("lakescan")
@@ -92,7 +92,7 @@ class Totals:
 
 
 @dataclass(frozen=True)
-class Narrowed:
+class NarrowedRead:
     """A read in a plan, with what is needed of it.
 
     - `relation`: the message of the read.
@@ -110,7 +110,7 @@ class Narrowed:
 
 
 @dataclass(frozen=True)
-class Above:
+class ReadRequirements:
     """What stands above a relation; `needed` is None for all columns, and `all_columns` means those of all reads."""
 
     conditions: tuple[Any, ...] = ()
@@ -154,7 +154,7 @@ def is_relation(message: Any) -> bool:
 
 def _relations_in(message: Any) -> Iterator[Any]:
     """The relations next below a message, in any order of messages between. None of a read is below an expression."""
-    for each in parts_of(message):
+    for each in child_messages(message):
         if is_relation(each):
             yield each
         elif not is_expression(each):
@@ -173,14 +173,14 @@ def all_relations(roots: Sequence[Any]) -> list[Any]:
     return found
 
 
-def narrowed(
+def narrow_reads(
     roots: Sequence[Any],
     columns_of: Callable[[Any], tuple[ReadColumn, ...] | None],
     is_opaque: Callable[[Any], bool],
     *,
     case_sensitive: bool,
     own_functions: frozenset[str] = frozenset(),
-) -> list[Narrowed]:
+) -> list[NarrowedRead]:
     """Return the reads of a plan, with what is needed of each.
 
     Args:
@@ -190,7 +190,7 @@ def narrowed(
         case_sensitive: The session's setting `spark.sql.caseSensitive`.
         own_functions: The names of functions that the session has registered, in lower case.
     """
-    return _Narrowing(columns_of, is_opaque, case_sensitive, own_functions).of(roots)
+    return _Narrowing(columns_of, is_opaque, case_sensitive, own_functions).narrow(roots)
 
 
 class _Narrowing:
@@ -205,21 +205,21 @@ class _Narrowing:
         self._case_sensitive, self._own = case_sensitive, own_functions
         self._count = 0
         self._kinds: dict[str, str] = {}  # by symbol
-        self._found: list[Narrowed] = []
+        self._found: list[NarrowedRead] = []
         self._above: list[str] = []  # the kinds of the relations above the one that is visited
 
-    def of(self, roots: Sequence[Any]) -> list[Narrowed]:
+    def narrow(self, roots: Sequence[Any]) -> list[NarrowedRead]:
         if len(all_relations(roots)) > _MOST_RELATIONS or self._own & ROW_WISE:  # Spark's functions, or the user's
-            return self.whole(roots)
+            return self.whole_reads(roots)
         try:
             for each in roots:
-                self._down(self._up(each), Above())
+                self._push_down(self._resolve(each), ReadRequirements())
         except Exception as error:  # nested too deep, or a message of a version that is not known
             _LOG.debug("a plan of Spark Connect is not understood (%s)", type(error).__name__)
-            return self.whole(roots)
+            return self.whole_reads(roots)
         return self._found
 
-    def whole(self, roots: Sequence[Any]) -> list[Narrowed]:
+    def whole_reads(self, roots: Sequence[Any]) -> list[NarrowedRead]:
         """The reads, each with all columns and rows."""
         stack, found = list(roots), []
         while stack:
@@ -227,7 +227,7 @@ class _Narrowing:
             if self._is_opaque(relation):
                 continue
             if self._columns_of(relation) is not None:
-                found.append(Narrowed(relation))
+                found.append(NarrowedRead(relation))
                 continue
             kind = relation.WhichOneof("rel_type")
             stack.extend(_relations_in(getattr(relation, kind)) if kind is not None else ())
@@ -241,7 +241,7 @@ class _Narrowing:
 
     # From the reads up: the output columns of each relation
 
-    def _up(self, relation: Any) -> _Node:
+    def _resolve(self, relation: Any) -> _Node:
         kind = relation.WhichOneof("rel_type") or ""
         op = getattr(relation, kind) if kind else None
         if op is None or self._is_opaque(relation):
@@ -249,7 +249,7 @@ class _Narrowing:
         columns = self._columns_of(relation)
         if columns is not None:
             return self._read(relation, op, columns)
-        node = _Node(relation, kind, op, [self._up(each) for each in _relations_in(op)])
+        node = _Node(relation, kind, op, [self._resolve(each) for each in _relations_in(op)])
         node.symbols = frozenset().union(*(each.symbols for each in node.inputs))
         for each in node.inputs:
             for plan_id, outputs in each.below.items():
@@ -274,7 +274,7 @@ class _Narrowing:
         self._name(node)
         return node
 
-    def _scope(self, node: _Node) -> Scope:
+    def _scope(self, node: _Node) -> AttributeScope:
         """What the expressions of a node may refer to."""
         inputs = [each.outputs for each in node.inputs]
         outputs = None if any(each is None for each in inputs) else tuple(a for each in inputs for a in each or ())
@@ -282,7 +282,7 @@ class _Narrowing:
         for each in node.inputs:
             for plan_id, found in each.below.items():
                 below[plan_id] = None if plan_id in below else found
-        return Scope(outputs, below, self._case_sensitive)
+        return AttributeScope(outputs, below, self._case_sensitive)
 
     def _pass(self, node: _Node, op: Any) -> Outputs:
         return node.inputs[0].outputs
@@ -301,7 +301,7 @@ class _Narrowing:
         alias = frozenset((op.alias,))
         return tuple(Attribute(each.name, each.tree, each.origin, alias, (each,)) for each in known)
 
-    def _item(self, expression: Any, scope: Scope) -> list[Attribute] | None:
+    def _item(self, expression: Any, scope: AttributeScope) -> list[Attribute] | None:
         """The columns that an expression in a list becomes; None if they are not known."""
         kind = expression.WhichOneof("expr_type")
         if kind == "unresolved_star":
@@ -311,14 +311,14 @@ class _Narrowing:
             return None if scope.outputs is None else list(scope.outputs)
         if kind == "unresolved_attribute":
             attribute = expression.unresolved_attribute
-            return [self._passed(parse_reference(attribute.unparsed_identifier), plan_of(attribute), scope)]
+            return [self._pass_column(parse_reference(attribute.unparsed_identifier), plan_id_of(attribute), scope)]
         row_wise, alias = is_row_wise(expression), None
         if kind == "alias":
             if len(expression.alias.name) != 1:
                 return None
             alias = expression.alias.name[0]
         elif kind == "expression_string":
-            item = parsed_item(expression.expression_string.expression)
+            item = parse_item(expression.expression_string.expression)
             if item is None or item[1] is None:
                 return None
             alias = item[0]
@@ -330,7 +330,7 @@ class _Narrowing:
         tree = Trees(scope, self._own).tree(expression) if row_wise and scope.outputs is not None else None
         return [Attribute(alias, tree, object())]
 
-    def _passed(self, names: tuple[str, ...], plan_id: int | None, scope: Scope) -> Attribute:
+    def _pass_column(self, names: tuple[str, ...], plan_id: int | None, scope: AttributeScope) -> Attribute:
         """A column of the input, under the name by which it was called; or a member of it."""
         found = scope.find(names, plan_id)
         if found is None:
@@ -366,7 +366,7 @@ class _Narrowing:
             name = each.name[0]
             tree = Trees(scope, self._own).tree(each.expr) if is_row_wise(each.expr) else None
             new = Attribute(name, tree, object())
-            same = [n for n, old in enumerate(outputs) if scope.same(old.name, name)]
+            same = [n for n, old in enumerate(outputs) if scope.is_same_name(old.name, name)]
             for n in same:
                 outputs[n] = new
             if not same:
@@ -378,11 +378,11 @@ class _Narrowing:
         pairs = [(each.col_name, each.new_col_name) for each in op.renames] if op.renames else []
         if known is None or not pairs or op.rename_columns_map:
             return None
-        if any(scope.same(new, old) for _, new in pairs for old, _ in pairs):
+        if any(scope.is_same_name(new, old) for _, new in pairs for old, _ in pairs):
             return None
         outputs = []
         for each in known:
-            new = [new for old, new in pairs if scope.same(each.name, old)]
+            new = [new for old, new in pairs if scope.is_same_name(each.name, old)]
             outputs.append(Attribute(new[0], each.tree, object(), below=(each,)) if len(new) == 1 else each)
         return tuple(outputs)
 
@@ -390,13 +390,13 @@ class _Narrowing:
         known, scope = node.inputs[0].outputs, self._scope(node)
         if known is None:
             return None
-        gone = {each for each in known for name in op.column_names if scope.same(each.name, name)}
+        gone = {each for each in known for name in op.column_names if scope.is_same_name(each.name, name)}
         for each in op.columns:
             if each.WhichOneof("expr_type") != "unresolved_attribute":
                 return None
             names, plan_id = (
                 parse_reference(each.unresolved_attribute.unparsed_identifier),
-                plan_of(each.unresolved_attribute),
+                plan_id_of(each.unresolved_attribute),
             )
             found = scope.find(names, plan_id)
             if found is None or found[1]:
@@ -438,7 +438,7 @@ class _Narrowing:
         scope = self._scope(node)
         keys, gone = [], set()
         for name in op.using_columns:
-            found = [[each for each in side if scope.same(each.name, name)] for side in (left, right)]
+            found = [[each for each in side if scope.is_same_name(each.name, name)] for side in (left, right)]
             if any(len(each) != 1 for each in found):
                 return None
             (one,), (other,) = found
@@ -472,11 +472,11 @@ class _Narrowing:
 
     # From the root down: conditions, columns and limits
 
-    def _down(self, node: _Node, above: Above) -> None:
+    def _push_down(self, node: _Node, above: ReadRequirements) -> None:
         if node.kind == "opaque":
             return
         if node.columns is not None:
-            self._found.append(self._narrowed(node, above))
+            self._found.append(self._narrow_read(node, above))
             return
         self._above.append(node.kind)
         move = getattr(self, f"_down_{node.kind}", None)
@@ -484,20 +484,22 @@ class _Narrowing:
             move(node, node.op, above)
         else:
             for each in node.inputs:
-                self._down(each, Above(all_columns=above.all_columns or node.kind not in _CLOSED))
+                self._push_down(each, ReadRequirements(all_columns=above.all_columns or node.kind not in _CLOSED))
         self._above.pop()
 
-    def _narrowed(self, node: _Node, above: Above) -> Narrowed:
+    def _narrow_read(self, node: _Node, above: ReadRequirements) -> NarrowedRead:
         assert node.columns is not None
         assert node.outputs is not None
         paths = _paths(node)
-        conditions = tuple(_over(each, paths) for each in above.conditions if set(_names(each)) <= set(paths))
+        conditions = tuple(
+            _substitute_paths(each, paths) for each in above.conditions if set(_names(each)) <= set(paths)
+        )
         needed = above.needed
         is_whole = above.all_columns or needed is None or not needed <= set(node.outputs)
         columns = (
             None if is_whole or needed is None else frozenset(each.name for each in needed if each.name is not None)
         )
-        return Narrowed(node.relation, conditions, columns, above.limit)
+        return NarrowedRead(node.relation, conditions, columns, above.limit)
 
     def _add_totals(self, node: _Node, expressions: Sequence[Any]) -> None:
         """Add to the read below an aggregate of all rows what it computes, if metadata may have that."""
@@ -521,11 +523,11 @@ class _Narrowing:
         wanted = {
             name: (each.kind, None if each.column is None else paths[each.column]) for name, each in found[1].items()
         }
-        over = tuple(_over(each, paths) for each in conditions)
+        over = tuple(_substitute_paths(each, paths) for each in conditions)
         self._found[-1] = replace(self._found[-1], totals=Totals(node.relation, found[0], wanted, over))
 
-    def _needed(
-        self, node: _Node, above: Above, found: References, *, rest: bool
+    def _needed_columns(
+        self, node: _Node, above: ReadRequirements, found: References, *, rest: bool
     ) -> tuple[frozenset[Attribute] | None, bool]:
         """The columns of the input that are needed: those referred to, and with `rest` those needed above.
 
@@ -534,127 +536,127 @@ class _Narrowing:
         all_columns = above.all_columns or not found.are_known
         needed: set[Attribute] | None = set(found.attributes)
         if rest:
-            needed = None if above.needed is None else found.attributes | _inputs(above.needed, node)
+            needed = None if above.needed is None else found.attributes | _input_columns(above.needed, node)
         return (None if needed is None else frozenset(needed)), all_columns
 
-    def _down_filter(self, node: _Node, op: Any, above: Above) -> None:
+    def _down_filter(self, node: _Node, op: Any, above: ReadRequirements) -> None:
         scope = self._scope(node)
-        needed, everything = self._needed(node, above, references([op.condition], scope), rest=True)
+        needed, everything = self._needed_columns(node, above, references([op.condition], scope), rest=True)
         # As in Spark, a condition that is not deterministic has to see the rows that conditions above it remove.
         own = () if is_random(op.condition) else tuple(Trees(scope, self._own).conjuncts(op.condition))
         outer = above.conditions if is_row_wise(op.condition) else ()
-        self._down(node.inputs[0], Above((*outer, *own), needed, None, everything))
+        self._push_down(node.inputs[0], ReadRequirements((*outer, *own), needed, None, everything))
 
-    def _down_project(self, node: _Node, op: Any, above: Above) -> None:
+    def _down_project(self, node: _Node, op: Any, above: ReadRequirements) -> None:
         if not node.inputs:
             return
         stars = [each for each in op.expressions if _is_star(each)]
         others = [each for each in op.expressions if not _is_star(each)]
         found = references(others, self._scope(node))
-        needed, everything = self._needed(node, above, found, rest=False)
+        needed, everything = self._needed_columns(node, above, found, rest=False)
         needed = None if stars else needed
         passes = node.is_row_wise
-        self._down(
+        self._push_down(
             node.inputs[0],
-            Above(above.conditions if passes else (), needed, above.limit if passes else None, everything),
+            ReadRequirements(above.conditions if passes else (), needed, above.limit if passes else None, everything),
         )
         if not passes:
             self._add_totals(node, op.expressions)
 
-    def _down_with_columns(self, node: _Node, op: Any, above: Above) -> None:
+    def _down_with_columns(self, node: _Node, op: Any, above: ReadRequirements) -> None:
         found = references([each.expr for each in op.aliases], self._scope(node))
-        needed, everything = self._needed(node, above, found, rest=True)
+        needed, everything = self._needed_columns(node, above, found, rest=True)
         if node.outputs is None:
             needed = None
         passes = node.is_row_wise
-        self._down(
+        self._push_down(
             node.inputs[0],
-            Above(above.conditions if passes else (), needed, above.limit if passes else None, everything),
+            ReadRequirements(above.conditions if passes else (), needed, above.limit if passes else None, everything),
         )
 
-    def _down_pass(self, node: _Node, op: Any, above: Above) -> None:
+    def _down_pass(self, node: _Node, op: Any, above: ReadRequirements) -> None:
         """A relation with the rows of its input, and columns of it under other names."""
-        needed = None if above.needed is None or node.outputs is None else frozenset(_inputs(above.needed, node))
-        self._down(node.inputs[0], Above(above.conditions, needed, above.limit, above.all_columns))
+        needed = None if above.needed is None or node.outputs is None else frozenset(_input_columns(above.needed, node))
+        self._push_down(node.inputs[0], ReadRequirements(above.conditions, needed, above.limit, above.all_columns))
 
     _down_subquery_alias = _down_pass
 
-    def _down_with_columns_renamed(self, node: _Node, op: Any, above: Above) -> None:
-        self._down(node.inputs[0], Above(above.conditions, None, above.limit, above.all_columns))
+    def _down_with_columns_renamed(self, node: _Node, op: Any, above: ReadRequirements) -> None:
+        self._push_down(node.inputs[0], ReadRequirements(above.conditions, None, above.limit, above.all_columns))
 
     _down_to_df = _down_drop = _down_with_columns_renamed
 
-    def _down_repartition(self, node: _Node, op: Any, above: Above) -> None:
-        needed = None if above.needed is None else frozenset(_inputs(above.needed, node))
-        self._down(node.inputs[0], Above(above.conditions, needed, None, above.all_columns))
+    def _down_repartition(self, node: _Node, op: Any, above: ReadRequirements) -> None:
+        needed = None if above.needed is None else frozenset(_input_columns(above.needed, node))
+        self._push_down(node.inputs[0], ReadRequirements(above.conditions, needed, None, above.all_columns))
 
-    def _down_hint(self, node: _Node, op: Any, above: Above) -> None:
+    def _down_hint(self, node: _Node, op: Any, above: ReadRequirements) -> None:
         found = references(op.parameters, self._scope(node))
-        needed, everything = self._needed(node, above, found, rest=True)
-        self._down(node.inputs[0], Above(above.conditions, needed, None, everything))
+        needed, everything = self._needed_columns(node, above, found, rest=True)
+        self._push_down(node.inputs[0], ReadRequirements(above.conditions, needed, None, everything))
 
-    def _down_repartition_by_expression(self, node: _Node, op: Any, above: Above) -> None:
+    def _down_repartition_by_expression(self, node: _Node, op: Any, above: ReadRequirements) -> None:
         found = references(op.partition_exprs, self._scope(node))
-        needed, everything = self._needed(node, above, found, rest=True)
-        self._down(node.inputs[0], Above(above.conditions, needed, None, everything))
+        needed, everything = self._needed_columns(node, above, found, rest=True)
+        self._push_down(node.inputs[0], ReadRequirements(above.conditions, needed, None, everything))
 
-    def _down_with_relations(self, node: _Node, op: Any, above: Above) -> None:
+    def _down_with_relations(self, node: _Node, op: Any, above: ReadRequirements) -> None:
         for n, each in enumerate(node.inputs):
             is_root = n == 0 and op.HasField("root")
-            self._down(each, above if is_root else Above(all_columns=above.all_columns))
+            self._push_down(each, above if is_root else ReadRequirements(all_columns=above.all_columns))
 
-    def _down_sort(self, node: _Node, op: Any, above: Above) -> None:
+    def _down_sort(self, node: _Node, op: Any, above: ReadRequirements) -> None:
         keys = [each.child for each in op.order]
         found = references(keys, self._scope(node))
         found.are_known &= all(each.WhichOneof("expr_type") != "literal" for each in keys)  # the number of a column
-        needed, everything = self._needed(node, above, found, rest=True)
-        self._down(node.inputs[0], Above(above.conditions, needed, None, everything))
+        needed, everything = self._needed_columns(node, above, found, rest=True)
+        self._push_down(node.inputs[0], ReadRequirements(above.conditions, needed, None, everything))
 
-    def _down_limit(self, node: _Node, op: Any, above: Above) -> None:
-        needed = None if above.needed is None else frozenset(_inputs(above.needed, node))
+    def _down_limit(self, node: _Node, op: Any, above: ReadRequirements) -> None:
+        needed = None if above.needed is None else frozenset(_input_columns(above.needed, node))
         limit = op.limit if above.limit is None else min(op.limit, above.limit)
-        self._down(node.inputs[0], Above((), needed, limit, above.all_columns))
+        self._push_down(node.inputs[0], ReadRequirements((), needed, limit, above.all_columns))
 
-    def _down_offset(self, node: _Node, op: Any, above: Above) -> None:
-        needed = None if above.needed is None else frozenset(_inputs(above.needed, node))
+    def _down_offset(self, node: _Node, op: Any, above: ReadRequirements) -> None:
+        needed = None if above.needed is None else frozenset(_input_columns(above.needed, node))
         limit = None if above.limit is None else above.limit + op.offset
-        self._down(node.inputs[0], Above((), needed, limit, above.all_columns))
+        self._push_down(node.inputs[0], ReadRequirements((), needed, limit, above.all_columns))
 
-    def _down_show_string(self, node: _Node, op: Any, above: Above) -> None:
-        self._down(node.inputs[0], Above(limit=op.num_rows + 1, all_columns=above.all_columns))
+    def _down_show_string(self, node: _Node, op: Any, above: ReadRequirements) -> None:
+        self._push_down(node.inputs[0], ReadRequirements(limit=op.num_rows + 1, all_columns=above.all_columns))
 
     _down_html_string = _down_show_string
 
-    def _down_deduplicate(self, node: _Node, op: Any, above: Above) -> None:
+    def _down_deduplicate(self, node: _Node, op: Any, above: ReadRequirements) -> None:
         if op.all_columns_as_keys and not op.within_watermark:
-            self._down(node.inputs[0], Above(above.conditions, None, None, above.all_columns))
+            self._push_down(node.inputs[0], ReadRequirements(above.conditions, None, None, above.all_columns))
         else:
-            self._down(node.inputs[0], Above(all_columns=above.all_columns))
+            self._push_down(node.inputs[0], ReadRequirements(all_columns=above.all_columns))
 
-    def _down_aggregate(self, node: _Node, op: Any, above: Above) -> None:
+    def _down_aggregate(self, node: _Node, op: Any, above: ReadRequirements) -> None:
         found = references(
             [op.pivot, *op.grouping_expressions, *op.aggregate_expressions, *op.grouping_sets], self._scope(node)
         )
         is_ordinal = any(each.WhichOneof("expr_type") == "literal" for each in op.grouping_expressions)
         found.are_known &= not is_ordinal
-        needed, everything = self._needed(node, above, found, rest=False)
+        needed, everything = self._needed_columns(node, above, found, rest=False)
         # Its outputs with values are its keys, so that a condition keeps or drops a group as a whole.
         passes = node.outputs is not None and node.is_row_wise and len(op.grouping_expressions) > 0
-        self._down(node.inputs[0], Above(above.conditions if passes else (), needed, None, everything))
+        self._push_down(node.inputs[0], ReadRequirements(above.conditions if passes else (), needed, None, everything))
         if _kind_of(op, "group_type") == "GROUP_TYPE_GROUPBY" and not op.grouping_expressions:
             self._add_totals(node, op.aggregate_expressions)
 
-    def _down_set_op(self, node: _Node, op: Any, above: Above) -> None:
+    def _down_set_op(self, node: _Node, op: Any, above: ReadRequirements) -> None:
         for n, each in enumerate(node.inputs):
             conditions: list[Any] = []
             if node.outputs is not None:
                 trees = {a.origin: a.below[n].tree for a in node.outputs}
                 for condition in above.conditions:
                     if all(trees.get(name) is not None for name in _names(condition)):
-                        conditions.append(_with(condition, trees))
-            self._down(each, Above(tuple(conditions), None, None, above.all_columns))
+                        conditions.append(_substitute_symbols(condition, trees))
+            self._push_down(each, ReadRequirements(tuple(conditions), None, None, above.all_columns))
 
-    def _down_join(self, node: _Node, op: Any, above: Above) -> None:
+    def _down_join(self, node: _Node, op: Any, above: ReadRequirements) -> None:
         scope, kind = self._scope(node), _kind_of(op, "join_type")
         found, own = References(), ()
         if op.HasField("join_condition"):
@@ -663,10 +665,10 @@ class _Narrowing:
         left, right = node.inputs
         for name in op.using_columns:
             for side in (left, right):
-                same = [each for each in side.outputs or () if scope.same(each.name, name)]
+                same = [each for each in side.outputs or () if scope.is_same_name(each.name, name)]
                 found.attributes.update(same)
                 found.are_known &= len(same) == 1
-        needed, everything = self._needed(node, above, found, rest=True)
+        needed, everything = self._needed_columns(node, above, found, rest=True)
         if node.outputs is None:
             needed = None
         for side, letter in ((left, "l"), (right, "r")):
@@ -681,7 +683,7 @@ class _Narrowing:
                 of_side = needed & frozenset(side.outputs)
             elif kind in _ONE_SIDE and letter == "r" and side.outputs is not None:
                 of_side = frozenset(found.attributes) & frozenset(side.outputs)
-            self._down(side, Above(tuple(conditions), of_side, None, everything))
+            self._push_down(side, ReadRequirements(tuple(conditions), of_side, None, everything))
 
 
 def _paths(read: _Node) -> dict[str, tuple[str, ...]]:
@@ -702,7 +704,7 @@ def _kind_of(op: Any, name: str) -> str:
     return str(op.DESCRIPTOR.fields_by_name[name].enum_type.values_by_number[getattr(op, name)].name)
 
 
-def _inputs(attributes: frozenset[Attribute], node: _Node) -> set[Attribute]:
+def _input_columns(attributes: frozenset[Attribute], node: _Node) -> set[Attribute]:
     """The columns of a node's inputs from which some of its outputs come."""
     known = {each for child in node.inputs for each in child.outputs or ()}
     found: set[Attribute] = set()
@@ -726,23 +728,25 @@ def _is_symbol(tree: Any) -> bool:
     return isinstance(inner, exp.Column) and len(inner.parts) == 1
 
 
-def _with(tree: Any, values: dict[str, Any]) -> Any:
+def _substitute_symbols(tree: Any, values: dict[str, Any]) -> Any:
     """A tree with other trees instead of symbols."""
-    return _renamed(tree, lambda names: values[names[0]] if len(names) == 1 else member(values[names[0]], names[1:]))
+    return _substitute_names(
+        tree, lambda names: values[names[0]] if len(names) == 1 else member(values[names[0]], names[1:])
+    )
 
 
-def _over(tree: Any, paths: dict[str, tuple[str, ...]]) -> Any:
+def _substitute_paths(tree: Any, paths: dict[str, tuple[str, ...]]) -> Any:
     """A tree over the columns of a table instead of symbols."""
-    return _renamed(tree, lambda names: column((*paths[names[0]], *names[1:])))
+    return _substitute_names(tree, lambda names: column((*paths[names[0]], *names[1:])))
 
 
-def _renamed(tree: Any, value: Callable[[tuple[str, ...]], Any]) -> Any:
+def _substitute_names(tree: Any, value: Callable[[tuple[str, ...]], Any]) -> Any:
     from sqlglot import exp
 
-    def put(node: Any) -> Any:
+    def substitute(node: Any) -> Any:
         if not isinstance(node, exp.Column | exp.Dot) or (names := names_of(node)) is None:
             return node
         found = value(names)
-        return unknown() if found is None else exp.paren(found.copy())
+        return unknown_value() if found is None else exp.paren(found.copy())
 
-    return tree.copy().transform(put)
+    return tree.copy().transform(substitute)

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from lakescan.common import types as t
-from lakescan.common.references import quoted
+from lakescan.common.references import backquote
 from lakescan.common.schema import FieldMatching
 from lakescan.expressions.instants import text_of
 from lakescan.spark.types import spark_type
@@ -41,7 +41,7 @@ class FileColumns:
     compares_micros: bool = True
 
     @staticmethod
-    def of(matching: FieldMatching, location: str) -> FileColumns:
+    def match_columns(matching: FieldMatching, location: str) -> FileColumns:
         """The columns of the table at `location`."""
         return FileColumns(matching.by_id, matching.settled, mark_of(location))
 
@@ -51,7 +51,7 @@ class FileColumns:
 
     def column(self, field: t.Field) -> Column:
         """The column of a frame that was read with `schema`."""
-        return F.col(quoted(self.name(field)))
+        return F.col(backquote(self.name(field)))
 
     def name(self, field: t.Field) -> str:
         """The name of the column in that frame."""
@@ -112,10 +112,10 @@ class FileColumns:
             if (
                 is_renamed and old == member.name
             ):  # drop and add again: renamed fields are appended, and the order must stay
-                result = result.dropFields(quoted(old))
+                result = result.dropFields(backquote(old))
             if is_renamed or self.is_protected(member.type) or has_members(member.type):
-                result = result.withField(quoted(member.name), value)
-        former = [quoted(old) for new, old in names.items() if old != new]
+                result = result.withField(backquote(member.name), value)
+        former = [backquote(old) for new, old in names.items() if old != new]
         return result.dropFields(*former) if former else result
 
     def _member_name(self, member: t.Field) -> str:
@@ -161,7 +161,7 @@ def members_of(field: t.Field, column: Column) -> Iterator[tuple[int, Column]]:
             yield from members_of(member, column.getField(member.name))
 
 
-def selected(column: Column, what: SelectedColumn) -> Column:
+def select_member(column: Column, what: SelectedColumn) -> Column:
     """The selected member of a column, or the column itself, under its output name."""
     for member in what.path[1:]:
         column = column.getField(member.name)

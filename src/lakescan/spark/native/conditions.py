@@ -15,12 +15,12 @@ from lakescan.expressions.instants import plain_value, text_of
 from lakescan.expressions.predicate import (
     And,
     ColumnComparison,
+    ColumnTest,
     Comparison,
     Constant,
     In,
     IsNaN,
     IsNull,
-    Leaf,
     Like,
     Or,
     Predicate,
@@ -46,14 +46,14 @@ def condition(predicate: Predicate, columns: Mapping[int, Column]) -> Column:
             case ColumnComparison():
                 one, other = (columns[each] for each in part.bound_ids)
                 return _OPERATORS[part.op](one, other)
-            case Leaf():
+            case ColumnTest():
                 return _leaf(part, columns[part.bound_id])
         raise TypeError(f"not a predicate: {part!r}")
 
     return walk(predicate)
 
 
-def _leaf(leaf: Leaf, column: Column) -> Column:
+def _leaf(leaf: ColumnTest, column: Column) -> Column:
     match leaf:
         case IsNull():
             return column.isNotNull() if leaf.negate else column.isNull()

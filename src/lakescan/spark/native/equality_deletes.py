@@ -31,7 +31,7 @@ _SCOPE, _SEQUENCE = "__lakescan_scope", "__lakescan_sequence"
 _FILES_A_TASK = 64
 
 
-class DeletedKeys:
+class EqualityDeleteKeys:
     """The equality deletes of a plan; `keys` are the sets of field ids that they compare."""
 
     def __init__(self, spark: SparkSession, plan: ScanPlan, context: ReadContext) -> None:
@@ -40,38 +40,38 @@ class DeletedKeys:
         self.keys: list[tuple[int, ...]] = sorted({tuple(ids) for ids in self._deletes["equality_ids"].to_pylist()})
 
     @property
-    def compared(self) -> set[int]:
+    def compared_ids(self) -> set[int]:
         """The field ids of all keys."""
         return {field_id for ids in self.keys for field_id in ids}
 
     def scopes(self, plan: ScanPlan, ids: tuple[int, ...]) -> pa.Array:
         """For each file of the plan, the partition scope of its deletes by these columns; null if it has none."""
-        mine = pc.and_(_by(plan.deletes, ids), pc.not_equal(plan.deletes["scope"].combine_chunks(), ""))
+        mine = pc.and_(_key_mask(plan.deletes, ids), pc.not_equal(plan.deletes["scope"].combine_chunks(), ""))
         references = plan.table.references
         chosen = pc.fill_null(mine, False).to_numpy(zero_copy_only=False)[references.first]
         delete = np.full(len(plan.table), -1, dtype=np.int64)
         delete[references.range_file[chosen]] = references.first[chosen]
         return plan.deletes["scope"].combine_chunks().take(pa.array(delete, mask=delete < 0))
 
-    def without_deleted(
+    def drop_deleted_rows(
         self, frame: DataFrame, ids: tuple[int, ...], columns: dict[int, Column], scope: Column, sequence: Column
     ) -> DataFrame:
         """The rows of the frame whose keys were not deleted with a newer sequence number than that of their file."""
-        deletes = self._deletes.filter(_by(self._deletes, ids))
+        deletes = self._deletes.filter(_key_mask(self._deletes, ids))
         is_global = pc.equal(deletes["scope"], "")
         for files, in_all_partitions in (
             (deletes.filter(is_global), True),
             (deletes.filter(pc.invert(is_global)), False),
         ):
             if files.num_rows:
-                deleted = self._newest(files, ids)
+                deleted = self._newest_deletes(files, ids)
                 same = [columns[i].eqNullSafe(deleted[_key(i)]) for i in ids]
                 if not in_all_partitions:
                     same.append(scope == deleted[_SCOPE])
                 frame = frame.join(deleted, [*same, deleted[_SEQUENCE] > sequence], "left_anti")
         return frame
 
-    def _newest(self, files: pa.Table, ids: tuple[int, ...]) -> DataFrame:
+    def _newest_deletes(self, files: pa.Table, ids: tuple[int, ...]) -> DataFrame:
         """Each deleted key of each scope, with the newest sequence number that deletes it there."""
         context = self._context
         schema = Schema(tuple(context.table_schema.by_id[i] for i in ids))
@@ -84,7 +84,7 @@ class DeletedKeys:
                 for data in batch.column(0):
                     for file in pickle.loads(data.as_py()):
                         for rows in read_deleted_keys(context, file, schema):
-                            yield _with_origin(as_spark_batch(rows, schema.fields, target), names, file)
+                            yield _add_origin(as_spark_batch(rows, schema.fields, target), names, file)
 
         rows = delete_files(files)
         tasks = [pickle.dumps(rows[n : n + _FILES_A_TASK]) for n in range(0, len(rows), _FILES_A_TASK)]
@@ -93,7 +93,7 @@ class DeletedKeys:
         return keys.groupBy(_SCOPE, *names).agg(F.max(_SEQUENCE).alias(_SEQUENCE))
 
 
-def _with_origin(keys: pa.RecordBatch, names: list[str], file: DeleteFile) -> pa.RecordBatch:
+def _add_origin(keys: pa.RecordBatch, names: list[str], file: DeleteFile) -> pa.RecordBatch:
     """Add the scope and the sequence number of the delete file to its keys."""
     scope = pa.repeat(pa.scalar(file.scope, pa.string()), keys.num_rows)
     sequence = pa.repeat(pa.scalar(file.age, pa.int64()), keys.num_rows)
@@ -104,6 +104,6 @@ def _key(field_id: int) -> str:
     return f"__lakescan_key_{field_id}"
 
 
-def _by(deletes: pa.Table, ids: tuple[int, ...]) -> pa.Array:
+def _key_mask(deletes: pa.Table, ids: tuple[int, ...]) -> pa.Array:
     """A mask of the deletes that compare exactly these fields."""
     return pc.equal(key_texts(deletes), ",".join(map(str, ids)))

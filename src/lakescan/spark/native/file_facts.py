@@ -34,25 +34,25 @@ _NO_WORDS = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Places:
+class SizeIndex:
     """The array index of a file's facts, from the file size: `(size >> shift) & mask`."""
 
     shift: int
     mask: int
 
-    def of(self, sizes: np.ndarray) -> np.ndarray:
+    def indices(self, sizes: np.ndarray) -> np.ndarray:
         """The indices for files of these sizes in bytes."""
         result: np.ndarray = (sizes >> self.shift) & self.mask
         return result
 
     @staticmethod
-    def find(sizes: np.ndarray) -> Places | None:
+    def find(sizes: np.ndarray) -> SizeIndex | None:
         """Bits that differ for all sizes; None if sizes are equal, or need too many bits."""
         least = int(np.ceil(np.log2(max(2, len(sizes)))))
         for bits in range(least, _MOST_BITS + 1):
             for shift in range(16):
-                places = Places(shift, (1 << bits) - 1)
-                if len(np.unique(places.of(sizes))) == len(sizes):
+                places = SizeIndex(shift, (1 << bits) - 1)
+                if len(np.unique(places.indices(sizes))) == len(sizes):
                     return places
         return None
 
@@ -69,7 +69,7 @@ class FileFacts:
         values: Mapping[str, pa.Array],
     ) -> None:
         self._spark, self._paths, self._sizes = spark, paths, sizes
-        self._places = Places.find(sizes)
+        self._places = SizeIndex.find(sizes)
         words = [np.concatenate([_NO_WORDS, *words_of(bitmap)]) for bitmap in deleted]
         counts = np.array([len(each) for each in words], dtype=np.int64)
         self._has_deletes = bool(counts.any())
@@ -84,21 +84,21 @@ class FileFacts:
     @cached_property
     def _frame(self) -> DataFrame:
         """One row with an array per fact, in the order of the places, and the bitmap's words."""
-        columns = {name: _one_list(values) for name, values in self._by_place.items()}
+        columns = {name: _one_list(values) for name, values in self._indexed_facts.items()}
         return self._spark.createDataFrame(pa.table({**columns, "words": _one_list(pa.array(self._words))}))
 
     @cached_property
-    def _by_place(self) -> dict[str, pa.Array]:
+    def _indexed_facts(self) -> dict[str, pa.Array]:
         """The facts in the order of the places."""
         if self._places is None:
             return self._by_file
         place = np.full(self._places.mask + 1, -1)
-        place[self._places.of(self._sizes)] = np.arange(len(self._sizes))
+        place[self._places.indices(self._sizes)] = np.arange(len(self._sizes))
         rows = pa.array(place, mask=place < 0)
         return {name: values.take(rows) for name, values in self._by_file.items()}
 
     def _array(self, name: str) -> Column:
-        values = self._by_place.get(name)
+        values = self._indexed_facts.get(name)
         if values is not None and values.type in _SQL_TYPES and len(values) <= _MOST_LITERALS:
             numbers = ", ".join("NULL" if each is None else str(each) for each in values.to_pylist())
             return F.expr(f"CAST(array({numbers}) AS ARRAY<{_SQL_TYPES[values.type]}>)")
@@ -111,7 +111,7 @@ class FileFacts:
         """A fact of the row's file, for a frame that `placed` returned."""
         return F.get(self._array(name), F.col(_PLACE))
 
-    def placed(self, frame: DataFrame, columns: list[Column]) -> DataFrame:
+    def locate_rows(self, frame: DataFrame, columns: list[Column]) -> DataFrame:
         """Select the columns, add the place of each row's file, and remove deleted rows.
 
         `frame` must read exactly these files, and have Spark's `_metadata`.

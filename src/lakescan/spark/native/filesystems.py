@@ -41,14 +41,14 @@ _JARS = {"s3": "hadoop-aws", "gcs": "gcs-connector", "abfs": "hadoop-azure"}
 
 
 @dataclass
-class _Known:
+class _ProbeResults:
     """What the probes of a session found: schemes without a filesystem, and stores with the reason against each."""
 
     missing: set[str] = field(default_factory=set)
     stores: dict[tuple[str, str | None], str | None] = field(default_factory=dict)
 
 
-_KNOWN: WeakKeyDictionary[SparkSession, _Known] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[SparkSession, _ProbeResults] = WeakKeyDictionary()
 
 
 def root_for_spark(
@@ -59,7 +59,7 @@ def root_for_spark(
     The other one is empty. `files` are one or two files there: what follows the root, and the size in bytes if known.
     `looks_up`: whether Spark's driver looks files up as well, as it does before it reads paths.
     """
-    known = _KNOWN.setdefault(spark, _Known())
+    known = _KNOWN.setdefault(spark, _ProbeResults())
     hadoop, endpoint = hadoop_settings(spark), storage.settings.endpoint(_store(root))
     why = ""
     for candidate in _candidates(root):
@@ -69,7 +69,7 @@ def root_for_spark(
         if reason is None and (candidate, endpoint) in known.stores:
             reason = known.stores[candidate, endpoint]
         elif reason is None:
-            reason = _probed(spark, known, candidate, endpoint, files, looks_up)
+            reason = _probe_store(spark, known, candidate, endpoint, files, looks_up)
         if reason is None:
             return candidate, ""
         if split_location(candidate)[0] not in known.missing:
@@ -112,9 +112,9 @@ def _candidates(root: str) -> list[str]:
     return found
 
 
-def _probed(
+def _probe_store(
     spark: SparkSession,
-    known: _Known,
+    known: _ProbeResults,
     root: str,
     endpoint: str | None,
     files: Sequence[tuple[str, int | None]],
@@ -156,7 +156,7 @@ def _sizes(spark: SparkSession, paths: Sequence[str], *, looks_up: bool) -> list
 
     def look_up() -> None:
         try:
-            frame = _listed(spark, paths) if looks_up else statuses(spark, paths)
+            frame = _list_files(spark, paths) if looks_up else statuses(spark, paths)
             found: Mapping[str, int] = {row["path"]: row["length"] for row in frame.collect()}
             answers.put([found.get(path) for path in paths])
         except Exception as error:
@@ -172,7 +172,7 @@ def _sizes(spark: SparkSession, paths: Sequence[str], *, looks_up: bool) -> list
     return answer
 
 
-def _listed(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+def _list_files(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     # A path that is given alone is tried as the sink of a stream first, whose failure Spark logs at length.
     reader = spark.read.format("binaryFile").option("ignoreMissingFiles", "false")
     return reader.option("ignoreCorruptFiles", "false").load([*paths, paths[0]]).select("path", "length")

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.common.arrays import codes
-from lakescan.common.cache import Kind
+from lakescan.common.arrays import dictionary_codes
+from lakescan.common.cache import CacheKind
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import LakescanError
 from lakescan.reading.context import ReadContext
@@ -26,7 +26,7 @@ from lakescan.reading.data_file import open_data_file
 from lakescan.reading.file_schema import FileField, has_ids, ids_of_columns, ids_of_fields, read_fields
 from lakescan.reading.parquet.file import ParquetData
 from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
-from lakescan.reading.projection import Projection, Source, resolve
+from lakescan.reading.projection import FieldSource, Projection, resolve
 from lakescan.spark.native.columns import unique_name
 
 _MOST = 8
@@ -75,10 +75,10 @@ class FooterFacts:
         return next((name for name, i in self.columns if expected.get(name, i) != i), None)
 
 
-_FACTS: Kind[FooterFacts] = Kind("footers for Spark", lambda facts: 200 + 300 * len(facts.columns))
+_FACTS: CacheKind[FooterFacts] = CacheKind("footers for Spark", lambda facts: 200 + 300 * len(facts.columns))
 
 
-def facts_of(
+def read_footer_facts(
     context: ReadContext,
     paths: pa.Array,
     sizes: pa.ChunkedArray,
@@ -120,7 +120,7 @@ def _read(context: ReadContext, path: str, file_format: str) -> FooterFacts:
         codecs = data.footer.codecs(range(data.file.metadata.num_columns)).values()
         lacking = next((_LACKING[each] for found in codecs for each in found if each in _LACKING), None)
         ids = tuple((name.lower(), i) for name, i in ids_of_columns(data.schema))
-        calendar = LegacyCalendar.of(data.file.metadata.metadata)
+        calendar = LegacyCalendar.read_metadata(data.file.metadata.metadata)
         return FooterFacts(has_ids(data.schema), lacking, ids, calendar, _layout(data))
 
 
@@ -168,7 +168,9 @@ def lacking_codecs(
     group = _groups(paths, files, open_places, most)
     _, firsts = np.unique(group, return_index=True)
     firsts = firsts[:: max(1, -(-len(firsts) // most))]
-    lacking = np.array([each.lacking or "" for each in facts_of(context, paths, files["size"], open_places[firsts])])
+    lacking = np.array(
+        [each.lacking or "" for each in read_footer_facts(context, paths, files["size"], open_places[firsts])]
+    )
     for codec in sorted({*lacking.tolist()} - {""}):
         of_codec = np.isin(group, group[firsts[lacking == codec]])
         found.setdefault(codec, np.zeros(len(native), dtype=bool))[open_places[of_codec]] = True
@@ -182,7 +184,7 @@ def _groups(paths: pa.Array, files: pa.Table, places: np.ndarray, most: int) -> 
     chosen = pa.array(places)
     commits = files["sequence_number"].combine_chunks().take(chosen)
     series = pc.replace_substring_regex(pc.replace_substring_regex(paths.take(chosen), r"^.*/", ""), _SERIES, "")
-    return codes(pc.coalesce(commits.cast(pa.string()), series))
+    return dictionary_codes(pc.coalesce(commits.cast(pa.string()), series))
 
 
 def why_footers(context: ReadContext, paths: pa.Array, sizes: pa.ChunkedArray, native: np.ndarray) -> str | None:
@@ -191,8 +193,8 @@ def why_footers(context: ReadContext, paths: pa.Array, sizes: pa.ChunkedArray, n
     Spark pushes filters by name, and refuses files without field ids: those that were found are not in `native`. It
     rebases dates if a footer says that they are in the calendar of Spark 2, which Iceberg's reader does not do.
     """
-    expected = settled_ids(context)
-    for facts in facts_of(context, paths, sizes, sample(native), raises=True):
+    expected = ids_by_settled_name(context)
+    for facts in read_footer_facts(context, paths, sizes, sample_files(native), raises=True):
         if not facts.has_ids:
             return "data files have no field ids"
         if (wrong := facts.name_of_another(expected)) is not None:
@@ -202,12 +204,12 @@ def why_footers(context: ReadContext, paths: pa.Array, sizes: pa.ChunkedArray, n
     return None
 
 
-def settled_ids(context: ReadContext) -> dict[str, int]:
+def ids_by_settled_name(context: ReadContext) -> dict[str, int]:
     """The ids of columns with a settled name (see `FileColumns`), by this name in lower case."""
     return {f.name.lower(): f.id for f in context.table_schema.fields if f.id in context.matching.settled}
 
 
-def sample(native: np.ndarray) -> np.ndarray:
+def sample_files(native: np.ndarray) -> np.ndarray:
     """The places of an even sample of `_MOST` files."""
     places = np.flatnonzero(native)
     return places[:: max(1, len(places) // _MOST)]
@@ -230,7 +232,7 @@ class NamedColumns:
     reads_int96: bool
     file_format: str = "parquet"
 
-    def of(self, facts: FooterFacts, constants: Collection[int]) -> tuple[t.Field, ...] | str:
+    def find_columns(self, facts: FooterFacts, constants: Collection[int]) -> tuple[t.Field, ...] | str:
         """The columns with their names in a file as physical names; else the reason for the Arrow lane.
 
         A column that the file lacks, or that is constant in it (`constants` are field ids), has a name that no file
@@ -268,7 +270,7 @@ class _File:
     fields: tuple[FileField, ...]
     named: NamedColumns
 
-    def column(self, source: Source) -> t.Field:
+    def column(self, source: FieldSource) -> t.Field:
         """The target of a source with its name in the file; raises `_Differs`."""
         if source.child is not None:
             place = self.projection.read[source.child].index
@@ -276,7 +278,7 @@ class _File:
                 raise _Differs(f"column {source.target.name!r} has lists or maps in another form")
         return self._field(source, self.projection.read, self.fields)
 
-    def _field(self, source: Source, read: tuple[FileField, ...], siblings: tuple[FileField, ...]) -> t.Field:
+    def _field(self, source: FieldSource, read: tuple[FileField, ...], siblings: tuple[FileField, ...]) -> t.Field:
         """`column` for a field among its siblings in the file, of which some are read."""
         target = source.target
         if source.child is None:
@@ -288,7 +290,7 @@ class _File:
             raise _Differs(f"it has a column {field.name!r}, a name that Spark's reader uses")
         return replace(target, physical_name=field.name, type=self._type(source, field, siblings[field.index]))
 
-    def _type(self, source: Source, field: FileField, whole: FileField) -> t.Type:
+    def _type(self, source: FieldSource, field: FileField, whole: FileField) -> t.Type:
         kind = source.target.type
         match kind:
             case t.Struct():
@@ -302,7 +304,7 @@ class _File:
             raise _Differs(f"column {source.target.name!r} is {kind} in the table and {field.type} in the file")
         return kind
 
-    def _inner(self, source: Source, whole: FileField) -> t.Field:
+    def _inner(self, source: FieldSource, whole: FileField) -> t.Field:
         """A list's element, or a map's key or value, which are found by their place."""
         assert source.child is not None
         field = whole.children[source.child]
@@ -348,13 +350,13 @@ class _OrcFile(_File):
     Spark takes dates and times of a file that does not name its calendar for ones in that of Spark 2.
     """
 
-    def _field(self, source: Source, read: tuple[FileField, ...], siblings: tuple[FileField, ...]) -> t.Field:
+    def _field(self, source: FieldSource, read: tuple[FileField, ...], siblings: tuple[FileField, ...]) -> t.Field:
         target = source.target
         if source.constant is None and source.child is None and target.default is not None:
             raise _Differs(f"column {target.name!r} has a default")
         return super()._field(source, read, siblings)
 
-    def _type(self, source: Source, field: FileField, whole: FileField) -> t.Type:
+    def _type(self, source: FieldSource, field: FileField, whole: FileField) -> t.Type:
         kind = source.target.type
         if kind not in _OF_ORC and not isinstance(kind, t.Decimal):
             raise _Differs(f"column {source.target.name!r} is of type {kind}")

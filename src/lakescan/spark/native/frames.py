@@ -18,25 +18,25 @@ from pyspark.sql import SparkSession
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.predicate import has_sql
-from lakescan.local.aggregates import Aggregate, known_by_metadata
+from lakescan.local.aggregates import Aggregate, aggregates_by_metadata
 from lakescan.planning.explain import plan_as_text
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.delete_strategy import describe_deletes
 from lakescan.spark.native.lanes import Lanes, choose_lanes, why_arrow
-from lakescan.spark.native.lower import NativeFiles, native_frame
+from lakescan.spark.native.lower import NativeFrame, native_frame
 from lakescan.spark.native.relation import java_class
 from lakescan.spark.session import formats_of, is_connect, parallelism, register, session_zone
 from lakescan.spark.session_lane import replaces_reads, why_arrow_session, why_session
 from lakescan.spark.source.audit import settings_of_session
 from lakescan.spark.source.data_source import ScanSource, depends_on_zone
-from lakescan.spark.source.planned_groups import read_planned
+from lakescan.spark.source.planned_groups import read_plan
 from lakescan.spark.statements.sql_conditions import SparkFilter
 from lakescan.spark.types import schema_of
 from lakescan.spark.workers import is_spark, use_this_python
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 from lakescan.storage.locations import split_location
-from lakescan.tables.session_reads import as_session_reads
+from lakescan.tables.session_reads import apply_session_reads
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -56,14 +56,14 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     scan = replace(scan, zone=session_zone(spark))
     if has_sql(scan.condition):
         spark_filter = SparkFilter(spark, scan)
-        return spark_filter.filtered(frame_of(spark, spark_filter.rows))
+        return spark_filter.filter_frame(frame_of(spark, spark_filter.rows))
     scan.check_for_workers()
     use_this_python(spark)
-    read = _replaced_on_connect(spark, scan) if is_connect(spark) else _replaced_on_classic(spark, scan)
-    return planned_now(spark, scan) if read is None else read
+    read = _create_connect_read(spark, scan) if is_connect(spark) else _create_classic_read(spark, scan)
+    return plan_now(spark, scan) if read is None else read
 
 
-def planned_now(spark: SparkSession, scan: ScanSpec) -> DataFrame:
+def plan_now(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     """The rows of a scan without SQL conditions as a frame that later filters do not narrow.
 
     A scan that the native lane may read is planned now, by Spark's workers or the scan's executor. Others become a
@@ -77,28 +77,28 @@ def planned_now(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     use_this_python(spark)
     reason = why_arrow(scan) or why_session(spark, scan)
     if reason is not None:
-        refuse_arrow(scan, {reason: 1})
+        check_native_lane(scan, {reason: 1})
         is_planned_here = not is_spark(spark) or scan.storage.has_secrets or _is_planned_here(scan)
-        return _read_planned(spark, scan) if is_planned_here else _source(spark, scan)
-    return frame_of_plan(spark, scan, _plan(spark, scan.for_reading()))
+        return _plan_and_read(spark, scan) if is_planned_here else _source_frame(spark, scan)
+    return frame_of_plan(spark, scan, _plan(spark, scan.prune_deletes()))
 
 
 def session_frame(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     """The rows of a scan as the session reads it; see `as_session_reads` and `frame_of`."""
-    return frame_of(spark, as_session_reads(scan, settings_of_session(spark)))
+    return frame_of(spark, apply_session_reads(scan, settings_of_session(spark)))
 
 
-def planned_frame(spark: SparkSession, scan: ScanSpec, *, numbers_files: bool) -> tuple[DataFrame, ScanPlan]:
+def plan_frame(spark: SparkSession, scan: ScanSpec, *, numbers_files: bool) -> tuple[DataFrame, ScanPlan]:
     """The rows of a scan, which is planned now in any case, and its plan; see `frame_of` and `frame_of_plan`."""
     scan = replace(scan, zone=session_zone(spark))
     if has_sql(scan.condition):
         spark_filter = SparkFilter(spark, scan)
-        frame, plan = planned_frame(spark, spark_filter.rows, numbers_files=numbers_files)
-        return spark_filter.filtered(frame), plan
+        frame, plan = plan_frame(spark, spark_filter.rows, numbers_files=numbers_files)
+        return spark_filter.filter_frame(frame), plan
     scan.check_for_workers()
     use_this_python(spark)
     if (reason := why_arrow(scan) or why_session(spark, scan)) is not None:
-        refuse_arrow(scan, {reason: 1})
+        check_native_lane(scan, {reason: 1})
     plan = _plan(spark, scan)
     return frame_of_plan(spark, scan, plan, numbers_files=numbers_files), plan
 
@@ -109,7 +109,7 @@ def frame_of_plan(
     plan: ScanPlan,
     *,
     numbers_files: bool = False,
-    reader: Callable[..., NativeFiles] | None = None,
+    reader: Callable[..., NativeFrame] | None = None,
     lanes: Lanes | None = None,
 ) -> DataFrame:
     """The rows of a plan of a scan without SQL conditions; `reader` as in `native_frame`, `lanes` if they are chosen.
@@ -120,16 +120,16 @@ def frame_of_plan(
     paths = plan.table.files["path"].combine_chunks() if numbers_files else None
     reason = why_arrow(scan) or why_session(spark, scan)
     if reason is not None:
-        return read_planned(spark, scan, plan, paths)
+        return read_plan(spark, scan, plan, paths)
     lanes = lanes or choose_lanes(scan, plan, spark, looks_up=reader is None)
-    refuse_arrow(scan, lanes.reasons)
+    check_native_lane(scan, lanes.reasons)
     frames = []
     if lanes.native.any():
         frames.append(native_frame(spark, scan, plan, lanes, paths, reader))
     if not lanes.native.all() or not frames:
         others = plan.table.filter(pa.array(~lanes.native))
-        rest = scan.in_few_groups().plan_table(others, parallelism=_parallelism(spark, scan))
-        frames.append(read_planned(spark, scan, rest, paths))
+        rest = scan.pack_few_groups().plan_table(others, parallelism=_parallelism(spark, scan))
+        frames.append(read_plan(spark, scan, rest, paths))
     frame = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
     return frame if plan.limit is None else frame.limit(plan.limit)
 
@@ -145,49 +145,49 @@ def totals_by_metadata(scan: ScanSpec, wanted: Sequence[Aggregate]) -> list[pa.S
     """Return the values of aggregates as Spark computes them, if metadata alone proves them all; else None."""
     if any(field.width for field in t.walk(scan.output.fields)):  # CHAR(n) is padded
         return None
-    values = known_by_metadata(scan, wanted, with_times=True)
+    values = aggregates_by_metadata(scan, wanted, with_times=True)
     # Bounds of Parquet have one sign for zeros, whatever the rows have.
     if values is None or any(pa.types.is_floating(each.type) and each.as_py() == 0 for each in values):
         return None
     return values
 
 
-def explained(scan: ScanSpec) -> str:
+def explain_scan(scan: ScanSpec) -> str:
     """The plan as text, with the lanes of its files and how deletes are applied."""
     if (spark := SparkSession.getActiveSession()) is not None:
-        scan = replace(as_session_reads(scan, settings_of_session(spark)), zone=session_zone(spark))
+        scan = replace(apply_session_reads(scan, settings_of_session(spark)), zone=session_zone(spark))
     if has_sql(scan.condition):
         spark_filter = SparkFilter(SparkSession.getActiveSession(), scan)
         conditions = [f"  on Spark: rows are filtered by {text}" for text in spark_filter.texts]
-        return "\n".join([explained(spark_filter.rows), *conditions])
+        return "\n".join([explain_scan(spark_filter.rows), *conditions])
     plan = scan.plan()
     if spark is not None and (reason := why_arrow_session(spark, scan.options)) is not None:
         return f"{plan_as_text(plan)}\n  on Spark: {len(plan.table):,} files in the Arrow lane: {reason}"
     looks_up = spark is None or is_connect(spark) or not _is_planned_by_spark(scan)
     lanes = choose_lanes(scan, plan, spark, looks_up=looks_up)
-    by_name = f", {lanes.named:,} of them by the names of their columns" if lanes.named else ""
+    by_name = f", {lanes.files_by_name:,} of them by the names of their columns" if lanes.files_by_name else ""
     lines = [plan_as_text(plan), f"  on Spark: {lanes.native.sum():,} files in the native lane{by_name}"]
     lines += [f"  on Spark: {count:,} files in the Arrow lane: {reason}" for reason, count in lanes.reasons.items()]
     return "\n".join(lines + describe_deletes(scan.plan_of(plan, pa.array(lanes.native))))
 
 
-def refuse_arrow(scan: ScanSpec, reasons: dict[str, int]) -> None:
+def check_native_lane(scan: ScanSpec, reasons: dict[str, int]) -> None:
     """Raise `UnsupportedFeature` for lane=native if the native lane cannot read every file."""
     if reasons and scan.options.lane == "native":
         raise UnsupportedFeature("the native lane for this scan", f"{next(iter(reasons))}. Use lane=auto to read it.")
 
 
-def _replaced_on_classic(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
+def _create_classic_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
     """The read of a scan that the optimizer's rule replaces; None where that is not possible."""
     if not _is_planned_by_spark(scan) or why_arrow_session(spark, scan.options) is not None:
         return None
     register(spark, names=("lakescan",))
     if not replaces_reads(spark):
         return None
-    return _read_with_scan(spark, scan) if scan.storage.has_secrets else _read_of(spark, scan)
+    return _read_with_scan(spark, scan) if scan.storage.has_secrets else _create_read(spark, scan)
 
 
-def _replaced_on_connect(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
+def _create_connect_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
     """The read of a scan that the client's hook replaces; None where that is not possible."""
     from lakescan.spark.connect import hook
 
@@ -197,7 +197,7 @@ def _replaced_on_connect(spark: SparkSession, scan: ScanSpec) -> DataFrame | Non
         return None
     if "lakescan" not in formats_of(spark):
         register(spark, names=("lakescan",))
-    return hook.read_of(spark, scan)
+    return hook.create_read(spark, scan)
 
 
 def _is_planned_by_spark(scan: ScanSpec) -> bool:
@@ -231,17 +231,17 @@ def _parallelism(spark: SparkSession, scan: ScanSpec) -> int:
     return scan.options.parallelism or parallelism(spark)
 
 
-def _read_planned(spark: SparkSession, scan: ScanSpec) -> DataFrame:
-    return read_planned(spark, scan, _plan(spark, scan.in_few_groups().for_reading()))
+def _plan_and_read(spark: SparkSession, scan: ScanSpec) -> DataFrame:
+    return read_plan(spark, scan, _plan(spark, scan.pack_few_groups().prune_deletes()))
 
 
-def _source(spark: SparkSession, scan: ScanSpec) -> DataFrame:
+def _source_frame(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     """The scan as a Python data source, which is registered again: its settings are those that the session has now."""
     register(spark, names=("lakescan",))
-    return _read_of(spark, scan)
+    return _create_read(spark, scan)
 
 
-def _read_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
+def _create_read(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     """A read of the scan by the data source, with its schema: otherwise Spark would start a worker to ask for it."""
     options = scan.to_options()
     FRAMES.keep(options, scan)
@@ -263,13 +263,13 @@ def _read_with_scan(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
         frame = spark.read.format("lakescan").schema(schema_of(scan)).options(**options).load()
         java_class(spark).giveSource(frame._jdf, bytearray(pickled))
     except Exception as error:
-        _LOG.debug("a frame of %s is planned when it is made: %s", shown(scan.location), type(error).__name__)
+        _LOG.debug("a frame of %s is planned when it is made: %s", redact(scan.location), type(error).__name__)
         return None
     FRAMES.keep(options, scan)
     return frame
 
 
-class Frames:
+class ScanCache:
     """The scans of the last frames, by their options, so that the optimizer's rule need not open their tables again.
 
     The options name one state of a table, or number one frame.
@@ -298,4 +298,4 @@ def _key(options: Mapping[str, str]) -> frozenset[tuple[str, str]]:
 
 
 _MOST_FRAMES = 64
-FRAMES = Frames()
+FRAMES = ScanCache()

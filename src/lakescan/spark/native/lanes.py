@@ -26,14 +26,14 @@ from lakescan.spark.native.filesystems import STORES, has_filesystem, root_for_s
 from lakescan.spark.native.footers import (
     FooterFacts,
     NamedColumns,
-    facts_of,
+    ids_by_settled_name,
     lacking_codecs,
-    sample,
-    settled_ids,
+    read_footer_facts,
+    sample_files,
     why_footers,
 )
 from lakescan.spark.session import conf
-from lakescan.storage.locations import ALIASES, normalize, split_location, without_root
+from lakescan.storage.locations import ALIASES, normalize, split_location, strip_roots
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +53,7 @@ _MOST_ROWS = 512 * 2**20  # of files with deletes: one bit per row, sent to ever
 
 
 @dataclass(frozen=True)
-class _Limits:
+class _FileLimits:
     """How many files the native lane reads: of files that have fewer `bytes` in the mean, only the number `small`."""
 
     small: int
@@ -63,9 +63,9 @@ class _Limits:
 
 # Spark looks up the status of every path before it reads, and keeps all of them: 0.3 ms and 1 KB of the driver a file.
 # Small files are opened quicker by Arrow, too: 100,000 files of 1 KB took 72 s there, and 188 s in Spark's reader.
-_OF_FOLDERS = _Limits(10_000, 200_000, 2**20)
+_OF_FOLDERS = _FileLimits(10_000, 200_000, 2**20)
 # In object stores, it is three requests a file, of which two follow each other: those take as long as 8 MB are decoded.
-_OF_STORES = _Limits(100, 10_000, 2**23)
+_OF_STORES = _FileLimits(100, 10_000, 2**23)
 LEAST_IN_STORES = 2**28  # bytes: 100 MB in eight files took 0.8 s longer to look up, and 0.5 s less to read
 # Footers that are read to learn the compression of files, and, in tables with files without field ids, which these are.
 _MOST_FOOTERS, _MOST_FOOTERS_IN_STORES = 64, 16
@@ -104,7 +104,7 @@ class Lanes:
         return dict(Counter(reason for reason in self.why.to_pylist() if reason))
 
     @property
-    def named(self) -> int:
+    def files_by_name(self) -> int:
         """The number of native files that are read by the names of their columns."""
         return int((self.layout[self.native] >= 0).sum())
 
@@ -219,47 +219,47 @@ def choose_lanes(scan: ScanSpec, plan: ScanPlan, spark: SparkSession | None, *, 
     each file before it reads; else it gets the files themselves (`relation.py`).
     """
     files, count = plan.files, len(plan.table)
-    why = _Why(count)
+    why = _LaneReasons(count)
     if (reason := why_arrow(scan)) is not None:
-        why.where(np.ones(count, dtype=bool), reason)
+        why.add_reason(np.ones(count, dtype=bool), reason)
         return why.lanes()
     is_orc = _mask(pc.equal(files["file_format"], "orc"))
     for file_format in ("orc", "avro") if looks_up else ("avro",):
-        why.where(_mask(pc.equal(files["file_format"], file_format)), f"its file format is {file_format.upper()}")
-    why.where(_mask(pc.is_valid(files["key_metadata"])), "it has key metadata, so it may be encrypted")
+        why.add_reason(_mask(pc.equal(files["file_format"], file_format)), f"its file format is {file_format.upper()}")
+    why.add_reason(_mask(pc.is_valid(files["key_metadata"])), "it has key metadata, so it may be encrypted")
     context = scan.read_context()
-    paths = pa.array([context.storage.relocated(path) for path in files["path"].to_pylist()], pa.string())
+    paths = pa.array([context.storage.current_location(path) for path in files["path"].to_pylist()], pa.string())
     places = normalize(paths)
     if looks_up:
-        why.where(_mask(pc.match_substring_regex(paths, _GLOB)), "Spark interprets its path as a glob pattern")
-        why.where(
+        why.add_reason(_mask(pc.match_substring_regex(paths, _GLOB)), "Spark interprets its path as a glob pattern")
+        why.add_reason(
             _mask(pc.match_substring_regex(paths, _HIDDEN)), "Spark skips it as a hidden file, because of its name"
         )
         counts = places.value_counts()
         again = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-        why.where(_mask(pc.is_in(places, value_set=again)), "it is read more than once")
-    why.where(~_mask(pc.equal(without_root(paths), without_root(places))), "Spark normalizes its path differently")
-    why.where(
-        _mask(pc.match_substring_regex(without_root(paths), _COLON)), "its path has a colon or a control character"
+        why.add_reason(_mask(pc.is_in(places, value_set=again)), "it is read more than once")
+    why.add_reason(~_mask(pc.equal(strip_roots(paths), strip_roots(places))), "Spark normalizes its path differently")
+    why.add_reason(
+        _mask(pc.match_substring_regex(strip_roots(paths), _COLON)), "its path has a colon or a control character"
     )
-    _deletes(scan, plan, why)
-    roots = _roots(scan, paths, files["size"], spark, why, looks_up=looks_up)
+    _add_delete_reasons(scan, plan, why)
+    roots = _find_roots(scan, paths, files["size"], spark, why, looks_up=looks_up)
     limits = _OF_STORES if roots else _OF_FOLDERS
     most = limits.small if _mean_size(plan, why.native) < limits.bytes else limits.large
     if looks_up and why.native.sum() > most:
         small = "small " if most == limits.small else ""
-        why.where(
+        why.add_reason(
             why.native.copy(), f"there are more than {most:,} {small}files, and Spark looks up each of them first"
         )
     readable = ~_is_only_sparks(paths)
-    named = _NamedFiles(scan, plan, paths, spark, limits is _OF_STORES, why, readable)
+    named = _LayoutFinder(scan, plan, paths, spark, limits is _OF_STORES, why, readable)
     named.add_orc(is_orc)
-    _compressions(context, paths, files, limits is _OF_STORES, why, ~is_orc & readable)
+    _add_codec_reasons(context, paths, files, limits is _OF_STORES, why, ~is_orc & readable)
     named.add_parquet(~is_orc)
     by_id = why.native & (why.layout < 0)
     footers = why_footers(context, paths, files["size"], by_id & readable) if context.matching.by_id else None
     if footers is not None:
-        why.where(by_id, footers)
+        why.add_reason(by_id, footers)
     return why.lanes(roots, named.layouts)
 
 
@@ -276,7 +276,7 @@ def _is_other(root: str) -> bool:
     return scheme not in ("file", "hdfs") and ALIASES.get(scheme, scheme) not in STORES
 
 
-class _NamedFiles:
+class _LayoutFinder:
     """Finds the layouts of files whose columns Spark finds by their names, and adds the reasons of others."""
 
     def __init__(
@@ -286,7 +286,7 @@ class _NamedFiles:
         paths: pa.Array,
         spark: SparkSession | None,
         is_remote: bool,
-        why: _Why,
+        why: _LaneReasons,
         readable: np.ndarray,
     ) -> None:
         self._scan, self._plan, self._paths, self._spark, self._why = scan, plan, paths, spark, why
@@ -302,10 +302,10 @@ class _NamedFiles:
     def add_orc(self, is_orc: np.ndarray) -> None:
         """Add ORC files. Spark's reader of them finds columns by name, and has no positions of rows."""
         why = self._why
-        why.where(is_orc & (self._plan.table.references.counts > 0), "it is an ORC file with deletes")
+        why.add_reason(is_orc & (self._plan.table.references.counts > 0), "it is an ORC file with deletes")
         positions = {POS.id, *LINEAGE}.intersection(f.id for f in self._context.columns_for(self._scan.filter).fields)
         if positions:
-            why.where(is_orc, "it is an ORC file, and Spark's reader has no positions of its rows")
+            why.add_reason(is_orc, "it is an ORC file, and Spark's reader has no positions of its rows")
         if (is_orc & why.native).any():
             self._add(is_orc & why.native, "orc", "the table has ORC files", every=True)
 
@@ -324,8 +324,8 @@ class _NamedFiles:
         elif matching.name_mapping is not None:
             self._add(native, "parquet", "the table has a name mapping")
         elif not matching.ids_required:
-            some = facts_of(
-                self._context, self._paths, self._plan.files["size"], sample(native & self._readable), raises=True
+            some = read_footer_facts(
+                self._context, self._paths, self._plan.files["size"], sample_files(native & self._readable), raises=True
             )
             if not all(each.has_ids for each in some):
                 self._add(native, "parquet", "the table has files without field ids")
@@ -336,18 +336,20 @@ class _NamedFiles:
         Files with field ids have one if `every` file is read by names, or if a file has a settled name for another
         column: Spark would compare its statistics.
         """
-        self._why.where(mask & ~self._readable, f"{cause}, and only Spark can read the footer of the file")
+        self._why.add_reason(mask & ~self._readable, f"{cause}, and only Spark can read the footer of the file")
         places, count = np.flatnonzero(mask & self._readable), len(mask)
         read, others = places[: self._most], places[self._most :]
-        facts = facts_of(self._context, self._paths, self._plan.files["size"], read, file_format=file_format)
-        names = settled_ids(self._context)
+        facts = read_footer_facts(self._context, self._paths, self._plan.files["size"], read, file_format=file_format)
+        names = ids_by_settled_name(self._context)
         found = [
             (int(place), each)
             for place, each in zip(read, facts, strict=True)
             if every or not each.has_ids or each.lacking or each.name_of_another(names)
         ]
         self._find_layouts(found, file_format)
-        self._why.where(_at(others, count), f"{cause}, and the footers of only {self._most:,} files are read")
+        self._why.add_reason(
+            _mask_of_places(others, count), f"{cause}, and the footers of only {self._most:,} files are read"
+        )
 
     def _find_layouts(self, files: list[tuple[int, FooterFacts]], file_format: str) -> None:
         kinds: dict[tuple[FooterFacts, int], list[int]] = {}
@@ -358,14 +360,14 @@ class _NamedFiles:
             return
         named, numbers = self._named_columns(file_format), self._numbers
         for (each, spec), found in kinds.items():
-            mask = _at(np.array(found), count)
-            columns = named.of(each, self._plan.table.constant_fields.get(spec, ()))
+            mask = _mask_of_places(np.array(found), count)
+            columns = named.find_columns(each, self._plan.table.constant_fields.get(spec, ()))
             if each.lacking:
-                self._why.where(mask, _lacks(each.lacking))
+                self._why.add_reason(mask, _codec_reason(each.lacking))
             elif isinstance(columns, str):
-                self._why.where(mask, columns)
+                self._why.add_reason(mask, columns)
             elif len(numbers) == _MOST_LAYOUTS and (file_format, columns) not in numbers:
-                self._why.where(mask, f"it has other column names than {_MOST_LAYOUTS} groups of files")
+                self._why.add_reason(mask, f"it has other column names than {_MOST_LAYOUTS} groups of files")
             else:
                 self._why.layout[mask] = numbers.setdefault((file_format, columns), len(numbers))
 
@@ -377,21 +379,27 @@ class _NamedFiles:
         return NamedColumns(self._context, wanted, mark_of(self._scan.table.location), reads_int96, file_format)
 
 
-def _lacks(compression: str) -> str:
+def _codec_reason(compression: str) -> str:
     return f"it is compressed by {compression}, which Spark's reader lacks"
 
 
-def _compressions(
-    context: ReadContext, paths: pa.Array, files: pa.Table, is_remote: bool, why: _Why, candidates: np.ndarray
+def _add_codec_reasons(
+    context: ReadContext, paths: pa.Array, files: pa.Table, is_remote: bool, why: _LaneReasons, candidates: np.ndarray
 ) -> None:
     """Add the reasons of files with compressions that Spark's reader lacks."""
     most = _MOST_FOOTERS_IN_STORES if is_remote else _MOST_FOOTERS
     for name, mask in lacking_codecs(context, paths, files, why.native & candidates, most).items():
-        why.where(mask, _lacks(name))
+        why.add_reason(mask, _codec_reason(name))
 
 
-def _roots(
-    scan: ScanSpec, paths: pa.Array, sizes: pa.ChunkedArray, spark: SparkSession | None, why: _Why, *, looks_up: bool
+def _find_roots(
+    scan: ScanSpec,
+    paths: pa.Array,
+    sizes: pa.ChunkedArray,
+    spark: SparkSession | None,
+    why: _LaneReasons,
+    *,
+    looks_up: bool,
 ) -> Mapping[str, str]:
     """The names that roots of the native files have in Spark; adds the reasons of files that Spark cannot read."""
     roots = pc.replace_substring_regex(paths, _ROOT, r"\1").dictionary_encode()
@@ -405,21 +413,21 @@ def _roots(
             continue
         if _is_other(root):
             if looks_up and scan.options.lane != "native":
-                why.where(mask, "Spark may have no filesystem for it (lane=native tries)")
+                why.add_reason(mask, "Spark may have no filesystem for it (lane=native tries)")
             elif not looks_up and not (spark is not None and has_filesystem(spark, scheme)):
-                why.where(mask, f"Spark has no filesystem for {scheme}://")
+                why.add_reason(mask, f"Spark has no filesystem for {scheme}://")
         elif is_small:
-            why.where(mask, f"{size:,} bytes in an object store are read sooner by Arrow (lane=native tries)")
+            why.add_reason(mask, f"{size:,} bytes in an object store are read sooner by Arrow (lane=native tries)")
         elif spark is None:
-            why.where(mask, "it is in an object store, and there is no session whose Spark may read there")
+            why.add_reason(mask, "it is in an object store, and there is no session whose Spark may read there")
         elif asked == _MOST_ROOTS:
-            why.where(mask, f"it is in another bucket than the first {_MOST_ROOTS} of the scan")
+            why.add_reason(mask, f"it is in another bucket than the first {_MOST_ROOTS} of the scan")
         else:
             asked += 1
             places = np.flatnonzero(mask)[[0, -1]]
             some = [(paths[n].as_py()[len(root) :], sizes[n].as_py()) for n in dict.fromkeys(places.tolist())]
             found[root], reason = root_for_spark(spark, scan.storage, root, some, looks_up=looks_up)
-            why.where(mask & bool(reason), reason)
+            why.add_reason(mask & bool(reason), reason)
     return found
 
 
@@ -429,7 +437,7 @@ def _mean_size(plan: ScanPlan, wanted: np.ndarray) -> float:
     return float(sizes.mean()) if len(sizes) else math.inf
 
 
-class _Why:
+class _LaneReasons:
     """The reason of each file; the first one counts. `layout` is as in `Lanes`."""
 
     def __init__(self, count: int) -> None:
@@ -442,7 +450,7 @@ class _Why:
         result: np.ndarray = self._codes == 0
         return result
 
-    def where(self, mask: np.ndarray, reason: str) -> None:
+    def add_reason(self, mask: np.ndarray, reason: str) -> None:
         new = mask & self.native
         if new.any():
             self._codes[new] = len(self._texts)
@@ -452,22 +460,22 @@ class _Why:
         return Lanes(self.native, pa.array(self._texts).take(pa.array(self._codes)), roots, self.layout, layouts)
 
 
-def _deletes(scan: ScanSpec, plan: ScanPlan, why: _Why) -> None:
+def _add_delete_reasons(scan: ScanSpec, plan: ScanPlan, why: _LaneReasons) -> None:
     """Add the reasons of files whose deletes the native lane cannot apply."""
     references, every = plan.table.references, np.ones(plan.deletes.num_rows, dtype=bool)
     kept = _mask(plan.deletes["kept"])
-    why.where(references.sums(kept) > 0, "only some of its rows are selected")
+    why.add_reason(references.sums(kept) > 0, "only some of its rows are selected")
     by_position = references.has(every) & why.native
     rows = pc.fill_null(plan.files["record_count"], 0).to_numpy()[by_position].sum()
     if rows > _MOST_ROWS:
-        why.where(
+        why.add_reason(
             by_position, f"files with deletes have {rows:,} rows: their bitmaps are too large to send to every task"
         )
     equality = plan.deletes.filter(pc.equal(plan.deletes["kind"], DeleteKind.EQUALITY))
     by_keys = references.has_equality
     for ids in {tuple(ids) for ids in equality["equality_ids"].to_pylist()}:
         if (reason := _why_keys(scan, ids)) is not None:
-            why.where(by_keys, reason)
+            why.add_reason(by_keys, reason)
 
 
 def _why_keys(scan: ScanSpec, ids: tuple[int, ...]) -> str | None:
@@ -482,7 +490,7 @@ def _why_keys(scan: ScanSpec, ids: tuple[int, ...]) -> str | None:
     return None
 
 
-def _at(places: np.ndarray, count: int) -> np.ndarray:
+def _mask_of_places(places: np.ndarray, count: int) -> np.ndarray:
     mask = np.zeros(count, dtype=bool)
     mask[places] = True
     return mask

@@ -26,13 +26,13 @@ from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.positions import DeleteLoader
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
-from lakescan.spark.native.columns import FileColumns, members_of, selected
+from lakescan.spark.native.columns import FileColumns, members_of, select_member
 from lakescan.spark.native.conditions import condition
 from lakescan.spark.native.delete_strategy import position_bytes
-from lakescan.spark.native.equality_deletes import DeletedKeys
+from lakescan.spark.native.equality_deletes import EqualityDeleteKeys
 from lakescan.spark.native.file_facts import INDEX, FileFacts
 from lakescan.spark.native.lanes import LINEAGE, Lanes, columns_needed
-from lakescan.spark.session import listing_here
+from lakescan.spark.session import look_up_on_driver
 from lakescan.spark.types import spark_type
 from lakescan.storage.locations import split_location
 
@@ -64,21 +64,21 @@ def native_frame(
     plan: ScanPlan,
     lanes: Lanes,
     numbered: pa.Array | None = None,
-    reader: Callable[..., NativeFiles] | None = None,
+    reader: Callable[..., NativeFrame] | None = None,
 ) -> DataFrame:
     """The rows of those files of a plan that use the native lane.
 
     The column `_file` is a place in `numbered`, if these paths are given. `reader` is how Spark gets the files; by
     default their paths.
     """
-    files = reader or NativeFiles
+    files = reader or NativeFrame
     plan, layout = scan.plan_of(plan, pa.array(lanes.native)), lanes.layout[lanes.native]
     context = scan.read_context(plan)
-    keys = DeletedKeys(spark, plan, context)
-    fields = columns_needed(scan, keys.compared)
-    own = FileColumns.of(context.matching, scan.table.location)
+    keys = EqualityDeleteKeys(spark, plan, context)
+    fields = columns_needed(scan, keys.compared_ids)
+    own = FileColumns.match_columns(context.matching, scan.table.location)
     parts = []
-    for mask, number, with_facts in _masks(plan, layout, fields, every=not _OF_FILES.isdisjoint(_reads(scan))):
+    for mask, number, with_facts in _masks(plan, layout, fields, every=not _OF_FILES.isdisjoint(_read_columns(scan))):
         subset = scan.plan_of(plan, pa.array(mask))
         used = keys if with_facts else None
         columns, wanted = own, fields
@@ -116,12 +116,12 @@ def _masks(
                     yield some, number, with_facts
 
 
-def _reads(scan: ScanSpec) -> dict[int, t.Field]:
+def _read_columns(scan: ScanSpec) -> dict[int, t.Field]:
     """The columns that are read, with metadata columns, by id."""
     return {f.id: f for f in scan.read_context().columns_for(scan.filter).fields}
 
 
-class NativeFiles:
+class NativeFrame:
     """Native files of a scan -> data frame of the scan's output. Without `keys`, the files need no facts."""
 
     def __init__(
@@ -130,7 +130,7 @@ class NativeFiles:
         scan: ScanSpec,
         plan: ScanPlan,
         context: ReadContext,
-        keys: DeletedKeys | None,
+        keys: EqualityDeleteKeys | None,
         fields: tuple[t.Field, ...],
         columns: FileColumns,
         roots: Mapping[str, str],
@@ -139,8 +139,10 @@ class NativeFiles:
         self._spark, self._scan, self._plan, self._context, self._keys = spark, scan, plan, context, keys
         self._numbered = numbered
         self._fields, self._columns = fields, columns
-        self._reads = _reads(scan)
-        self._locations = [_for_spark(context.storage.relocated(p), roots) for p in plan.files["path"].to_pylist()]
+        self._reads = _read_columns(scan)
+        self._locations = [
+            _spark_path(context.storage.current_location(p), roots) for p in plan.files["path"].to_pylist()
+        ]
 
     def rows(self) -> DataFrame:
         """The rows, with the column names of the output."""
@@ -149,8 +151,8 @@ class NativeFiles:
         if self._keys is None or facts is None:
             columns = {f.id: self._columns.value(f, self._columns.column(f)) for f in self._fields}
             return self._filtered_output(frame, {**columns, POS.id: self._position()})
-        frame = facts.placed(frame, [self._columns.column(f) for f in self._fields])
-        columns = {f.id: self._valued(f, facts) for f in self._fields} | {POS.id: F.col(INDEX)}
+        frame = facts.locate_rows(frame, [self._columns.column(f) for f in self._fields])
+        columns = {f.id: self._column_value(f, facts) for f in self._fields} | {POS.id: F.col(INDEX)}
         if _FILE in facts:
             columns[FILE.id] = facts.value(_FILE)
         if _FIRST in facts:
@@ -163,7 +165,7 @@ class NativeFiles:
             columns[PARTITION_ID] = self._partition(facts)
         for number, ids in enumerate(self._keys.keys):
             scope, sequence = facts.value(f"scope_{number}"), facts.value(_SEQUENCE)
-            frame = self._keys.without_deleted(frame, ids, columns, scope, sequence)
+            frame = self._keys.drop_deleted_rows(frame, ids, columns, scope, sequence)
         return self._filtered_output(frame, columns)
 
     def _filtered_output(self, frame: DataFrame, columns: dict[int, Column]) -> DataFrame:
@@ -171,7 +173,7 @@ class NativeFiles:
             fields = (*self._fields, *(f for i, f in self._reads.items() if i == PARTITION_ID))
             nested = {i: each for f in fields for i, each in members_of(f, columns[f.id])}
             frame = frame.where(condition(self._plan.filter, columns | nested))
-        return frame.select(*(selected(columns[each.path[0].id], each) for each in self._scan.selection.columns))
+        return frame.select(*(select_member(columns[each.path[0].id], each) for each in self._scan.selection.columns))
 
     def _partition(self, facts: FileFacts) -> Column:
         """The partition values of the row's file as a struct."""
@@ -195,11 +197,11 @@ class NativeFiles:
     def _read(self, facts: FileFacts | None) -> DataFrame:
         """The files as Spark reads them, all of them."""
         del facts  # they are joined
-        frame, listed = self._listed()
+        frame, listed = self._list_files()
         if listed == len(self._locations):
             return frame
         # Spark lists no files of rows that it has cached, of these files: an option that is new makes others of them.
-        frame, listed = self._listed({_UNIQUE: uuid.uuid4().hex})
+        frame, listed = self._list_files({_UNIQUE: uuid.uuid4().hex})
         if listed != len(self._locations):
             raise StorageError(
                 f"Spark lists {listed:,} of the {len(self._locations):,} data files of {self._scan}, and would skip "
@@ -207,7 +209,7 @@ class NativeFiles:
             )
         return frame
 
-    def _listed(self, more: Mapping[str, str] = _NO_OPTIONS) -> tuple[DataFrame, int]:
+    def _list_files(self, more: Mapping[str, str] = _NO_OPTIONS) -> tuple[DataFrame, int]:
         """The files as Spark lists them, and their number: columns by field id if the files have ids, else by name.
 
         A Connect session lists nothing before `inputFiles` asks for it.
@@ -216,7 +218,7 @@ class NativeFiles:
         for name, value in {**READ_OPTIONS, **more}.items():
             reader = reader.option(name, value)
         try:
-            with listing_here(self._spark, self._locations):
+            with look_up_on_driver(self._spark, self._locations):
                 frame = reader.parquet(*self._locations)
                 return frame, len(frame.inputFiles())
         except AnalysisException as error:
@@ -253,16 +255,16 @@ class NativeFiles:
             specs = [spec for spec, ids in plan.table.constant_fields.items() if field.id in ids]
             if np.isin(files["spec_id"].to_numpy(), specs).all():  # or of none of the files; see `_masks`
                 values[f"constant_{field.id}"] = _as_binary(pc.struct_field(constants, str(field.id)))
-        return self._made_facts(self._deleted(), values)
+        return self._make_facts(self._load_deleted_rows(), values)
 
-    def _made_facts(self, deleted: list[BitMap64], values: Mapping[str, pa.Array]) -> FileFacts:
+    def _make_facts(self, deleted: list[BitMap64], values: Mapping[str, pa.Array]) -> FileFacts:
         return FileFacts(self._spark, [_as_uri(path) for path in self._locations], self._sizes(), deleted, values)
 
     def _sizes(self) -> np.ndarray:
         """The current sizes of the files: those in the metadata may be stale."""
         return self._context.storage.sizes(self._plan.files["path"].to_pylist())
 
-    def _deleted(self) -> list[BitMap64]:
+    def _load_deleted_rows(self) -> list[BitMap64]:
         """The deleted row positions of each file."""
         plan, paths = self._plan, self._plan.files["path"].to_pylist()
         executor = SparkExecutor(self._spark) if position_bytes(plan.deletes) >= MIN_BYTES else None
@@ -277,12 +279,12 @@ class NativeFiles:
             deletes.setdefault(file, []).append(rows[delete])
         others, counts = (plan.files[name].to_pylist() for name in ("same_place", "record_count"))
 
-        def deleted(n: int) -> BitMap64:
+        def load_bitmap(n: int) -> BitMap64:
             return loader.selection(paths[n], deletes.get(n, ()), others[n], counts[n]).deleted
 
-        return list(LOCAL.map(deleted, range(len(paths))))
+        return list(LOCAL.map(load_bitmap, range(len(paths))))
 
-    def _valued(self, field: t.Field, facts: FileFacts) -> Column:
+    def _column_value(self, field: t.Field, facts: FileFacts) -> Column:
         """The value of a column: the file's constant if it has one, else the column in the file."""
         column = self._columns.value(field, self._columns.column(field))
         if f"constant_{field.id}" not in facts:
@@ -295,7 +297,7 @@ def _as_binary(values: pa.Array) -> pa.Array:
     return values.cast(pa.binary()) if pa.types.is_fixed_size_binary(values.type) else values
 
 
-def _for_spark(location: str, roots: Mapping[str, str]) -> str:
+def _spark_path(location: str, roots: Mapping[str, str]) -> str:
     """A location in the form of Spark's paths: one slash after `file:`, and a scheme that Spark has.
 
     Paths of Hadoop are not encoded, as keys of object stores are not: `%20` and `+` are these characters.

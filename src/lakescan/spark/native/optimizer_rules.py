@@ -92,7 +92,7 @@ def elements(found: Any) -> Iterator[Any]:
         yield iterator.next()
 
 
-class RaisedErrors:
+class RuleErrors:
     """Errors of lakescan in a rule's answers: Spark carries their text, and PySpark raises them with their own class.
 
     They are errors of PySpark too (`AnalysisException`), with its text, as those of Python data sources are.
@@ -113,7 +113,7 @@ class RaisedErrors:
                 self._known.popitem(last=False)
         return found
 
-    def reads(self, location: str) -> None:
+    def note_table(self, location: str) -> None:
         """Note that Spark reads data files of the table at a location: a missing one is raised as `MissingFile`."""
         with self._lock:
             self._tables[normal(location)] = None
@@ -130,12 +130,12 @@ class RaisedErrors:
             return
 
         def convert_exception(error: Any) -> Any:
-            return self._own(convert(error))
+            return self._convert_error(convert(error))
 
         convert_exception._of_lakescan = True  # type: ignore[attr-defined]
         captured.convert_exception = convert_exception
 
-    def _own(self, converted: Any) -> Any:
+    def _convert_error(self, converted: Any) -> Any:
         """The error of lakescan, or the interrupt, whose text an error of PySpark carries; other errors as they are."""
         text = getattr(converted, "_desc", None)
         if isinstance(text, str) and (missing := _NOT_THERE.search(text)) is not None:
@@ -143,17 +143,17 @@ class RaisedErrors:
             with self._lock:
                 is_ours = any(normal(path).startswith(f"{table}/") for table in self._tables)
             message = f"{path} is listed in the table's metadata but does not exist"
-            return _with_class(converted, MissingFile, (message,), {}, f"{message}\n\n") if is_ours else converted
+            return _add_class(converted, MissingFile, (message,), {}, f"{message}\n\n") if is_ours else converted
         if not isinstance(text, str) or "PYTHON_DATA_SOURCE_ERROR" not in text:
             return converted
         if INTERRUPTED in text:  # py4j may run the rule's question in the thread that waits for the query
             return KeyboardInterrupt()
         with self._lock:
             found = next((each for name, each in reversed(self._known.items()) if name in text), None)
-        return converted if found is None else _with_class(converted, *found)
+        return converted if found is None else _add_class(converted, *found)
 
 
-def _with_class(
+def _add_class(
     converted: Any, kind: type[LakescanError], arguments: tuple[Any, ...], members: dict[str, Any], text: str = ""
 ) -> Any:
     """An error of PySpark's that has a class of lakescan's, too, and a text before its own."""
@@ -170,4 +170,4 @@ def _with_class(
     return result
 
 
-RAISED = RaisedErrors()
+RAISED = RuleErrors()

@@ -22,7 +22,9 @@ def runs_python_functions(frame: DataFrame) -> bool:
     Functions in subqueries, and those below a frame's RDD, count too. Raises whatever py4j raises if this Spark has
     other classes.
     """
-    return any(_runs(leaf) for leaf in elements(_plan(frame).collectLeaves())) or _has_function(frame, _plan(frame))
+    return any(_runs_functions(leaf) for leaf in elements(_plan(frame).collectLeaves())) or _has_function(
+        frame, _plan(frame)
+    )
 
 
 def _plan(frame: Any) -> Any:
@@ -50,7 +52,7 @@ def _has_function(frame: Any, plan: Any) -> bool:
     return False
 
 
-def _runs(leaf: Any) -> bool:
+def _runs_functions(leaf: Any) -> bool:
     """Whether functions make the rows of a leaf of a plan: an RDD, such as a batch of a stream, or a cached frame."""
     kind = leaf.getClass().getSimpleName()
     if kind == "InMemoryRelation":

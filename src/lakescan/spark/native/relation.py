@@ -29,11 +29,11 @@ from lakescan.planning.split import TARGET_SIZE
 from lakescan.reading.deletes.roaring import words_of
 from lakescan.spark.native.file_facts import INDEX
 from lakescan.spark.native.lanes import MOST_DIGITS
-from lakescan.spark.native.lower import READ_OPTIONS, NativeFiles
+from lakescan.spark.native.lower import READ_OPTIONS, NativeFrame
 from lakescan.spark.native.optimizer_rules import class_loader
 from lakescan.spark.session_lane import FIELD_IDS, NULL_STRUCTS
 from lakescan.spark.types import spark_type
-from lakescan.storage.faults import shown
+from lakescan.storage.faults import redact
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -79,12 +79,12 @@ def statuses(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     from pyspark.sql.classic.dataframe import DataFrame
 
     session: Any = spark
-    packed = _packed(list(paths), np.ones(len(paths)), HiddenFacts([], {}))
+    packed = _pack_files(list(paths), np.ones(len(paths)), HiddenFacts([], {}))
     found = java_class(spark).statuses(session._jsparkSession, bytearray(packed))
     return DataFrame(found, spark).select("path", "length")
 
 
-class RelationFiles(NativeFiles):
+class RelationFiles(NativeFrame):
     """Native files whose names, sizes and facts Spark gets from here.
 
     `title` is what `explain` shows of them. `compares_micros`: see `FileColumns`.
@@ -142,7 +142,7 @@ class RelationFiles(NativeFiles):
             self.title + (" with deletes" if facts.has_deletes else ""),
             self._columns.file_format,
             "lakescan:/" + self._scan.table.name,
-            bytearray(_packed(self._locations, self._sizes(), facts)),
+            bytearray(_pack_files(self._locations, self._sizes(), facts)),
             facts.schema.json(),
             self._columns.schema(self._fields).json(),
             json.dumps(_OPTIONS),
@@ -165,7 +165,7 @@ class RelationFiles(NativeFiles):
         found: np.ndarray = np.clip(sizes, 1, splits * TARGET_SIZE)
         return found
 
-    def _made_facts(self, deleted: list[BitMap64], values: Mapping[str, pa.Array]) -> HiddenFacts:  # type: ignore[override]
+    def _make_facts(self, deleted: list[BitMap64], values: Mapping[str, pa.Array]) -> HiddenFacts:  # type: ignore[override]
         return HiddenFacts(deleted, values)
 
 
@@ -197,7 +197,7 @@ class HiddenFacts:
         """A fact of the row's file."""
         return F.col(f"{_HIDDEN}{name}")
 
-    def placed(self, frame: DataFrame, columns: list[Column]) -> DataFrame:
+    def locate_rows(self, frame: DataFrame, columns: list[Column]) -> DataFrame:
         """The frame as it is: it has the columns, the facts, and the position of each row where it is needed."""
         del columns
         return frame
@@ -216,7 +216,7 @@ def title_of(scan: ScanSpec, plan: ScanPlan) -> str:
 
 def title_of_table(scan: ScanSpec) -> str:
     """The table and its snapshot, as `explain` and the UI show them."""
-    name = scan.name or shown(scan.table.location)
+    name = scan.name or redact(scan.table.location)
     return f"lakescan {scan.table.name} {name} {scan.table.words.state} {scan.snapshot.id}"
 
 
@@ -242,7 +242,7 @@ def _type(kind: pa.DataType) -> s.DataType:
     return from_arrow_type(kind, prefer_timestamp_ntz=True)
 
 
-def _packed(paths: list[str], sizes: np.ndarray, facts: HiddenFacts) -> bytes:
+def _pack_files(paths: list[str], sizes: np.ndarray, facts: HiddenFacts) -> bytes:
     """The files and their facts as the class `Files` of `Lakescan.java` reads them."""
     parts = [
         np.array([len(paths)], "<i4").tobytes(),

@@ -28,19 +28,19 @@ from pyspark.sql.pandas.types import from_arrow_type
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import LakescanError
-from lakescan.expressions.bind import binds
-from lakescan.expressions.implied import Implied, implied
+from lakescan.expressions.bind import can_bind
+from lakescan.expressions.implied import Inference, infer_predicate
 from lakescan.expressions.predicate import TRUE, conjunction, conjuncts, has_sql
 from lakescan.local.aggregates import Aggregate
-from lakescan.spark.native.frames import FRAMES, cheapest_column, frame_of_plan, refuse_arrow, totals_by_metadata
+from lakescan.spark.native.frames import FRAMES, cheapest_column, check_native_lane, frame_of_plan, totals_by_metadata
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.optimizer_rules import INTERRUPTED, RAISED, has_rule, install_rule
 from lakescan.spark.native.relation import JAVA, RelationFiles, title_of, title_of_table
-from lakescan.spark.session import OF_PLANNING, conf, known_settings, parallelism, session_zone, zone_name
+from lakescan.spark.session import OF_PLANNING, cache_settings, conf, parallelism, session_zone, zone_name
 from lakescan.spark.session_lane import FIELD_IDS, WITHOUT_IDS, why_arrow_session
 from lakescan.spark.source.audit import settings_of_session
 from lakescan.spark.source.data_source import TableSource, depends_on_zone
-from lakescan.storage.faults import told
+from lakescan.storage.faults import error_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +59,7 @@ _SETTINGS = (*_REFUSED, *OF_PLANNING, FIELD_IDS, WITHOUT_IDS)
 
 def install(spark: SparkSession) -> None:
     """Install the rule in a classic session, unless it is there. Raises errors of Java and py4j."""
-    install_rule(spark, JAVA, _RULE, lambda: Replacement(spark))
+    install_rule(spark, JAVA, _RULE, lambda: RuleAnswers(spark))
     with suppress(AttributeError, ImportError):  # errors then have PySpark's class, and the same text
         RAISED.install()
 
@@ -76,7 +76,7 @@ class _Sources:
         self._known: OrderedDict[str, TableSource | None] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, key: str, request: Any) -> TableSource | None:
+    def find(self, key: str, request: Any) -> TableSource | None:
         """The data source of a read, by the hash of its bytes; None if it is not one of lakescan's."""
         with self._lock:
             if key in self._known:
@@ -93,11 +93,11 @@ class _Sources:
         return source
 
 
-def _interrupted(name: str) -> str:
+def _interrupt_text(name: str) -> str:
     return f"{name}\n{INTERRUPTED}"
 
 
-class Replacement:
+class RuleAnswers:
     """Answers the rule: the plan of a read's columns, None to leave the read as it is, or an error as text."""
 
     def __init__(self, spark: SparkSession) -> None:
@@ -112,16 +112,18 @@ class Replacement:
             read = json.loads(request.text())
             name = read["name"]
             spark = self._session(request.session())
-            with known_settings(json.loads(request.settings(",".join(_SETTINGS)))):
+            with cache_settings(json.loads(request.settings(",".join(_SETTINGS)))):
                 return self._plan(spark, read, request)
         except LakescanError as error:
             return f"{name}\n\n{RAISED.text(error)}\n"
         except KeyboardInterrupt:  # in a notebook: Spark would go on
-            return _interrupted(name)
+            return _interrupt_text(name)
         except Exception as error:  # a Spark that differs from what was tried
             if "InterruptedException" in str(error):  # py4j interrupts the query's thread in the JVM
-                return _interrupted(name)
-            self._warn(f"a read by format({name!r}) stays in the Arrow lane: {type(error).__name__}: {told(error)}")
+                return _interrupt_text(name)
+            self._warn(
+                f"a read by format({name!r}) stays in the Arrow lane: {type(error).__name__}: {error_text(error)}"
+            )
             return None
 
     def _warn(self, text: str) -> None:
@@ -140,8 +142,8 @@ class Replacement:
         if found is None:
             return None
         if read["totals"] is not None:
-            return _as_json(known_totals(spark, *found, read["totals"], read["conditions"]))
-        return replaced_rows(
+            return _as_json(answer_totals(spark, *found, read["totals"], read["conditions"]))
+        return plan_read(
             spark, *found, read["columns"], read["conditions"], read["limit"], compares_micros=read["micros"]
         )
 
@@ -149,7 +151,7 @@ class Replacement:
         """The pinned scan of a read, and what its tasks check of the session."""
         if (known := FRAMES.find(options)) is not None:
             return known, None
-        source = self._sources.of(str(request.sourceHash()), request)
+        source = self._sources.find(str(request.sourceHash()), request)
         return None if source is None or source.pushdown else source.batch_scan
 
     def _session(self, java_session: Any) -> SparkSession:
@@ -164,7 +166,7 @@ class Replacement:
         implements = ("java.util.function.Function",)
 
 
-def replaced_rows(
+def plan_read(
     spark: SparkSession,
     scan: ScanSpec,
     staged: StagedReads | None,
@@ -180,22 +182,22 @@ def replaced_rows(
     `conditions` begin with 1 if all their arithmetic is ANSI's, else with 0. `limit` is -1 for no limit.
     `compares_micros`: see `FileColumns`.
     """
-    usable = _in_session(spark, scan, staged)
+    usable = _prepare_scan(spark, scan, staged)
     if usable is None:
         return None
     scan = usable
-    pruning = [_implied(spark, scan, text).predicate for text in conditions]
+    pruning = [_infer_predicate(spark, scan, text).predicate for text in conditions]
     is_narrowed = columns != scan.output.names
     if is_narrowed:
-        scan = scan.narrowed(columns or [cheapest_column(scan)])
+        scan = scan.narrow_columns(columns or [cheapest_column(scan)])
     if (reason := why_arrow(scan) or why_arrow_session(spark, scan.options)) is not None:
-        refuse_arrow(scan, {reason: 1})
+        check_native_lane(scan, {reason: 1})
         if not (is_narrowed or limit >= 0 or conjunction(pruning) != TRUE):
             return None
-        scan = scan.in_few_groups()
+        scan = scan.pack_few_groups()
     scan = replace(scan, pruning=conjunction([scan.pruning, *pruning]), engine=("spark", pyspark.__version__))
     planned = scan if limit < 0 else scan.limit(limit)
-    plan = planned.for_reading().plan(scan.options.parallelism or parallelism(spark))
+    plan = planned.prune_deletes().plan(scan.options.parallelism or parallelism(spark))
     metrics = plan.report.metrics
     is_narrowed |= bool(metrics.skipped_data_files or metrics.skipped_data_manifests)
     if len(plan.table) and scan.options.lane != "native" and not is_narrowed:
@@ -204,24 +206,24 @@ def replaced_rows(
             return None
     else:
         lanes = None
-    RAISED.reads(scan.table.location)
+    RAISED.note_table(scan.table.location)
     compares_micros |= scan.condition != TRUE  # the scan's own filter may have such times, too
     reader = partial(RelationFiles, title=title_of(scan, plan), compares_micros=compares_micros)
     frame: Any = frame_of_plan(spark, scan, replace(plan, limit=None), reader=reader, lanes=lanes)
     return (frame if columns else frame.select())._jdf.queryExecution().analyzed()
 
 
-def known_totals(
+def answer_totals(
     spark: SparkSession, scan: ScanSpec, staged: StagedReads | None, totals: list[str], conditions: list[str]
 ) -> tuple[str, list[pa.Scalar]] | None:
     """The title and the values of aggregates over the rows for which all conditions are true, if metadata has them.
 
     `totals` are `count`, `min COLUMN` and `max COLUMN`. None if a value has to be found by reading rows.
     """
-    usable = _in_session(spark, scan, staged)
+    usable = _prepare_scan(spark, scan, staged)
     if usable is None or why_arrow_session(spark, scan.options) is not None:
         return None
-    found = [_implied(spark, usable, text) for text in conditions]
+    found = [_infer_predicate(spark, usable, text) for text in conditions]
     if not all(each.exact for each in found):
         return None
     columns = _same_columns(usable)
@@ -239,10 +241,10 @@ def _as_json(found: tuple[str, list[pa.Scalar]] | None) -> bytes | None:
         return None
     title, values = found
     types = [from_arrow_type(each.type, prefer_timestamp_ntz=True).simpleString() for each in values]
-    return json.dumps({"title": title, "types": types, "values": [_encoded(each) for each in values]}).encode()
+    return json.dumps({"title": title, "types": types, "values": [_encode_value(each) for each in values]}).encode()
 
 
-def _encoded(value: pa.Scalar) -> int | str | None:
+def _encode_value(value: pa.Scalar) -> int | str | None:
     """A value for `Files.decoded`: bytes in Base64, or a number that stands for it."""
     kind = value.type
     if not value.is_valid:
@@ -259,7 +261,7 @@ def _encoded(value: pa.Scalar) -> int | str | None:
     return int(value.as_py())
 
 
-def _in_session(spark: SparkSession, scan: ScanSpec, staged: StagedReads | None) -> ScanSpec | None:
+def _prepare_scan(spark: SparkSession, scan: ScanSpec, staged: StagedReads | None) -> ScanSpec | None:
     """The scan in the session's time zone; None if the data source has to read it."""
     zone = session_zone(spark)
     if has_sql(scan.condition) or scan.max_rows is not None or (depends_on_zone(scan) and scan.zone != zone):
@@ -276,10 +278,10 @@ def _same_columns(scan: ScanSpec) -> dict[str, t.Field]:
     return {e.name: e.path[0] for e in scan.selection.columns if len(e.path) == 1 and e.path[0].name == e.name}
 
 
-def _implied(spark: SparkSession, scan: ScanSpec, condition: str) -> Implied:
+def _infer_predicate(spark: SparkSession, scan: ScanSpec, condition: str) -> Inference:
     """What a condition over the columns of a read implies of columns of the table."""
     schema = Schema(tuple(_same_columns(scan).values()))
-    found = implied(
+    found = infer_predicate(
         condition[1:],
         schema,
         time_zone=zone_name(spark),
@@ -287,5 +289,5 @@ def _implied(spark: SparkSession, scan: ScanSpec, condition: str) -> Implied:
         ansi=condition[0] == "1",
     )
     parts = conjuncts(found.predicate)
-    usable = [each for each in parts if binds(each, schema, zone=scan.zone, case_sensitive=True)]
-    return Implied(conjunction(usable), found.exact and len(usable) == len(parts))
+    usable = [each for each in parts if can_bind(each, schema, zone=scan.zone, case_sensitive=True)]
+    return Inference(conjunction(usable), found.exact and len(usable) == len(parts))

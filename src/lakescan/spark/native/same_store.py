@@ -15,7 +15,7 @@ from lakescan.storage import Storage
 from lakescan.storage.azure_endpoints import account_of
 from lakescan.storage.locations import ALIASES, split_location
 from lakescan.storage.options import StorageOptions
-from lakescan.storage.settings import settings_of
+from lakescan.storage.settings import parse_option
 
 # Settings that change how an object is reached, or written, but not which one it is.
 _TUNING: Mapping[str, frozenset[str]] = {
@@ -52,16 +52,16 @@ def why_other_store(storage: Storage, root: str, spark_root: str, hadoop: Mappin
     given = {name for where, name in settings.values if where == store}
     unknown = given - _TUNING[store] - _COMPARED[store]
     if not storage.options:
-        unknown |= set(_not_understood(storage.io_properties, store))
+        unknown |= set(_unknown_properties(storage.io_properties, store))
     if unknown:
         return f"Spark's own client of the store may not have the setting {min(unknown)}"
     return _COMPARE[store](settings, authority, spark_root, hadoop)
 
 
-def _not_understood(properties: Mapping[str, str], store: str) -> Iterator[str]:
+def _unknown_properties(properties: Mapping[str, str], store: str) -> Iterator[str]:
     """The names of a catalog's properties of a store whose meaning is not known here, such as remote signing."""
     for name, value in properties.items():
-        if name.startswith(_PREFIXES[store]) and not [*settings_of(name, value, ignore_unknown=True)]:
+        if name.startswith(_PREFIXES[store]) and not [*parse_option(name, value, ignore_unknown=True)]:
             yield name
 
 
@@ -76,30 +76,30 @@ def _s3(settings: StorageOptions, bucket: str, spark_root: str, hadoop: Mapping[
             return "the session's Spark has no filesystem for s3a://, and settings of another cannot be compared"
         return None
 
-    def of(name: str) -> str | None:
+    def setting(name: str) -> str | None:
         """A setting: of the bucket if it has its own."""
         short = f"fs.s3a.bucket.{bucket}.{name}"
         names = (f"fs.s3a.bucket.{bucket}.fs.s3a.{name}", short, f"fs.s3a.{name}")
         return next((hadoop[each] for each in names if hadoop.get(each)), None)
 
-    is_plain = (of("connection.ssl.enabled") or "true").lower() == "false"
-    theirs, region = _address(of("endpoint"), is_plain=is_plain), str(own.get("region") or "")
+    is_plain = (setting("connection.ssl.enabled") or "true").lower() == "false"
+    theirs, region = _address(setting("endpoint"), is_plain=is_plain), str(own.get("region") or "")
     of_aws = {None, "https://s3.amazonaws.com"} | ({f"https://s3.{region}.amazonaws.com"} if region else set())
     if endpoint != theirs and not {endpoint, theirs} <= of_aws:
         return _differs("the endpoint of the store", "fs.s3a.endpoint")
-    if endpoint is None and _partition(region) != _partition(of("endpoint.region") or ""):
+    if endpoint is None and _partition(region) != _partition(setting("endpoint.region") or ""):
         return _differs("the region", "fs.s3a.endpoint.region")
-    providers = [each.strip().rpartition(".")[2] for each in (of("aws.credentials.provider") or "").split(",")]
+    providers = [each.strip().rpartition(".")[2] for each in (setting("aws.credentials.provider") or "").split(",")]
     if own.get("anonymous"):
         is_same = providers == ["AnonymousAWSCredentialsProvider"]
         return None if is_same else _differs("anonymous access", "fs.s3a.aws.credentials.provider")
     if not given & {"access_key", "secret_key", "session_token"}:
         return None  # both have those of their environment
-    if "hadoop.security.credential.provider.path" in hadoop or of("security.credential.provider.path"):
+    if "hadoop.security.credential.provider.path" in hadoop or setting("security.credential.provider.path"):
         return "Spark has the credentials of the store in files, which cannot be compared"
     pairs = {"access_key": "access.key", "secret_key": "secret.key", "session_token": "session.token"}
     for name, theirs_name in pairs.items():
-        if own.get(name) != of(theirs_name):
+        if own.get(name) != setting(theirs_name):
             return _differs(f"the setting {name}", f"fs.s3a.{theirs_name}")
     needed = _BY_KEYS[:1] if own.get("session_token") else _BY_KEYS
     if providers != [""] and not _leads(providers, needed):
@@ -137,16 +137,19 @@ def _abfs(settings: StorageOptions, authority: str, spark_root: str, hadoop: Map
         return "the storage options are for another Azure account"
     host = host.replace(".blob.", ".dfs.", 1)
 
-    def of(name: str) -> str | None:
+    def setting(name: str) -> str | None:
         return hadoop.get(f"{name}.{host}") or hadoop.get(name)
 
-    own, kind = settings.abfs(account_of(authority, None)), (of("fs.azure.account.auth.type") or "SharedKey").lower()
+    own, kind = (
+        settings.abfs(account_of(authority, None)),
+        (setting("fs.azure.account.auth.type") or "SharedKey").lower(),
+    )
     for option, expected, name in (
         ("account_key", "sharedkey", "fs.azure.account.key"),
         ("sas_token", "sas", "fs.azure.sas.fixed.token"),
     ):
         # a signature may begin with a question mark, or not
-        if option in own and (kind != expected or own[option].lstrip("?") != (of(name) or "").lstrip("?")):
+        if option in own and (kind != expected or own[option].lstrip("?") != (setting(name) or "").lstrip("?")):
             return _differs(f"the setting {option}", name)
     return None
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakescan.errors import InvalidOption
 from lakescan.formats.snapshot_refs import RefKind
-from lakescan.options.session import session_settings, set_by_session
+from lakescan.options.session import parse_session_settings, session_settings
 from lakescan.options.session_settings import BRANCH_SETTING, ID_SETTING, SessionSettings
 from lakescan.spark.session import confs
 from lakescan.tables.scan_spec import ScanSpec
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def settings_of_session(spark: SparkSession) -> SessionSettings:
     """How a session stages rows, and which options it sets for Iceberg tables."""
     found = confs(spark, (ID_SETTING, BRANCH_SETTING, *session_settings()))
-    return SessionSettings.of(found.get(ID_SETTING), found.get(BRANCH_SETTING), set_by_session(found))
+    return SessionSettings.parse(found.get(ID_SETTING), found.get(BRANCH_SETTING), parse_session_settings(found))
 
 
 def settings_in_task() -> SessionSettings:
@@ -31,7 +31,7 @@ def settings_in_task() -> SessionSettings:
     context = TaskContext.get()
     if context is None:
         return SessionSettings()
-    return SessionSettings.of(context.getLocalProperty(ID_SETTING), context.getLocalProperty(BRANCH_SETTING))
+    return SessionSettings.parse(context.getLocalProperty(ID_SETTING), context.getLocalProperty(BRANCH_SETTING))
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class StagedReads:
     there: Set[str]
 
     @staticmethod
-    def of(scan: ScanSpec, session: SessionSettings, *, is_stream: bool = False) -> StagedReads | None:
+    def record(scan: ScanSpec, session: SessionSettings, *, is_stream: bool = False) -> StagedReads | None:
         """What is read for a session; None if it has no say."""
         if not is_audited(scan, is_stream=is_stream):
             return None

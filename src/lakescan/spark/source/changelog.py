@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from lakescan.common.metadata_columns import CHANGE, CHANGE_ORDINAL
-from lakescan.common.references import quoted
-from lakescan.reading.net_changes import as_updates, without_carry_overs
-from lakescan.spark.native.columns import selected
+from lakescan.common.references import backquote
+from lakescan.reading.net_changes import drop_carry_overs, pair_updates
+from lakescan.spark.native.columns import select_member
 from lakescan.spark.native.frames import frame_of
 from lakescan.spark.types import arrow_schema, schema_of
 
@@ -36,7 +36,7 @@ def changes_frame(
     """
     schema = schema_of(scan)
     raw = frame_of(spark, scan)
-    by = [quoted(name) for name in (identity or columns) if not _has_map(schema[name].dataType)]
+    by = [backquote(name) for name in (identity or columns) if not _has_map(schema[name].dataType)]
     bucket = F.pmod(F.xxhash64(CHANGE_ORDINAL.name, *by), F.lit(_buckets(spark)))
     target = arrow_schema(schema)
     names = raw.columns
@@ -46,14 +46,14 @@ def changes_frame(
         commits = []
         for ordinal in rows[CHANGE_ORDINAL.name].unique():
             commit = rows.filter(pa.compute.equal(rows[CHANGE_ORDINAL.name], ordinal))
-            commit = without_carry_overs(commit, CHANGE.name, columns)
-            commits.append(as_updates(commit, CHANGE.name, identity) if identity else commit)
+            commit = drop_carry_overs(commit, CHANGE.name, columns)
+            commits.append(pair_updates(commit, CHANGE.name, identity) if identity else commit)
         return pa.concat_tables(commits).cast(target)
 
     # PySpark takes a name with dots for a member of a struct.
     numbered = raw.withColumn(_BUCKET, bucket).toDF(*(f"c{n}" for n in range(len(names))), _BUCKET)
     changed = numbered.groupBy(_BUCKET).applyInArrow(net, schema)
-    return changed.select(*(selected(F.col(quoted(each.path[0].name)), each) for each in selection.columns))
+    return changed.select(*(select_member(F.col(backquote(each.path[0].name)), each) for each in selection.columns))
 
 
 def _buckets(spark: SparkSession) -> int:

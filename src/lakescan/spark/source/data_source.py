@@ -27,12 +27,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from lakescan.api.open import open_table, split_metadata_name
-from lakescan.api.stream import batch_beneath
-from lakescan.catalogs.registry import CatalogConfiguration, give_all, is_known, known
+from lakescan.api.stream import batch_scan
+from lakescan.catalogs.registry import CatalogConfiguration, catalog_names, is_known, register_catalogs
 from lakescan.common import types as t
-from lakescan.common.identifiers import parts_of
+from lakescan.common.identifiers import split_name
 from lakescan.errors import InvalidOption, LakescanError, NoSuchCatalog, UnsupportedFeature, nearest
-from lakescan.expressions.predicate import fields_read, has_sql
+from lakescan.expressions.predicate import has_sql, predicate_fields
 from lakescan.expressions.text_values import name_of_zone, zone_of_name
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.options.read import ReadOptions
@@ -41,11 +41,11 @@ from lakescan.options.write import WriteOptions
 from lakescan.spark.source.audit import StagedReads, settings_in_task
 from lakescan.spark.source.partitions import SharedContext, group_partitions, read_partition
 from lakescan.spark.source.pushdown import usable_predicate
-from lakescan.spark.source.stream import CommitReader
+from lakescan.spark.source.stream import TableStreamReader
 from lakescan.spark.types import as_spark_batch, schema_of, schema_of_rows, spark_schema
 from lakescan.spark.writing.sink import BatchWriter, MicroBatchWriter, Sink
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.tables.session_reads import as_session_reads
+from lakescan.tables.session_reads import apply_session_reads
 
 
 class TableSource(DataSource):
@@ -70,16 +70,16 @@ class TableSource(DataSource):
 
         Spark asks for it when it creates a frame or a view, and this pins the snapshot or version that the frame reads.
         """
-        scan, name = self.target()
+        scan, name = self.open_scan()
         with suppress(LakescanError):  # options of a stream may select no snapshot; a batch raises when it is read
             self._pin(scan, name)
         if name is not None:
             return spark_schema(scan.metadata_table(name).schema)
-        return schema_of(batch_beneath(scan))  # Spark does not say whether it is a stream
+        return schema_of(batch_scan(scan))  # Spark does not say whether it is a stream
 
     def reader(self, schema: StructType | pa.Schema) -> DataSourceReader:
         """A reader of the columns of `schema`: those of the table, or of a narrower schema that the user gave."""
-        scan, name = self._pinned or self.target()
+        scan, name = self._pinned or self.open_scan()
         self._is_planned = True
         if name is not None:
             table = scan.metadata_table(name)
@@ -92,9 +92,9 @@ class TableSource(DataSource):
                 "distributed planning by a Python data source",
                 "Spark plans it in one worker, which has no Spark session: use Scan.to_spark(spark).",
             )
-        scan, staged = self._as_session_reads(scan)
+        scan, staged = self._apply_session_reads(scan)
         if list(schema.names) != scan.output.names:
-            scan = scan.narrowed(schema.names)
+            scan = scan.narrow_columns(schema.names)
         if isinstance(schema, pa.Schema):
             schema = schema_of(scan)  # Sail gives the columns in Arrow's types: the source's own
         _check_types(schema_of(scan), schema)
@@ -106,10 +106,10 @@ class TableSource(DataSource):
         """The pinned scan, and what its tasks check of the session; None for a metadata table, or if none is pinned."""
         if self._pinned is None or self._pinned[1] is not None:
             return None
-        return self._as_session_reads(self._pinned[0])
+        return self._apply_session_reads(self._pinned[0])
 
-    def _as_session_reads(self, scan: ScanSpec) -> tuple[ScanSpec, StagedReads | None]:
-        return as_session_reads(scan, self.session), StagedReads.of(scan, self.session)
+    def _apply_session_reads(self, scan: ScanSpec) -> tuple[ScanSpec, StagedReads | None]:
+        return apply_session_reads(scan, self.session), StagedReads.record(scan, self.session)
 
     def _pin(self, scan: ScanSpec, name: str | None) -> None:
         """Pin the snapshot or version that the scan resolves to now: later commits do not change what is read."""
@@ -126,17 +126,17 @@ class TableSource(DataSource):
             return {**self.__dict__, "_pinned": None}
         if self._pinned is None:
             with suppress(LakescanError):  # the reader raises it
-                self._pin(*self.target())
+                self._pin(*self.open_scan())
         return self.__dict__
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A reader of the stream of the table's commits."""
-        scan, name = self.target()
+        scan, name = self.open_scan()
         if name is not None:
             raise UnsupportedFeature(f"streaming the metadata table {name!r}", "Read it with spark.read.")
-        staged = StagedReads.of(scan, self.session, is_stream=True)
-        scan = as_session_reads(scan, self.session, is_stream=True)
-        return CommitReader(scan, schema, self.parallelism, staged)
+        staged = StagedReads.record(scan, self.session, is_stream=True)
+        scan = apply_session_reads(scan, self.session, is_stream=True)
+        return TableStreamReader(scan, schema, self.parallelism, staged)
 
     def writer(self, schema: StructType | pa.Schema, overwrite: bool) -> DataSourceArrowWriter:
         """A writer that appends rows with a schema, or replaces rows with `overwrite`."""
@@ -147,24 +147,24 @@ class TableSource(DataSource):
         return MicroBatchWriter(self._sink(), schema_of_rows(schema), overwrite)
 
     def _sink(self) -> Sink:
-        options = WriteOptions.of(self.options).in_session(self.session.without_staging)
+        options = WriteOptions.parse(self.options).apply_session(self.session.options_only)
         if options.path is None:
             raise InvalidOption(f"format {self.format_name!r} needs a path: .save(path), or .start(path)")
         name = options.format if self.format_name == "lakescan" else self.format_name
-        give_all(self.catalogs)
-        check_known(options.path)
+        register_catalogs(self.catalogs)
+        check_catalog_name(options.path)
         return Sink(options.path, name, options, self.catalogs)
 
-    def target(self) -> tuple[ScanSpec, str | None]:
+    def open_scan(self) -> tuple[ScanSpec, str | None]:
         """The scan that the options describe, and the name of the metadata table if the path has one."""
-        options = ReadOptions.of({"time-zone": self.time_zone}).merged(self.options)
+        options = ReadOptions.parse({"time-zone": self.time_zone}).merge(self.options)
         if options.path is None:
             raise InvalidOption(f"format {self.format_name!r} needs a path: .load(path), or OPTIONS (path '...')")
         path, name = split_metadata_name(options.path)
-        give_all(self.catalogs)
-        check_known(path)
+        register_catalogs(self.catalogs)
+        check_catalog_name(path)
         if self.format_name != "lakescan":
-            options = options.merged({"format": self.format_name})
+            options = options.merge({"format": self.format_name})
         return replace(open_table(path, options).scan().spec, zone=zone_of_name(self.time_zone)), name
 
 
@@ -225,7 +225,7 @@ class TableReader(DataSourceReader):
         if self._scan is not None and self._planned is None:
             with suppress(Exception):  # of which `partitions` raises the same: pickling would hide it
                 self._planned, context = self._plan(by_reader=True)
-                self._carried = context.for_reader()
+                self._carried = context.reader_payload()
         return {**self.__dict__, "_scan": None, "_planned": None}
 
     def _plan(self, *, by_reader: bool) -> tuple[list[InputPartition], SharedContext]:
@@ -250,7 +250,7 @@ class TableReader(DataSourceReader):
 
 def depends_on_zone(scan: ScanSpec) -> bool:
     """Whether the filter may keep other rows in another time zone."""
-    kinds = (scan.selectable.by_id[each].type for each in fields_read(scan.filter))
+    kinds = (scan.selectable.by_id[each].type for each in predicate_fields(scan.filter))
     return has_sql(scan.condition) or any(isinstance(each, t.Timestamp) and each.zoned for each in kinds)
 
 
@@ -303,18 +303,19 @@ class MetadataReader(DataSourceReader):
                 yield as_spark_batch(batch.select(names), [by_name[n] for n in names], self._schema)
 
 
-def check_known(path: str) -> None:
+def check_catalog_name(path: str) -> None:
     """Raise `NoSuchCatalog` for a name whose catalog this process does not know, and that is no folder here either.
 
     Spark's workers know the catalogs of the call of `register`. A Delta table would be made in a folder of that name.
     """
-    parts = parts_of(path)
+    parts = split_name(path)
     if parts is None or len(parts) < 3 or is_known(parts[0]) or os.path.exists(path):
         return
     raise NoSuchCatalog(
         f"{path!r} is not the name of a table: this data source knows no catalog {parts[0]!r}."
-        f"{nearest(parts[0], known())} It knows those that were there at lakescan.spark.register(spark) "
-        f"({', '.join(known()) or 'none'}): connect the catalog by lakescan.catalog first, and call it again. A folder "
+        f"{nearest(parts[0], catalog_names())} It knows those that were there at lakescan.spark.register(spark) "
+        f"({', '.join(catalog_names()) or 'none'}): connect the catalog by lakescan.catalog first, and call it "
+        "again. A folder "
         f"of that name is './{path}'."
     )
 

@@ -20,12 +20,12 @@ import pyspark
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from lakescan.api.changes import Changes, compared, has_both
+from lakescan.api.changes import Changes, all_columns_scan, has_both
 from lakescan.common.metadata_columns import CHANGE
 from lakescan.common.selection import Selection
 from lakescan.planning.task_groups import TaskGroup
-from lakescan.reading.context import ReadContext, selected_columns
-from lakescan.reading.net_changes import without_carry_overs
+from lakescan.reading.context import ReadContext, select_columns
+from lakescan.reading.net_changes import drop_carry_overs
 from lakescan.reading.reader import read_group
 from lakescan.spark.types import as_spark_batch
 from lakescan.tables.scan_spec import ScanSpec
@@ -44,21 +44,21 @@ class SharedContext:
     def __getstate__(self) -> dict[str, Any]:
         return {"number": self.number, "by_reader": self.by_reader, "_packed": b"" if self.by_reader else self._packed}
 
-    def for_reader(self) -> tuple[str, bytes]:
+    def reader_payload(self) -> tuple[str, bytes]:
         """The number and the pickled context, for the reader to carry."""
         return self.number, self._packed
 
-    def restored(self, carried: tuple[str, bytes] | None) -> ReadContext:
+    def restore(self, carried: tuple[str, bytes] | None) -> ReadContext:
         """The context, from what the reader carried if partitions have only its number."""
         if not self.by_reader:
-            return _restored(self._packed)
+            return _unpickle_context(self._packed)
         if carried is None or carried[0] != self.number:
             raise RuntimeError("the reader and the partitions of this task are of different plans")
-        return _restored(carried[1])
+        return _unpickle_context(carried[1])
 
 
 @lru_cache(maxsize=4)
-def _restored(packed: bytes) -> ReadContext:
+def _unpickle_context(packed: bytes) -> ReadContext:
     context: ReadContext = pickle.loads(zlib.decompress(packed))
     return context
 
@@ -100,14 +100,14 @@ def group_partitions(
 
     A scan with a limit, and a commit whose deletes and inserts may cancel out (`changes`), become one partition.
     """
-    scan = replace(scan.in_few_groups(), engine=("spark", pyspark.__version__))
-    plan = (scan if changes is not None else scan.for_reading()).plan(parallelism)
+    scan = replace(scan.pack_few_groups(), engine=("spark", pyspark.__version__))
+    plan = (scan if changes is not None else scan.prune_deletes()).plan(parallelism)
     context = SharedContext(scan.read_context(plan), by_reader=by_reader)
-    groups = plan.groups.sharing_deletes(parallelism).joining_splits()
+    groups = plan.groups.merge_groups(parallelism).join_splits()
     if plan.limit is not None:
         return [LimitedPartition(list(groups), context, plan.limit)], context
     if changes is not None and has_both(plan):
-        whole = SharedContext(compared(scan).read_context(plan), by_reader=by_reader)
+        whole = SharedContext(all_columns_scan(scan).read_context(plan), by_reader=by_reader)
         return [CommitPartition(list(groups), whole, changes.data_columns, scan.selection)], whole
     return [GroupPartition(group, context) for group in groups], context
 
@@ -121,12 +121,12 @@ def read_partition(
     """
     if not isinstance(partition, GroupPartition | CommitPartition | LimitedPartition):
         return
-    context = partition.context.restored(carried)
+    context = partition.context.restore(carried)
     output = context.output
     if isinstance(partition, GroupPartition):
         batches = read_group(partition.group, context)
     elif isinstance(partition, CommitPartition):
-        batches, output = _net(partition, context), partition.selection.output
+        batches, output = _net_changes(partition, context), partition.selection.output
     else:
         batches = _first_rows(partition, context)
     for batch in batches:
@@ -143,9 +143,9 @@ def _first_rows(partition: LimitedPartition, context: ReadContext) -> Iterator[p
             remaining -= min(remaining, batch.num_rows)
 
 
-def _net(partition: CommitPartition, context: ReadContext) -> Iterator[pa.RecordBatch]:
+def _net_changes(partition: CommitPartition, context: ReadContext) -> Iterator[pa.RecordBatch]:
     batches = chain.from_iterable(read_group(group, context) for group in partition.groups)
     whole = context.output
     rows = pa.Table.from_batches(batches, schema=whole.arrow())
-    for batch in without_carry_overs(rows, CHANGE.name, partition.columns).to_batches():
-        yield selected_columns(batch, whole, partition.selection)
+    for batch in drop_carry_overs(rows, CHANGE.name, partition.columns).to_batches():
+        yield select_columns(batch, whole, partition.selection)

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from lakescan.tables.scan_spec import ScanSpec
 
 
-def read_planned(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, numbered: pa.Array | None = None) -> DataFrame:
+def read_plan(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, numbered: pa.Array | None = None) -> DataFrame:
     """The rows of a plan, read through Arrow; the column `_file` is a place in `numbered`, if these paths are given."""
     context, schema = scan.read_context(plan), schema_of(scan)
-    shared = plan.groups.sharing_deletes(parallelism(spark)).joining_splits()
+    shared = plan.groups.merge_groups(parallelism(spark)).join_splits()
     numbers = [] if numbered is None else [n for n, each in enumerate(context.output.fields) if each.id == FILE.id]
     returned = s.StructType(
         [s.StructField(each.name, s.IntegerType()) if n in numbers else each for n, each in enumerate(schema.fields)]
@@ -33,7 +33,7 @@ def read_planned(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, numbered: 
     if not len(shared):
         return spark.createDataFrame([], returned)
 
-    table, rows_of = GroupRows.of(shared, numbered if numbers else None)
+    table, rows_of = GroupRows.encode_groups(shared, numbered if numbers else None)
 
     def lakescan_read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

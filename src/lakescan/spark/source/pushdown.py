@@ -17,8 +17,8 @@ from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
 from lakescan.common.selection import Selection
 from lakescan.errors import UnsupportedFeature
-from lakescan.expressions.bind import binds
-from lakescan.expressions.like import escaped
+from lakescan.expressions.bind import can_bind
+from lakescan.expressions.like import escape_pattern
 from lakescan.expressions.predicate import (
     Comparison,
     ExactText,
@@ -27,7 +27,7 @@ from lakescan.expressions.predicate import (
     Like,
     Predicate,
     conjunction,
-    negated,
+    negation,
     starts_with,
 )
 from lakescan.spark.session import PUSHDOWN, conf, try_set
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _PROBE = "lakescan_pushdown_probe"
 
 
-def switch_on(spark: SparkSession) -> None:
+def enable_pushdown(spark: SparkSession) -> None:
     """Enable filter pushdown; raises `UnsupportedFeature` if this Spark would return wrong rows with it."""
     if not is_spark(spark):
         raise UnsupportedFeature("filter pushdown in this session", "Its server is no Apache Spark.")
@@ -113,14 +113,14 @@ def usable_predicate(filters: Iterable[ds.Filter], schema: Schema, output: Selec
 
     Spark evaluates every filter on the rows again.
     """
-    parts = [part for each in filters if (part := _predicate(each, output)) is not None and binds(part, schema)]
+    parts = [part for each in filters if (part := _predicate(each, output)) is not None and can_bind(part, schema)]
     return conjunction(parts)
 
 
 def _reference(each: ds.Filter, output: Selection) -> str | None:
     """The table's column or member that a filter tests; None if the scan does not return it."""
     first, *more = getattr(each, "attribute", ("",))
-    if (selected := output.by_name.get(first)) is None:
+    if (selected := output.columns_by_name.get(first)) is None:
         return None
     return ".".join([selected.reference, *([dotted_path(more)] if more else [])])
 
@@ -129,7 +129,7 @@ def _predicate(each: ds.Filter, output: Selection) -> Predicate | None:
     if isinstance(each, ds.Not):
         inner = _predicate(each.child, output)
         # `not (a <=> 1)` is true if a is null, `not (a = 1)` is not.
-        return None if inner is None or isinstance(each.child, ds.EqualNullSafe) else negated(inner)
+        return None if inner is None or isinstance(each.child, ds.EqualNullSafe) else negation(inner)
     if (column := _reference(each, output)) is None:
         return None
     match each:
@@ -138,20 +138,22 @@ def _predicate(each: ds.Filter, output: Selection) -> Predicate | None:
         case ds.IsNotNull():
             return IsNull(column, negate=True)
         case ds.EqualNullSafe():
-            return IsNull(column) if each.value is None else Comparison(column, op="=", value=_exact(each.value))
+            return (
+                IsNull(column) if each.value is None else Comparison(column, op="=", value=_exact_literal(each.value))
+            )
         case ds.In():
             known = tuple(v for v in each.value if v is not None)
             return In(column, values=known, has_null=len(known) < len(each.value))
         case ds.StringStartsWith():
             return starts_with(column, each.value)
         case ds.StringEndsWith():
-            return Like(column, pattern="%" + escaped(each.value))
+            return Like(column, pattern="%" + escape_pattern(each.value))
         case ds.StringContains():
-            return Like(column, pattern="%" + escaped(each.value) + "%")
+            return Like(column, pattern="%" + escape_pattern(each.value) + "%")
     op = _COMPARISONS.get(type(each))
-    return None if op is None or each.value is None else Comparison(column, op=op, value=_exact(each.value))
+    return None if op is None or each.value is None else Comparison(column, op=op, value=_exact_literal(each.value))
 
 
-def _exact(value: Any) -> Any:
+def _exact_literal(value: Any) -> Any:
     """A literal; Spark has padded the texts that it compares with CHAR(n) without regard to the padding."""
     return ExactText(value) if isinstance(value, str) else value

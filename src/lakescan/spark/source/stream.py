@@ -36,7 +36,7 @@ except ImportError:  # PySpark 4.1
 _FIRST, _FROM = "first", "from"
 
 
-class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the commits of a table as micro-batches."""
 
     def __init__(self, scan: ScanSpec, schema: StructType, parallelism: int, staged: StagedReads | None = None) -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from lakescan.statements.syntax.text import edited, underlined_at
+from lakescan.statements.syntax.text import apply_edits, underline_place
 
 Edit = tuple[int, int, str]
 _PLACE = re.compile(r"(?:;\s*|\s*\()line (\d+),? pos (\d+)\)?")
@@ -21,7 +21,7 @@ FRAME_LENGTH = len("_pyspark_") + 32  # of the name that PySpark gives to a data
 
 
 @contextmanager
-def in_own_text(text: str, edits: Sequence[Edit]) -> Iterator[None]:
+def translate_positions(text: str, edits: Sequence[Edit]) -> Iterator[None]:
     """Context manager: re-raise PySpark's errors about a statement with places in the user's text.
 
     Args:
@@ -33,7 +33,7 @@ def in_own_text(text: str, edits: Sequence[Edit]) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        change_message(error, lambda said: own_message(said, text, edits))
+        change_message(error, lambda said: translate_message(said, text, edits))
         raise
 
 
@@ -44,21 +44,21 @@ def change_message(error: Exception, change: Callable[[str], str]) -> None:
             setattr(error, name, change(said))
 
 
-def own_message(said: str, text: str, edits: Sequence[Edit]) -> str:
+def translate_message(said: str, text: str, edits: Sequence[Edit]) -> str:
     """Return Spark's message without its plan and its own text, and with the place in the user's text."""
     head = _BEHIND.split(said.strip(), maxsplit=1)[0]
     place = _PLACE.search(said)
-    at = None if place is None else _own_place(int(place[1]), int(place[2]), text, edits)
+    at = None if place is None else _find_position(int(place[1]), int(place[2]), text, edits)
     message = _FRAME.sub("a table", _PLACE.sub("", head)).strip()
     if at is None:
         return message
     word = _WORD.match(text, at)
-    return f"{message}{underlined_at(text, at, at + 1 if word is None else word.end())}"
+    return f"{message}{underline_place(text, at, at + 1 if word is None else word.end())}"
 
 
-def _own_place(line: int, column: int, text: str, edits: Sequence[Edit]) -> int | None:
+def _find_position(line: int, column: int, text: str, edits: Sequence[Edit]) -> int | None:
     """The position in the text of a place in Spark's; None for one that the text does not have."""
-    lines = edited(text, edits).split("\n")
+    lines = apply_edits(text, edits).split("\n")
     if line > len(lines):
         return None
     place = sum(len(each) + 1 for each in lines[: line - 1]) + column

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakescan.common import types as t
 from lakescan.spark.session import conf
-from lakescan.statements.duckdb.types import of_arrow
+from lakescan.statements.duckdb.types import spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -16,5 +16,5 @@ def columns_of(frame: DataFrame) -> tuple[dict[str, t.Type], bool]:
     """The columns of a frame with their types, and whether casts of its session fail for values that do not fit."""
     from lakescan.spark.types import schema_of_rows  # `lakescan` is imported without Spark
 
-    types = {field.name: of_arrow(field.type) for field in schema_of_rows(frame.schema)}
+    types = {field.name: spark_type(field.type) for field in schema_of_rows(frame.schema)}
     return types, conf(frame.sparkSession, "spark.sql.ansi.enabled") == "true"

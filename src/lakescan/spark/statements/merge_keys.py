@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakescan.common import types as t
-from lakescan.common.references import dotted_path, quoted
+from lakescan.common.references import backquote, dotted_path
 from lakescan.common.schema import Schema
 from lakescan.expressions.instants import plain_value
 from lakescan.expressions.predicate import Comparison, In, Predicate, conjunction
 from lakescan.spark.session import conf
-from lakescan.spark.streams.keyed_rows import named
+from lakescan.spark.streams.keyed_rows import find_column
 from lakescan.statements.rows.statements import Merge, When
 
 if TYPE_CHECKING:
@@ -61,14 +61,14 @@ class SourceKeys:
     pruning: Predicate
 
     @staticmethod
-    def of(statement: Merge, schema: Schema, source: DataFrame) -> SourceKeys | None:
+    def read_keys(statement: Merge, schema: Schema, source: DataFrame) -> SourceKeys | None:
         """Read the keys; None if no column must have a value of the source, or if reading them is not cheap."""
         if any(each.when == When.NOT_MATCHED_BY_SOURCE for each in statement.clauses):
             return None
-        return SourceKeys.equal_to(dict(_equal_columns(statement, schema, source.columns)), schema, source)
+        return SourceKeys.read_columns(dict(_equal_columns(statement, schema, source.columns)), schema, source)
 
     @staticmethod
-    def equal_to(pairs: Mapping[str, str], schema: Schema, source: DataFrame) -> SourceKeys | None:
+    def read_columns(pairs: Mapping[str, str], schema: Schema, source: DataFrame) -> SourceKeys | None:
         """Read the keys of some columns; `pairs` are the columns of a table, and those of the source."""
         from lakescan.spark.types import spark_type  # `lakescan` is imported without Spark
 
@@ -77,8 +77,8 @@ class SourceKeys:
         known = {name: each for name, each in pairs.items() if kinds[each] == spark_type(schema.field(name).type)}
         if not known or not _is_cheap(source):
             return None
-        filled = " AND ".join(f"{quoted(each)} IS NOT NULL" for each in known.values())
-        values = [f"{quoted(each)} AS k{n}" for n, each in enumerate(known.values())]
+        filled = " AND ".join(f"{backquote(each)} IS NOT NULL" for each in known.values())
+        values = [f"{backquote(each)} AS k{n}" for n, each in enumerate(known.values())]
         frame = source.where(filled).selectExpr(*values)
         ends = [f"{end}(k{n}) AS {end}_{n}" for n in range(len(values)) for end in ("min", "max")]
         widths = [
@@ -87,7 +87,7 @@ class SourceKeys:
         ]
         found = frame.selectExpr("count(*) AS count", f"{' + '.join(widths)} AS width", *ends).toArrow()
         count, width = (found[name][0].as_py() or 0 for name in ("count", "width"))
-        pruning = _range(list(known), found)
+        pruning = _range_predicate(list(known), found)
         if 0 < count <= _MOST_LISTED:
             listed = frame.distinct().toArrow()
             pruning = conjunction(
@@ -98,11 +98,11 @@ class SourceKeys:
             )
         return SourceKeys(frame, tuple(known), count, count * width, pruning)
 
-    def pruned(self, scan: ScanSpec) -> ScanSpec:
+    def prune_scan(self, scan: ScanSpec) -> ScanSpec:
         """A scan of the target without the files that have none of the keys."""
         return replace(scan, pruning=conjunction([scan.pruning, self.pruning]))
 
-    def matched(self, target: DataFrame, rows: int | None) -> DataFrame:
+    def keep_matching_rows(self, target: DataFrame, rows: int | None) -> DataFrame:
         """The rows of the target that have keys of the source, if testing `rows` rows is cheaper than shuffling them.
 
         `rows` None: how many there are is not known.
@@ -112,11 +112,11 @@ class SourceKeys:
         most = _bytes_of(conf(target.sparkSession, _THRESHOLD) or "10MB")
         if self.bytes > most or (rows is not None and self.count * _FEWER > rows):
             return target
-        is_equal = (target[quoted(name)] == self.frame[f"k{n}"] for n, name in enumerate(self.columns))
+        is_equal = (target[backquote(name)] == self.frame[f"k{n}"] for n, name in enumerate(self.columns))
         return target.join(F.broadcast(self.frame), reduce(and_, is_equal), "left_semi")
 
 
-def _range(columns: Sequence[str], found: pa.Table) -> Predicate:
+def _range_predicate(columns: Sequence[str], found: pa.Table) -> Predicate:
     """The least and the greatest values of columns."""
     parts: list[Predicate] = []
     for n, name in enumerate(columns):
@@ -145,7 +145,7 @@ def _equal_columns(statement: Merge, schema: Schema, source: Sequence[str]) -> I
         sides = {side.table.lower(): side for side in (each.this, each.expression) if len(side.parts) == 2}
         if set(sides) != {target_name, source_name}:
             continue
-        own, other = named(sides[target_name].name, schema.names), named(sides[source_name].name, source)
+        own, other = find_column(sides[target_name].name, schema.names), find_column(sides[source_name].name, source)
         if own is not None and other is not None and [name.lower() for name in source].count(other.lower()) == 1:
             yield own, other
 

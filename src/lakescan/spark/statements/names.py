@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakescan.catalogs.registry import is_known
-from lakescan.common.references import quoted
+from lakescan.common.references import backquote
 from lakescan.errors import InvalidStatement
 from lakescan.spark.session import conf
 from lakescan.statements.select.namespace import namespace_of, use_target
-from lakescan.statements.syntax.parse import Arguments, with_named_parameters
+from lakescan.statements.syntax.parse import Arguments, name_parameters
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +24,7 @@ def current_namespace(spark: SparkSession) -> tuple[str, ...]:
     return tuple(part for part in (conf(spark, NAMESPACE) or "").split("\0") if part)
 
 
-def use(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame | None:
+def run_use(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame | None:
     """Run `USE`: of a catalog of Spark's, short names are Spark's again."""
     within = current_namespace(spark)
 
@@ -32,7 +32,7 @@ def use(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame | N
         return spark.sql(text, args) if args else spark.sql(text)
 
     try:
-        target = use_target(*with_named_parameters(text, args))
+        target = use_target(*name_parameters(text, args))
     except InvalidStatement:
         if within:
             raise
@@ -57,11 +57,11 @@ def has_catalog(spark: SparkSession, name: str) -> bool:
 
 def is_of_session(spark: SparkSession, name: str) -> bool:
     """Whether a short name is Spark's: of a temporary view, or of a table, unless `USE` named a namespace here."""
-    if not spark.catalog.tableExists(quoted(name)):
+    if not spark.catalog.tableExists(backquote(name)):
         return False
     return not current_namespace(spark) or is_temporary(spark, name)
 
 
 def is_temporary(spark: SparkSession, name: str) -> bool:
     """Whether a short name is that of a temporary view."""
-    return spark.catalog.tableExists(quoted(name)) and bool(spark.catalog.getTable(quoted(name)).isTemporary)
+    return spark.catalog.tableExists(backquote(name)) and bool(spark.catalog.getTable(backquote(name)).isTemporary)

@@ -24,7 +24,7 @@ from lakescan.common.metadata_columns import FILE, POS
 from lakescan.errors import QueryFailed
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
-from lakescan.spark.native.frames import frame_of_plan, planned_frame
+from lakescan.spark.native.frames import frame_of_plan, plan_frame
 from lakescan.spark.session import parallelism
 from lakescan.spark.source.audit import settings_of_session
 from lakescan.spark.statements.error_places import change_message
@@ -32,18 +32,18 @@ from lakescan.spark.statements.merge_keys import SourceKeys
 from lakescan.spark.statements.names import current_namespace
 from lakescan.spark.statements.sql import frame_of_others, query_frame, query_schema, session_settings
 from lakescan.spark.types import schema_of_rows
-from lakescan.spark.workers import is_spark, own_errors, task_number, use_this_python
-from lakescan.spark.writing.arrow_batches import HandedRows
-from lakescan.spark.writing.distribution import clustered_changes
-from lakescan.statements.duckdb.types import of_arrow
-from lakescan.statements.rows.assignment import assigned_within
-from lakescan.statements.rows.commit import Finished, Finishing, touched
-from lakescan.statements.rows.delete_whole_files import by_filter
-from lakescan.statements.rows.execute import Change, read_by
-from lakescan.statements.rows.expressions import in_own_words, with_own_place
-from lakescan.statements.rows.positions import FoundRows, FoundTwice, unite, unite_matches
-from lakescan.statements.rows.select import TARGET, ChangeQuery, Statement
-from lakescan.statements.rows.sink import ChangeSink, ChangeWrites, Sunk, total
+from lakescan.spark.workers import is_spark, task_number, translate_worker_errors, use_this_python
+from lakescan.spark.writing.arrow_batches import ArrowTransfer
+from lakescan.spark.writing.distribution import cluster_changes
+from lakescan.statements.duckdb.types import spark_type
+from lakescan.statements.rows.assignment import column_caster
+from lakescan.statements.rows.commit import ChangeOutcome, ChangeRecorder, find_changed_files
+from lakescan.statements.rows.delete_whole_files import plan_filter_delete
+from lakescan.statements.rows.execute import Change, scan_condition
+from lakescan.statements.rows.expressions import relocate_error, translate_error_places
+from lakescan.statements.rows.positions import DuplicateMatch, RowPositions, unite, unite_matches
+from lakescan.statements.rows.select import TARGET, ChangeQuery, ChangeStatement
+from lakescan.statements.rows.sink import ChangeSink, ChangeWrites, SinkResult, total_counts
 from lakescan.statements.rows.statements import Delete, Merge
 from lakescan.statements.rows.target import changed_table
 from lakescan.statements.select.frames import may_have_rounded
@@ -75,7 +75,7 @@ _FILES = 1_000  # whose deletes are written together
 
 
 def change(
-    spark: SparkSession, target: Target, statement: Statement, frames: Mapping[str, Any], arguments: Any = None
+    spark: SparkSession, target: Target, statement: ChangeStatement, frames: Mapping[str, Any], arguments: Any = None
 ) -> ChangeResult:
     """Run a statement on Spark; see `lakescan.statements.rows.execute.change`."""
     if target.has_committed():
@@ -93,28 +93,32 @@ def change(
     keys = None
     if isinstance(one.statement, Merge):
         source = frame_of_others(spark, f"SELECT * FROM {one.statement.source}\n", arguments, frames)
-        if source is not None and (keys := SourceKeys.of(one.statement, one.target.writes.schema, source)):
+        if source is not None and (keys := SourceKeys.read_keys(one.statement, one.target.writes.schema, source)):
             selecting = replace(selecting, statement=replace(one.statement, source=Sql(_SOURCE)))
             given[_SOURCE] = source  # read twice, but analyzed once: it has the same rows
     found = selecting.query()
     if any(each.values for each in found.actions.values()):
-        with in_own_words(one.statement, found.text, target.writes.schema.names), _in_statement(one, found.text):
+        with (
+            translate_error_places(one.statement, found.text, target.writes.schema.names),
+            _translate_query_errors(one, found.text),
+        ):
             columns = query_schema(spark, found.text, arguments, given)
-        types = [of_arrow(kind) for kind in schema_of_rows(columns).types]
+        types = [spark_type(kind) for kind in schema_of_rows(columns).types]
         rounds = may_have_rounded(frames)
-        found = selecting.query(
-            assigned_within(types, ansi=settings.is_ansi, checks_floats=rounds, members=one.members)
-        )
+        found = selecting.query(column_caster(types, ansi=settings.is_ansi, checks_floats=rounds, members=one.members))
     rows = _TargetRows(spark, keys, numbers_files=FILE.name not in repr(one.statement).lower())
-    with in_own_words(one.statement, found.text, target.writes.schema.names), _in_statement(one, found.text):
+    with (
+        translate_error_places(one.statement, found.text, target.writes.schema.names),
+        _translate_query_errors(one, found.text),
+    ):
         frame = query_frame(spark, found.text, arguments, given, {TARGET: rows.read})
     assert rows.scan is not None
     sunk, done = _run(spark, one, frame, one.writes(found), rows.files)
-    return one.commit_finished(sunk, done, read_by(rows.scan))
+    return one.commit_finished(sunk, done, scan_condition(rows.scan))
 
 
 @dataclass(frozen=True)
-class _Files:
+class _PlannedFiles:
     """The planned files; rows have their numbers in the plan, or their paths."""
 
     plan: FileTable
@@ -143,20 +147,20 @@ class _TargetRows:
         """Plan the scan, as far as the query narrows it."""
         keys = self._keys
         if keys is not None:
-            scan = keys.pruned(scan)
+            scan = keys.prune_scan(scan)
         self.scan = scan
-        frame, self._plan = planned_frame(self._spark, scan, numbers_files=self._numbers_files)
-        return frame if keys is None else keys.matched(frame, self._plan.report.records)
+        frame, self._plan = plan_frame(self._spark, scan, numbers_files=self._numbers_files)
+        return frame if keys is None else keys.keep_matching_rows(frame, self._plan.report.records)
 
     @property
-    def files(self) -> _Files:
+    def files(self) -> _PlannedFiles:
         """The files of the plan."""
         assert self._plan is not None
-        return _Files(replace(self._plan.table, stats={}), self._numbers_files)  # no task needs statistics
+        return _PlannedFiles(replace(self._plan.table, stats={}), self._numbers_files)  # no task needs statistics
 
 
 def run_dml(
-    spark: SparkSession, statement: Statement, args: Any, frames: Mapping[str, Any], text: str | None = None
+    spark: SparkSession, statement: ChangeStatement, args: Any, frames: Mapping[str, Any], text: str | None = None
 ) -> ChangeResult:
     """Run a statement of SQL on Spark; see `lakescan.statements.rows.execute.run`."""
     target = changed_table(statement.target, current_namespace(spark), frames, text)
@@ -165,30 +169,30 @@ def run_dml(
 
 
 def _delete_by_filter(spark: SparkSession, one: Change) -> ChangeResult | None:
-    quick = by_filter(one, of_sql=True)
+    quick = plan_filter_delete(one, of_sql=True)
     if quick is None:
         return None
     if not len(quick.others.table):
-        return quick.commit(one, FoundRows(is_unique=False), Finished())
+        return quick.commit(one, RowPositions(is_unique=False), ChangeOutcome())
     frame = frame_of_plan(spark, quick.scan, quick.others, numbers_files=True).selectExpr("*", "1 AS action")
     found = ChangeQuery("", one.selecting.query().actions, {}, None, checks_matches=False)
-    sunk, done = _run(spark, one, frame, one.writes(found), _Files(quick.others.table, are_numbered=True))
+    sunk, done = _run(spark, one, frame, one.writes(found), _PlannedFiles(quick.others.table, are_numbered=True))
     return quick.commit(one, sunk.rows, done)
 
 
 def _run(
-    spark: SparkSession, one: Change, frame: DataFrame, writes: ChangeWrites, files: _Files
-) -> tuple[Sunk, Finished]:
+    spark: SparkSession, one: Change, frame: DataFrame, writes: ChangeWrites, files: _PlannedFiles
+) -> tuple[SinkResult, ChangeOutcome]:
     """Run both stages; the second here, if bitmaps are small. If one fails, whatever they wrote is removed."""
     finishing = one.finishing
     try:
         # One task needs no clustering, and Sail does not find the columns that it goes by.
-        handed = HandedRows(frame)
-        rows = clustered_changes(frame, writes.query, writes.rows) if is_spark(spark) else frame.coalesce(1)
-        found = handed.in_arrow(rows, _sinking(writes), _SCHEMA)
-        finish = _finishing(finishing, files)
+        handed = ArrowTransfer(frame)
+        rows = cluster_changes(frame, writes.query, writes.rows) if is_spark(spark) else frame.coalesce(1)
+        found = handed.map_in_arrow(rows, _make_sink_stage(writes), _SCHEMA)
+        finish = _make_finish_stage(finishing, files)
         if finishing.writer is not None and files.have_few_rows:
-            with own_errors(), _in_words_of(one):
+            with translate_worker_errors(), _translate_value_errors(one):
                 parts = handed.run(found, lambda parts: parts.toArrow().sort_by("file"))
             rows = [row for batch in finish(iter(parts.to_batches())) for row in batch.to_pylist()]
         else:
@@ -197,13 +201,13 @@ def _run(
             if finishing.writer is not None:
                 tasks = min(tasks, len(files.plan) // _FILES + 1)
             sorted_parts = found.repartition(tasks, "file").sortWithinPartitions("file")
-            with own_errors(), _in_words_of(one):
-                finished = handed.in_arrow(sorted_parts, finish, _SCHEMA)
+            with translate_worker_errors(), _translate_value_errors(one):
+                finished = handed.map_in_arrow(sorted_parts, finish, _SCHEMA)
                 rows = handed.run(finished, lambda parts: parts.toArrow().to_pylist())
         for row in rows:
             if row["kind"] == _TWICE:
                 file, position = pickle.loads(row["data"])
-                raise one.ambiguous(FoundTwice(files.path(file), position))
+                raise one.ambiguity_error(DuplicateMatch(files.path(file), position))
     except BaseException:
         for each in (writes.rows, writes.changes):
             if each is not None:
@@ -211,13 +215,13 @@ def _run(
         if finishing.writer is not None:
             finishing.writer.remove_written()
         raise
-    sunk = Sunk(FoundRows(is_unique=False), [])
+    sunk = SinkResult(RowPositions(is_unique=False), [])
     parts = [pickle.loads(row["data"]) for row in rows if row["kind"] == _SUNK]
     for new_files, change_files, _ in parts:
         sunk.files += new_files
         sunk.change_files += change_files
-    sunk.counts = total([counts for _, _, counts in parts])
-    done = Finished()
+    sunk.counts = total_counts([counts for _, _, counts in parts])
+    done = ChangeOutcome()
     for row in rows:
         if row["kind"] == _FINISHED:
             more = pickle.loads(row["data"])
@@ -229,22 +233,22 @@ def _run(
 
 
 @contextmanager
-def _in_statement(one: Change, query: str) -> Iterator[None]:
+def _translate_query_errors(one: Change, query: str) -> Iterator[None]:
     """Spark's errors about the query show their place in the statement, and suggest columns of the table."""
     from pyspark.errors import PySparkException
 
-    def own(said: str) -> str:
-        return with_own_place(one.statement, query, _SUGGESTED.sub("", said))
+    def translate(said: str) -> str:
+        return relocate_error(one.statement, query, _SUGGESTED.sub("", said))
 
     try:
         yield
     except PySparkException as error:
-        change_message(error, own)
+        change_message(error, translate)
         raise
 
 
 @contextmanager
-def _in_words_of(one: Change) -> Iterator[None]:
+def _translate_value_errors(one: Change) -> Iterator[None]:
     """Errors about values name the statement, instead of the query that is made of it."""
     from pyspark.errors import PySparkException
 
@@ -258,7 +262,7 @@ def _in_words_of(one: Change) -> Iterator[None]:
         raise QueryFailed(f"{name} of {one.target.name}: {said} Nothing was changed") from error
 
 
-def _sinking(writes: ChangeWrites) -> Any:
+def _make_sink_stage(writes: ChangeWrites) -> Any:
     """The first stage: from rows of the query to bitmaps, and descriptions of the files that were written."""
 
     def sink_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -268,24 +272,24 @@ def _sinking(writes: ChangeWrites) -> Any:
             for batch in batches:
                 sink.take(batch)
             sunk = sink.close()
-        except FoundTwice as twice:
+        except DuplicateMatch as twice:
             sink.undo()
-            yield _row("", _TWICE, (twice.path, twice.position))
+            yield _pickle_row("", _TWICE, (twice.path, twice.position))
             return
         except BaseException:
             sink.undo()
             raise
         for kind, rows in ((_CHANGED, sunk.rows.changed), (_MATCHED, sunk.rows.matched)):
             for file, positions in rows.items():
-                yield _row(str(file), kind, positions.serialize())
+                yield _pickle_row(str(file), kind, positions.serialize())
         if any((sunk.counts.inserted, sunk.counts.updated, sunk.counts.deleted)):
             # A task that is repeated gives the same key: another task of the second stage never sees both results.
-            yield _row(f"task {number}", _SUNK, (sunk.files, sunk.change_files, sunk.counts))
+            yield _pickle_row(f"task {number}", _SUNK, (sunk.files, sunk.change_files, sunk.counts))
 
     return sink_rows
 
 
-def _finishing(finishing: Finishing, files: _Files) -> Any:
+def _make_finish_stage(finishing: ChangeRecorder, files: _PlannedFiles) -> Any:
     """The second stage: from bitmaps to deletes, or to files that are written again."""
 
     def finish_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -295,11 +299,11 @@ def _finishing(finishing: Finishing, files: _Files) -> Any:
         for batch in batches:
             for file, kind, data in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 if kind in (_SUNK, _TWICE):
-                    yield _packed(file, kind, data)
+                    yield _pack_row(file, kind, data)
                     continue
                 path = files.path(file)
                 if path != last and len(changed) >= _FILES:
-                    yield _row("", _FINISHED, finishing.finish(*touched(files.plan, changed)))
+                    yield _pickle_row("", _FINISHED, finishing.finish(*find_changed_files(files.plan, changed)))
                     changed.clear()
                     matched.clear()
                 last = path
@@ -309,17 +313,17 @@ def _finishing(finishing: Finishing, files: _Files) -> Any:
                     continue
                 try:
                     unite_matches(matched, path, more)
-                except FoundTwice as twice:
-                    yield _row("", _TWICE, (file, twice.position))
+                except DuplicateMatch as twice:
+                    yield _pickle_row("", _TWICE, (file, twice.position))
         if changed:
-            yield _row("", _FINISHED, finishing.finish(*touched(files.plan, changed)))
+            yield _pickle_row("", _FINISHED, finishing.finish(*find_changed_files(files.plan, changed)))
 
     return finish_rows
 
 
-def _row(file: str, kind: str, value: Any) -> pa.RecordBatch:
-    return _packed(file, kind, pickle.dumps(value, protocol=5))
+def _pickle_row(file: str, kind: str, value: Any) -> pa.RecordBatch:
+    return _pack_row(file, kind, pickle.dumps(value, protocol=5))
 
 
-def _packed(file: str, kind: str, data: bytes) -> pa.RecordBatch:
+def _pack_row(file: str, kind: str, data: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([file]), pa.array([kind]), pa.array([data], pa.binary())], names=_NAMES)

@@ -16,21 +16,21 @@ from lakescan.spark.source.audit import settings_of_session
 from lakescan.spark.statements.names import current_namespace, has_catalog, is_of_session
 from lakescan.spark.statements.row_changes import run_dml
 from lakescan.spark.statements.sql import (
-    analyzed_frame,
+    analyze_frame,
+    replace_braces,
     session_settings,
-    without_braces,
 )
-from lakescan.spark.statements.unsupported import catalog_in
+from lakescan.spark.statements.unsupported import find_catalog
 from lakescan.spark.types import schema_of_rows
 from lakescan.spark.writing.write import SparkRows
-from lakescan.statements.duckdb.types import of_arrow
-from lakescan.statements.rows.insert import Insertion, inserted
+from lakescan.statements.duckdb.types import spark_type
+from lakescan.statements.rows.insert import Insertion, run_insert
 from lakescan.statements.rows.parse import parse
 from lakescan.statements.rows.statements import Delete, DmlStatement, Insert, Update
 from lakescan.statements.rows.target import changed_table, names_table
 from lakescan.statements.select.frames import may_have_rounded
 from lakescan.statements.syntax.names import TableName
-from lakescan.statements.syntax.parse import Arguments, with_named_parameters
+from lakescan.statements.syntax.parse import Arguments, name_parameters
 from lakescan.tables.results import ChangeResult, WriteResult
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def run_row_statement(spark: SparkSession, text: str, args: Arguments, frames: M
         A frame with the numbers of changed rows, as Delta's statements return it. None for a statement that changes no
         table of lakescan's.
     """
-    text, frames = without_braces(text, frames)
+    text, frames = replace_braces(text, frames)
     parsed = _own_statement(spark, text, args, frames)
     if parsed is None:
         return None
@@ -58,16 +58,16 @@ def run_row_statement(spark: SparkSession, text: str, args: Arguments, frames: M
         is_dynamic = (conf(spark, _MODE) or "").lower() == "dynamic"
         run = partial(_insert, spark, frames)
         sensitive, rounds = session_settings(spark).case_sensitive, may_have_rounded(frames)
-        written = inserted(
+        written = run_insert(
             statement, found, values, run, dynamic=is_dynamic, case_sensitive=sensitive, checks_floats=rounds
         )
         return _one_row(spark, {"num_affected_rows": written.rows, "num_inserted_rows": written.rows})
-    return _counted(spark, statement, run_dml(spark, statement, values, frames, text))
+    return _count_frame(spark, statement, run_dml(spark, statement, values, frames, text))
 
 
 def changes_own_table(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> bool:
     """Whether a statement changes a table of lakescan's."""
-    text, frames = without_braces(text, frames)
+    text, frames = replace_braces(text, frames)
     return _own_statement(spark, text, args, frames) is not None
 
 
@@ -76,18 +76,18 @@ def _own_statement(
 ) -> tuple[DmlStatement, str, Mapping[str, Any]] | None:
     """A statement that changes a table of lakescan's, its text with named parameters, and their values."""
     try:
-        text, values = with_named_parameters(text, args)
+        text, values = name_parameters(text, args)
         statement = parse(text, values)
     except LakescanError:
-        if current_namespace(spark) or _BY_PATH.search(text) or catalog_in(spark, text) is not None:
+        if current_namespace(spark) or _BY_PATH.search(text) or find_catalog(spark, text) is not None:
             raise
         return None
-    if statement is None or _is_of_spark(spark, statement.target, frames):
+    if statement is None or _names_spark_table(spark, statement.target, frames):
         return None
     return statement, text, values
 
 
-def _is_of_spark(spark: SparkSession, name: TableName, frames: Mapping[str, Any]) -> bool:
+def _names_spark_table(spark: SparkSession, name: TableName, frames: Mapping[str, Any]) -> bool:
     """Whether a statement changes a table or view of Spark's own catalogs."""
     if not names_table(name, current_namespace(spark), frames):
         return True
@@ -97,7 +97,7 @@ def _is_of_spark(spark: SparkSession, name: TableName, frames: Mapping[str, Any]
     return not is_given and is_of_session(spark, name.parts[0])
 
 
-def _counted(spark: SparkSession, statement: DmlStatement, result: ChangeResult) -> DataFrame:
+def _count_frame(spark: SparkSession, statement: DmlStatement, result: ChangeResult) -> DataFrame:
     """The numbers of changed rows, with the columns that Delta's statements have."""
     counts = {"num_affected_rows": result.inserted + result.updated + result.deleted}
     if not isinstance(statement, Delete | Update):
@@ -116,11 +116,11 @@ def _one_row(spark: SparkSession, values: Mapping[str, int]) -> DataFrame:
 
 def _insert(spark: SparkSession, frames: Mapping[str, Any], one: Insertion) -> WriteResult:
     """Run an INSERT; Spark's workers write the files."""
-    frame, found = analyzed_frame(spark, one.query, one.values, frames)
-    kinds = [of_arrow(kind) for kind in schema_of_rows(frame.schema).types]
+    frame, found = analyze_frame(spark, one.query, one.values, frames)
+    kinds = [spark_type(kind) for kind in schema_of_rows(frame.schema).types]
     columns = list(zip(frame.columns, kinds, strict=True))
     literals = [spark.sql(f"SELECT {text} AS v").schema for text in one.partition.values()]
-    types = [of_arrow(schema_of_rows(each).types[0]) for each in literals]
+    types = [spark_type(schema_of_rows(each).types[0]) for each in literals]
     outputs = one.outputs(columns, types, ansi=session_settings(spark).is_ansi)
     numbered = frame.toDF(*(f"c{n}" for n in range(len(columns))))
     rows = numbered.selectExpr(*(each.text for each in outputs)).toDF(*(each.name for each in outputs))
@@ -128,4 +128,4 @@ def _insert(spark: SparkSession, frames: Mapping[str, Any], one: Insertion) -> W
     def value_of(text: str) -> Any:
         return spark.sql(f"SELECT {text} AS v").toArrow()["v"][0].as_py()
 
-    return one.write(SparkRows(rows), outputs, value_of, reads_target=found.reads(one.target.scan.table.location))
+    return one.write(SparkRows(rows), outputs, value_of, reads_target=found.reads_table(one.target.scan.table.location))

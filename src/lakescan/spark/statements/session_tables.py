@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from lakescan.common.identifiers import parts_of
-from lakescan.common.references import dotted_path, quoted
+from lakescan.common.identifiers import split_name
+from lakescan.common.references import backquote, dotted_path
 from lakescan.errors import NoSuchTable, UnsupportedFeature
 from lakescan.spark.types import schema_of_rows
 from lakescan.statements.procedures import SourceTable
@@ -23,7 +23,7 @@ def source_table(spark: SparkSession, name: str) -> SourceTable:
 
     Raises `NoSuchTable`; `UnsupportedFeature` for tables of other catalogs, views and bucketed tables.
     """
-    parts = parts_of(name) or (name,)
+    parts = split_name(name) or (name,)
     within = parts[1:] if parts[0] == _SESSION and len(parts) == 3 else parts
     if len(within) > 2:
         raise UnsupportedFeature(
@@ -32,7 +32,7 @@ def source_table(spark: SparkSession, name: str) -> SourceTable:
         )
     if len(within) == 1:
         within = (str(spark.catalog.currentDatabase()), *within)
-    text = ".".join(map(quoted, (_SESSION, *within)))
+    text = ".".join(map(backquote, (_SESSION, *within)))
     if not spark.catalog.tableExists(text):
         raise NoSuchTable(f"Spark's own catalog has no table {dotted_path(within)}")
     rows = [(row[0].strip(), row[1] or "") for row in spark.sql(f"DESCRIBE TABLE EXTENDED {text}").collect()]

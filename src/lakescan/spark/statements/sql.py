@@ -13,31 +13,44 @@ import pyarrow as pa
 from lakescan.api.changes import Changes
 from lakescan.api.scan import Scan
 from lakescan.api.table import Table
-from lakescan.common.references import quoted
+from lakescan.common.references import backquote
 from lakescan.errors import InvalidOption, InvalidStatement, UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.frames import frame_of
 from lakescan.spark.session import conf, register, session_zone, zone_name
 from lakescan.spark.source.audit import settings_of_session
-from lakescan.spark.statements.error_places import FRAME_LENGTH, in_own_text
-from lakescan.spark.statements.names import current_namespace, has_catalog, is_of_session, use
+from lakescan.spark.statements.error_places import FRAME_LENGTH, translate_positions
+from lakescan.spark.statements.names import current_namespace, has_catalog, is_of_session, run_use
 from lakescan.spark.statements.session_tables import source_table
-from lakescan.spark.statements.table_statements import frame_of_rows, own_statement, refreshed_view, with_spark_catalogs
-from lakescan.spark.statements.unsupported import catalog_in, check_frames, refuse
-from lakescan.spark.statements.views import check_name, needed, query_of, record, recorded, text_of, text_to_keep
+from lakescan.spark.statements.table_statements import (
+    add_spark_catalogs,
+    frame_of_rows,
+    parse_own_statement,
+    view_to_refresh,
+)
+from lakescan.spark.statements.unsupported import check_frames, find_catalog, refuse
+from lakescan.spark.statements.views import (
+    check_name,
+    find_view_text,
+    query_of,
+    read_views,
+    record_view,
+    require_view_text,
+    text_to_keep,
+)
 from lakescan.spark.types import schema_of
-from lakescan.statements.select.analysis import Analyzed, analyzed
+from lakescan.statements.select.analysis import QueryAnalysis, analyze
 from lakescan.statements.select.frames import GivenFrames
-from lakescan.statements.select.query import explained
+from lakescan.statements.select.query import explain_scans
 from lakescan.statements.select.renaming import edits_of_names
-from lakescan.statements.select.session_settings import Settings
+from lakescan.statements.select.session_settings import QuerySettings
 from lakescan.statements.select.table_references import Occurrence
-from lakescan.statements.syntax.namespaces import Show, Shown
-from lakescan.statements.syntax.parse import Arguments, Kind, statement_of
+from lakescan.statements.syntax.namespaces import Show, ShowKind
+from lakescan.statements.syntax.parse import Arguments, StatementKind, statement_of
 from lakescan.statements.syntax.statements import TableStatement
-from lakescan.statements.syntax.table_options import with_clauses
-from lakescan.statements.tables.context import Context
+from lakescan.statements.syntax.table_options import restore_with_clauses
+from lakescan.statements.tables.context import StatementContext
 from lakescan.statements.tables.run import run
 from lakescan.tables.scan_spec import ScanSpec
 
@@ -58,49 +71,51 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
     statement = statement_of(text)
     check_frames(frames)
     match statement.kind:
-        case Kind.QUERY:
-            text, given = without_braces(statement.text, frames)
-            return _frame(spark, _analyzed(spark, text, args, given), given)
-        case Kind.EXPLAIN if (inner := statement_of(statement.text).kind).changes_rows:
+        case StatementKind.QUERY:
+            text, given = replace_braces(statement.text, frames)
+            return _frame(spark, _analyze(spark, text, args, given), given)
+        case StatementKind.EXPLAIN if (inner := statement_of(statement.text).kind).changes_rows:
             from lakescan.spark.statements.row_statements import changes_own_table
 
             if not changes_own_table(spark, statement.text, args, frames):
                 return spark.sql(text, args, **frames) if frames or args else spark.sql(text)
             raise UnsupportedFeature(f"EXPLAIN of {inner.name}", "Explain the query of its rows, or of its condition.")
-        case Kind.EXPLAIN:
-            return _explained(spark, statement.text, statement.mode, args, frames)
-        case Kind.DESCRIBE:
-            return _described(spark, statement.text, args, frames)
-        case Kind.USE:
-            return use(spark, statement.text, args)
+        case StatementKind.EXPLAIN:
+            return _explain(spark, statement.text, statement.mode, args, frames)
+        case StatementKind.DESCRIBE:
+            return _describe(spark, statement.text, args, frames)
+        case StatementKind.USE:
+            return run_use(spark, statement.text, args)
     if statement.kind.changes_rows:
         from lakescan.spark.statements.row_statements import run_row_statement  # it needs the queries of this module
 
         if (done := run_row_statement(spark, statement.text, args, frames)) is not None:
             return done
-    if (view := refreshed_view(statement.text)) is not None and text_of(spark, view) is not None:
+    if (view := view_to_refresh(statement.text)) is not None and find_view_text(spark, view) is not None:
         renew_view(spark, view)
         return None
-    if (ours := own_statement(spark, statement.text, args, frames, current_namespace(spark))) is not None:
-        return _defined(spark, ours, statement.text, args, frames)
-    if (catalog := catalog_in(spark, statement.text)) is not None:
+    if (ours := parse_own_statement(spark, statement.text, args, frames, current_namespace(spark))) is not None:
+        return _run_table_statement(spark, ours, statement.text, args, frames)
+    if (catalog := find_catalog(spark, statement.text)) is not None:
         raise refuse(statement.text, catalog)
     return spark.sql(statement.text, args, **frames) if frames or args else spark.sql(statement.text)
 
 
-def _defined(spark: SparkSession, ours: TableStatement, text: str, args: Arguments, frames: Mapping[str, Any]) -> Any:
+def _run_table_statement(
+    spark: SparkSession, ours: TableStatement, text: str, args: Arguments, frames: Mapping[str, Any]
+) -> Any:
     """Run a statement about tables, namespaces or views; its queries and rewritten files are Spark's."""
 
     def rows(query: str) -> DataFrame:
-        return _frame(spark, _analyzed(spark, query, args, frames), frames)
+        return _frame(spark, _analyze(spark, query, args, frames), frames)
 
     def make_view(name: str, changes: Changes) -> None:
-        changes.to_spark(spark).createOrReplaceTempView(quoted(name))
+        changes.to_spark(spark).createOrReplaceTempView(backquote(name))
 
     def temporary(name: str) -> bool:
         return is_of_session(spark, name)
 
-    context = Context(
+    context = StatementContext(
         text,
         current_namespace(spark),
         rows,
@@ -111,8 +126,8 @@ def _defined(spark: SparkSession, ours: TableStatement, text: str, args: Argumen
         temporary=temporary,
     )
     found = run(ours, context)
-    if isinstance(ours, Show) and ours.what is Shown.CATALOGS:
-        found = with_spark_catalogs(spark, found, ours.pattern)
+    if isinstance(ours, Show) and ours.what is ShowKind.CATALOGS:
+        found = add_spark_catalogs(spark, found, ours.pattern)
     return frame_of_rows(spark, found) if isinstance(found, pa.Table) else found
 
 
@@ -124,53 +139,53 @@ def query_frame(
     read: Mapping[str, Callable[[ScanSpec], DataFrame]],
 ) -> DataFrame:
     """The frame of a query; `read` makes the frames of tables among `frames`, by name, from what it narrows them to."""
-    return _frame(spark, _analyzed(spark, text, args, frames), frames, read)
+    return _frame(spark, _analyze(spark, text, args, frames), frames, read)
 
 
 def frame_of_others(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame | None:
     """The frame of a query that reads no table of lakescan's; None for another query."""
-    found = _analyzed(spark, text, args, frames)
+    found = _analyze(spark, text, args, frames)
     return None if found.named else _frame(spark, found, frames)
 
 
 def query_schema(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> StructType:
     """The columns of a query, for which no table is planned."""
-    found = _analyzed(spark, text, args, frames)
-    text, used = _with_frames(spark, found, frames, lambda each: _without_rows(spark, found, each))
+    found = _analyze(spark, text, args, frames)
+    text, used = _resolve_frames(spark, found, frames, lambda each: _empty_frame(spark, found, each))
     return _run_text(spark, text, found, used).schema
 
 
-def analyzed_frame(
+def analyze_frame(
     spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]
-) -> tuple[DataFrame, Analyzed]:
+) -> tuple[DataFrame, QueryAnalysis]:
     """The frame of a query, and what the query is."""
-    found = _analyzed(spark, text, args, frames)
+    found = _analyze(spark, text, args, frames)
     return _frame(spark, found, frames), found
 
 
 def make_view(spark: SparkSession, name: str, source: str, *, replace: bool) -> None:
     """Make a view of a query, or of a table; see `lakescan.spark.create_view`."""
     check_name(name)
-    found = _analyzed(spark, query_of(source), None, {})
+    found = _analyze(spark, query_of(source), None, {})
     text = text_to_keep(name, source, found)
-    record(spark, name, text, _frame(spark, found, {}), replace=replace)
+    record_view(spark, name, text, _frame(spark, found, {}), replace=replace)
 
 
 def renew_view(spark: SparkSession, name: str) -> None:
     """Make a view anew, of the states that its tables have now; see `lakescan.spark.refresh_view`."""
-    make_view(spark, name, needed(spark, name), replace=True)
+    make_view(spark, name, require_view_text(spark, name), replace=True)
 
 
-def _analyzed(
+def _analyze(
     spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any], pinned: ScanSpec | None = None
-) -> Analyzed:
+) -> QueryAnalysis:
     tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
     views = _SparkViews(spark, {name: each for name, each in frames.items() if name not in tables})
-    found = analyzed(text, args, tables, current_namespace(spark), session_settings(spark), views)
+    found = analyze(text, args, tables, current_namespace(spark), session_settings(spark), views)
     for each in found.unknown:
         is_missing = len(each.names) > 2 and not has_catalog(spark, each.names[0])
         if is_missing or (len(each.names) == 1 and not views.has(each.names[0])):
-            raise found.tables.unknown(each, lambda: [view.name for view in spark.catalog.listTables()])
+            raise found.tables.not_found_error(each, lambda: [view.name for view in spark.catalog.listTables()])
     return found
 
 
@@ -192,11 +207,11 @@ class _SparkViews(GivenFrames):
     @property
     def has_queries(self) -> bool:
         """Whether views were made by `create_view`."""
-        return bool(recorded(self._spark))
+        return bool(read_views(self._spark))
 
     def query(self, name: str) -> str | None:
         """The query of a view that `create_view` made."""
-        return None if name.lower() in self._given else text_of(self._spark, name)
+        return None if name.lower() in self._given else find_view_text(self._spark, name)
 
     def frame_names(self) -> Sequence[str]:
         """The names of the frames."""
@@ -207,10 +222,10 @@ class _SparkViews(GivenFrames):
         frame = self._given.get(name.lower())
         if frame is not None and not hasattr(frame, "sparkSession"):
             return super().columns(name)
-        return (self._spark.table(quoted(name)) if frame is None else frame).columns
+        return (self._spark.table(backquote(name)) if frame is None else frame).columns
 
 
-def without_braces(text: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def replace_braces(text: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """The text with the names of frames for `{name}`, as `spark.sql` takes them, and the frames by these names.
 
     Other braces are doubled in such a text. `{name}` always means the frame: where the text has a query of WITH of the
@@ -229,16 +244,16 @@ def without_braces(text: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[s
             return found[0][0]
         if found[1] not in frames:
             raise InvalidOption(f"the text has {{{found[1]}}}, but no frame of that name was given")
-        return quoted(names[found[1]])
+        return backquote(names[found[1]])
 
     others = {names[name]: frame for name, frame in frames.items()}
     return re.sub(r"\{\{|\}\}|\{(\w+)\}", plain, text), {**frames, **others}
 
 
-def session_settings(spark: SparkSession) -> Settings:
+def session_settings(spark: SparkSession) -> QuerySettings:
     """What the meaning of a statement depends on in a session."""
     name = zone_name(spark)
-    return Settings(
+    return QuerySettings(
         session_zone(spark),
         name,
         is_ansi=_is_set(spark, "spark.sql.ansi.enabled", "true"),
@@ -255,15 +270,15 @@ def _is_set(spark: SparkSession, name: str, default: str) -> bool:
 
 def _frame(
     spark: SparkSession,
-    found: Analyzed,
+    found: QueryAnalysis,
     frames: Mapping[str, Any],
     read: Mapping[str, Callable[[ScanSpec], DataFrame]] = _NONE,
 ) -> DataFrame:
     """The rows of a query: Spark runs the text, with frames in the place of the tables."""
     each = found.aggregated
-    if each is not None and found.scans[each].metadata_bytes < MIN_BYTES and found.known is not None:
-        return _of_metadata(spark, found, frames)
-    text, used = _with_frames(spark, found, frames, lambda each: _frame_of(spark, found, each, read))
+    if each is not None and found.scans[each].metadata_bytes < MIN_BYTES and found.metadata_row is not None:
+        return _metadata_frame(spark, found, frames)
+    text, used = _resolve_frames(spark, found, frames, lambda each: _frame_of(spark, found, each, read))
     try:
         return _run_text(spark, text, found, used)
     except Exception as error:
@@ -272,31 +287,31 @@ def _frame(
         raise
 
 
-def _run_text(spark: SparkSession, text: str, found: Analyzed, used: Mapping[str, Any]) -> DataFrame:
-    values, text = dict(found.values) or None, with_clauses(text)
+def _run_text(spark: SparkSession, text: str, found: QueryAnalysis, used: Mapping[str, Any]) -> DataFrame:
+    values, text = dict(found.values) or None, restore_with_clauses(text)
     renamed = {each: "_" * FRAME_LENGTH for each in (*found.named, *found.unknown) if _is_renamed(found, each, used)}
-    with in_own_text(found.text, edits_of_names(found.tree, renamed)):
+    with translate_positions(found.text, edits_of_names(found.tree, renamed)):
         if used:
             return spark.sql(text, values, **used)
         return spark.sql(text, values) if values else spark.sql(text)
 
 
-def _is_renamed(found: Analyzed, each: Occurrence, used: Mapping[str, Any]) -> bool:
+def _is_renamed(found: QueryAnalysis, each: Occurrence, used: Mapping[str, Any]) -> bool:
     """Whether a data frame stands for a table in the text that Spark gets."""
     return each in found.named or (len(each.names) == 1 and each.names[0].lower() in map(str.lower, used))
 
 
-def _name_all_columns(spark: SparkSession, found: Analyzed, text: str, used: Mapping[str, Any]) -> None:
+def _name_all_columns(spark: SparkSession, found: QueryAnalysis, text: str, used: Mapping[str, Any]) -> None:
     """Raise Spark's error for a column that is not there with what it suggests of all columns, not of those read."""
     whole = {
-        found.name_of(each): _without_rows(spark, found, each)
+        found.name_of(each): _empty_frame(spark, found, each)
         for each, named in found.named.items()
         if each in found.scans and not named.is_changes
     }
     _run_text(spark, text, found, {**used, **whole})
 
 
-def _without_rows(spark: SparkSession, found: Analyzed, each: Occurrence) -> DataFrame:
+def _empty_frame(spark: SparkSession, found: QueryAnalysis, each: Occurrence) -> DataFrame:
     """A frame with all columns of a table, and no rows; of changes and metadata tables, the frame itself."""
     named = found.named[each]
     if each not in found.scans or named.is_changes:
@@ -304,19 +319,19 @@ def _without_rows(spark: SparkSession, found: Analyzed, each: Occurrence) -> Dat
     return spark.createDataFrame([], schema_of(named.spec))
 
 
-def _of_metadata(spark: SparkSession, found: Analyzed, frames: Mapping[str, Any]) -> DataFrame:
+def _metadata_frame(spark: SparkSession, found: QueryAnalysis, frames: Mapping[str, Any]) -> DataFrame:
     """The only row of a query that metadata answers, with the columns that Spark gives the query over no rows."""
     [(each, spec)] = found.scans.items()
     empty = spark.createDataFrame([], schema_of(spec))
-    text, used = _marked(found, {each: found.name_of(each)}), {found.name_of(each): empty}
+    text, used = _mark_frames(found, {each: found.name_of(each)}), {found.name_of(each): empty}
     columns = spark.sql(text, dict(found.values) or None, **used).schema
-    values = [pa.array([value], value.type) for value in found.known or ()]
+    values = [pa.array([value], value.type) for value in found.metadata_row or ()]
     return spark.createDataFrame(pa.table(values, names=columns.names), columns)
 
 
-def _with_frames(
+def _resolve_frames(
     spark: SparkSession,
-    found: Analyzed,
+    found: QueryAnalysis,
     frames: Mapping[str, Any],
     frame_of_table: Callable[[Occurrence], DataFrame],
 ) -> tuple[str, dict[str, Any]]:
@@ -340,10 +355,10 @@ def _with_frames(
             names[each] = given
     if not used:
         return found.text, used
-    return _marked(found, names), used
+    return _mark_frames(found, names), used
 
 
-def _marked(found: Analyzed, names: Mapping[Occurrence, str]) -> str:
+def _mark_frames(found: QueryAnalysis, names: Mapping[Occurrence, str]) -> str:
     """The text with frames in the place of tables, as `spark.sql` takes them."""
     marked = found.text_with({each: f"\0{name}\1" for each, name in names.items()})
     return marked.replace("{", "{{").replace("}", "}}").replace("\0", "{").replace("\1", "}")
@@ -351,7 +366,7 @@ def _marked(found: Analyzed, names: Mapping[Occurrence, str]) -> str:
 
 def _frame_of(
     spark: SparkSession,
-    found: Analyzed,
+    found: QueryAnalysis,
     each: Occurrence,
     read: Mapping[str, Callable[[ScanSpec], DataFrame]] = _NONE,
 ) -> DataFrame:
@@ -367,27 +382,27 @@ def _frame_of(
     return spark.read.format("lakescan").options(**options).load(path)
 
 
-def _as_frame(spark: SparkSession, found: Analyzed, name: str, frame: Any) -> DataFrame:
+def _as_frame(spark: SparkSession, found: QueryAnalysis, name: str, frame: Any) -> DataFrame:
     if hasattr(frame, "sparkSession"):
         spark_frame: DataFrame = frame
         return spark_frame
     return spark.createDataFrame(found.tables.views.rows(name))
 
 
-def _explained(spark: SparkSession, text: str, mode: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame:
+def _explain(spark: SparkSession, text: str, mode: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame:
     """Spark's plan below the scans of the tables, as one text like Spark's own EXPLAIN."""
-    text, frames = without_braces(text, frames)
-    found = _analyzed(spark, text, args, frames)
-    own, used = _with_frames(spark, found, frames, lambda each: _frame_of(spark, found, each))
+    text, frames = replace_braces(text, frames)
+    found = _analyze(spark, text, args, frames)
+    own, used = _resolve_frames(spark, found, frames, lambda each: _frame_of(spark, found, each))
     values = dict(found.values) or None
     of_spark = spark.sql(f"EXPLAIN {mode} {own}", values, **used).first()
-    plan = f"== Scans ==\n{explained(found)}\n\n{of_spark[0] if of_spark else ''}"
+    plan = f"== Scans ==\n{explain_scans(found)}\n\n{of_spark[0] if of_spark else ''}"
     return spark.createDataFrame([(plan,)], "plan string")
 
 
-def _described(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame:
+def _describe(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame:
     """The names and types of a query's columns."""
-    text, frames = without_braces(text, frames)
-    found = _analyzed(spark, text, args, frames)
-    own, used = _with_frames(spark, found, frames, lambda each: _without_rows(spark, found, each))
+    text, frames = replace_braces(text, frames)
+    found = _analyze(spark, text, args, frames)
+    own, used = _resolve_frames(spark, found, frames, lambda each: _empty_frame(spark, found, each))
     return _run_text(spark, f"DESCRIBE QUERY {own}", found, used)

@@ -14,8 +14,8 @@ from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
 from lakescan.common.selection import with_alias
 from lakescan.errors import UnsupportedFeature
-from lakescan.expressions.bind import bind, binds
-from lakescan.expressions.implied import implied
+from lakescan.expressions.bind import bind, can_bind
+from lakescan.expressions.implied import infer_predicate
 from lakescan.expressions.predicate import (
     And,
     IsNull,
@@ -24,12 +24,12 @@ from lakescan.expressions.predicate import (
     SqlCondition,
     conjunction,
     conjuncts,
-    fields_read,
     has_sql,
     leaves,
-    understood,
+    predicate_fields,
+    replace_sql,
 )
-from lakescan.expressions.sql_condition import Reference, references, with_columns
+from lakescan.expressions.sql_condition import ColumnReference, references, replace_columns
 from lakescan.spark.native.conditions import condition
 from lakescan.spark.session import conf, is_connect, zone_name
 
@@ -60,14 +60,14 @@ class SparkFilter:
         `NoSuchColumn`.
         """
         kept = [each for each in conjuncts(self.scan.condition) if not has_sql(each)]
-        parts = [each for part in self._conjuncts for each in conjuncts(understood(part, self._implied))]
+        parts = [each for part in self._conjuncts for each in conjuncts(replace_sql(part, self._infer_predicate))]
         how = {"case_sensitive": self._case_sensitive}
-        kept += [each for each in parts if binds(each, self._schema, zone=self.scan.zone, **how)]
+        kept += [each for each in parts if can_bind(each, self._schema, zone=self.scan.zone, **how)]
         outputs = [with_alias(each.reference, f"{_OUTPUT}{n}") for n, each in enumerate(self.scan.selection.columns)]
         inputs = [with_alias(reference, name) for name, reference in self._inputs.values()]
         return self.scan.with_condition(conjunction(kept)).select(*outputs, *inputs).with_limit(None)
 
-    def filtered(self, frame: DataFrame) -> DataFrame:
+    def filter_frame(self, frame: DataFrame) -> DataFrame:
         """The rows of a frame of `rows` that match, with the columns of the scan, and limited as the scan is."""
         if not self.scan.ignores_residuals:
             for each in self._conjuncts:
@@ -76,13 +76,13 @@ class SparkFilter:
         frame = frame.select(*outputs)
         return frame if self.scan.max_rows is None else frame.limit(self.scan.max_rows)
 
-    def _implied(self, condition: SqlCondition) -> Predicate:
+    def _infer_predicate(self, condition: SqlCondition) -> Predicate:
         """What a condition implies as Spark evaluates it, maybe later than now.
 
         Without a session its settings are unknown, and those of Connect may be others when it runs the query.
         """
         known = self.spark if self.spark is not None and not is_connect(self.spark) else None
-        return implied(
+        return infer_predicate(
             condition.text,
             self._schema,
             time_zone="" if known is None else zone_name(known),
@@ -127,10 +127,10 @@ class SparkFilter:
                 found = (self._field(each) for each in references(text))
                 yield from (each[0].id for each in found if each is not None)
             case _:
-                yield from fields_read(self._bound(part))
+                yield from predicate_fields(self._bind(part))
 
-    def _field(self, reference: Reference) -> tuple[t.Field, int] | None:
-        return reference.field_in(self._schema, case_sensitive=self._case_sensitive)
+    def _field(self, reference: ColumnReference) -> tuple[t.Field, int] | None:
+        return reference.resolve(self._schema, case_sensitive=self._case_sensitive)
 
     def _column(self, part: Predicate) -> Column:
         match part:
@@ -139,15 +139,15 @@ class SparkFilter:
             case Or(left, right):
                 return self._column(left) | self._column(right)
             case SqlCondition(text):
-                return F.expr(with_columns(text, self._replaced))
-        bound = self._bound(part)
-        return condition(bound, {each: F.col(self._inputs[each][0]) for each in fields_read(bound)})
+                return F.expr(replace_columns(text, self._replace_reference))
+        bound = self._bind(part)
+        return condition(bound, {each: F.col(self._inputs[each][0]) for each in predicate_fields(bound)})
 
-    def _replaced(self, reference: Reference) -> tuple[str, int] | None:
+    def _replace_reference(self, reference: ColumnReference) -> tuple[str, int] | None:
         found = self._field(reference)
         return None if found is None else (self._inputs[found[0].id][0], found[1])
 
-    def _bound(self, part: Predicate) -> Predicate:
+    def _bind(self, part: Predicate) -> Predicate:
         """A test of one column, bound; raises `UnsupportedFeature` for a type whose values are others in Spark."""
         bound = bind(part, self._schema, case_sensitive=self._case_sensitive, zone=self.scan.zone)
         for leaf in leaves(bound):

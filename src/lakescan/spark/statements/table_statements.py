@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.registry import is_known, known
+from lakescan.catalogs.registry import catalog_names, is_known
 from lakescan.errors import InvalidStatement, NoSuchCatalog, UnsupportedFeature, nearest
 from lakescan.spark.statements.names import has_catalog, is_of_session, is_temporary
-from lakescan.spark.statements.unsupported import catalog_in
+from lakescan.spark.statements.unsupported import find_catalog
 from lakescan.statements.rows.target import names_table
 from lakescan.statements.syntax.commands import Call, Refresh
 from lakescan.statements.syntax.create_table import CreateTable, DropTable
@@ -21,9 +21,9 @@ from lakescan.statements.syntax.namespaces import (
     CreateNamespace,
     DropNamespace,
     Show,
-    Shown,
+    ShowKind,
 )
-from lakescan.statements.syntax.parse import Arguments, with_named_parameters
+from lakescan.statements.syntax.parse import Arguments, name_parameters
 from lakescan.statements.syntax.statements import TableStatement, parse_statement
 from lakescan.statements.syntax.type_text import text_literal
 from lakescan.statements.syntax.views import AlterView, CreateView, DropView
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def own_statement(
+def parse_own_statement(
     spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any], within: tuple[str, ...]
 ) -> TableStatement | None:
     """The statement if it is about a table, namespace or view of lakescan's; None if Spark is to run it.
@@ -40,10 +40,10 @@ def own_statement(
     Raises `InvalidStatement` and `UnsupportedFeature` for statements about lakescan's tables alone.
     """
     try:
-        plain, values = with_named_parameters(text, args)
+        plain, values = name_parameters(text, args)
         found = parse_statement(plain, values)
     except (InvalidStatement, UnsupportedFeature):
-        if catalog_in(spark, text) is None and not _names_folder(text):
+        if find_catalog(spark, text) is None and not _names_folder(text):
             return None
         raise
     if found is None or not _is_own(spark, found, frames, within):
@@ -51,7 +51,7 @@ def own_statement(
     return found
 
 
-def refreshed_view(text: str) -> str | None:
+def view_to_refresh(text: str) -> str | None:
     """The name of REFRESH TABLE name, if it has one part, as temporary views have; None for other statements."""
     if text.lstrip()[:7].upper() != "REFRESH":
         return None
@@ -62,7 +62,7 @@ def refreshed_view(text: str) -> str | None:
     return found.table.parts[0] if isinstance(found, Refresh) and len(found.table.parts) == 1 else None
 
 
-def _named(found: TableStatement) -> TableName:
+def _table_name(found: TableStatement) -> TableName:
     """The table or view that a statement is about."""
     table = getattr(found, "table", None) or getattr(found, "view", None) or getattr(found, "name", None)
     assert isinstance(table, TableName)
@@ -78,13 +78,13 @@ def _is_own(spark: SparkSession, found: TableStatement, frames: Mapping[str, Any
     match found:
         case Call(name=name) | CreateNamespace(name=name) | DropNamespace(name=name) | AlterNamespace(name=name):
             return _is_own_name(spark, name, within)
-        case Show(what=Shown.CATALOGS) | CreateCatalog():
+        case Show(what=ShowKind.CATALOGS) | CreateCatalog():
             return True
         case Show(table=None, namespace=None):
             return bool(within)
         case Show(table=None, namespace=tuple() as name):
             return _is_own_name(spark, name, within)
-    table = _named(found)
+    table = _table_name(found)
     parts = table.parts
     if len(parts) == 1 and not isinstance(found, CreateTable | CreateView) and not _is_given(parts[0], frames):
         if isinstance(found, AlterView | DropView | Refresh) and is_of_session(spark, parts[0]):
@@ -105,7 +105,7 @@ def _is_given(name: str, frames: Mapping[str, Any]) -> bool:
 
 def _hides(found: TableStatement, name: str) -> bool:
     """False for what Spark does with a temporary view that has the name of a table; raises for what changes tables."""
-    of_views = (Shown.TABLE, Shown.COLUMNS, Shown.PROPERTIES, Shown.CREATE_TABLE)
+    of_views = (ShowKind.TABLE, ShowKind.COLUMNS, ShowKind.PROPERTIES, ShowKind.CREATE_TABLE)
     if isinstance(found, DropTable) or (isinstance(found, Show) and found.what in of_views):
         return False
     raise InvalidStatement(
@@ -127,12 +127,12 @@ def _check_catalog(spark: SparkSession, name: tuple[str, ...], least: int) -> No
     """Raise `NoSuchCatalog` for a name from a catalog on that nobody has: Spark would count the parts of the name."""
     if len(name) >= least and not has_catalog(spark, name[0]):
         raise NoSuchCatalog(
-            f"{'.'.join(name)!r} begins with no catalog that is known.{nearest(name[0], known())} Known: "
-            f"{', '.join(known()) or 'none'}; see lakescan.catalog."
+            f"{'.'.join(name)!r} begins with no catalog that is known.{nearest(name[0], catalog_names())} Known: "
+            f"{', '.join(catalog_names()) or 'none'}; see lakescan.catalog."
         )
 
 
-def with_spark_catalogs(spark: SparkSession, rows: pa.Table, pattern: str | None) -> pa.Table:
+def add_spark_catalogs(spark: SparkSession, rows: pa.Table, pattern: str | None) -> pa.Table:
     """The rows of SHOW CATALOGS with those that the session itself has."""
     text = "SHOW CATALOGS" if pattern is None else f"SHOW CATALOGS LIKE {text_literal(pattern)}"
     own = {row[0] for row in spark.sql(text).collect()}

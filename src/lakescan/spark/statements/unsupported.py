@@ -42,7 +42,7 @@ _ADVICE = {
 _ADVICE["desc"] = _ADVICE["describe"]
 
 
-def catalog_in(spark: SparkSession, text: str) -> str | None:
+def find_catalog(spark: SparkSession, text: str) -> str | None:
     """The first of lakescan's catalogs that a statement names, if Spark itself has no catalog of that name."""
     first = _WORD.match(text)
     if first is None or first[1].lower() in _OF_SETTINGS:

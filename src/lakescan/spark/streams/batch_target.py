@@ -17,8 +17,8 @@ from lakescan.api.table import Table
 from lakescan.catalogs.formats import FORMATS
 from lakescan.catalogs.lookup import identifier_of, location_or_name
 from lakescan.catalogs.open_target import exists, open_target
-from lakescan.catalogs.registry import CatalogConfiguration, give_all, given
-from lakescan.common.identifiers import location_of, parts_of
+from lakescan.catalogs.registry import CatalogConfiguration, all_configurations, register_catalogs
+from lakescan.common.identifiers import location_of, split_name
 from lakescan.common.retries import Attempts
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchTable
 from lakescan.options.write import WriteOptions
@@ -49,26 +49,26 @@ class BatchTarget:
     query: str | None = None
 
     @staticmethod
-    def of(
+    def resolve(
         target: str | os.PathLike[str] | Table,
         query: str | None,
         within: tuple[str, ...],
         options: Mapping[str, object],
     ) -> BatchTarget:
         """The table; raises `InvalidOption` for options that a stream cannot have."""
-        path, format = _named(target, within)
-        checked = WriteOptions.of(options, format)
+        path, format = _resolve_table(target, within)
+        checked = WriteOptions.parse(options, format)
         checked.check_changes(upserts=True)
         if checked.txn_app_id is not None:
             raise InvalidOption("txnAppId and txnVersion are set for each batch: name the stream, query=...")
-        return BatchTarget(path, format, checked, given(), query)
+        return BatchTarget(path, format, checked, all_configurations(), query)
 
     def change(self, spark: SparkSession, batch_id: int | None, work: Callable[[Target], ChangeResult]) -> ChangeResult:
         """Change the table, unless the batch is committed; again after commits of others that conflict.
 
         `batch_id` None: the change is recorded for no stream.
         """
-        give_all(self.catalogs)
+        register_catalogs(self.catalogs)
         options = replace(self.options, session=settings_of_session(spark))
         if batch_id is not None:
             options = replace(options, txn_app_id=self._query_id(spark), txn_version=batch_id)
@@ -81,7 +81,7 @@ class BatchTarget:
             try:
                 return work(target)
             except CommitConflict as error:
-                attempts.again(target.name, error)
+                attempts.wait_or_raise(target.name, error)
 
     def _open(self, options: WriteOptions) -> Target:
         settings = options.storage_options or {}
@@ -94,7 +94,7 @@ class BatchTarget:
         if self.query is not None:
             return self.query
         if self.options.checkpoint_location is not None:
-            return query_of(self.options.checkpoint_location, self.options.storage_options or {})
+            return read_query_id(self.options.checkpoint_location, self.options.storage_options or {})
         if not is_connect(spark) and (found := spark.sparkContext.getLocalProperty(_QUERY)):
             return str(found)
         raise InvalidOption(
@@ -135,20 +135,20 @@ class BatchSink(ABC):
         """Bring rows into the table, in one commit."""
 
 
-def query_of(checkpoint: str, settings: Mapping[str, Any]) -> str:
+def read_query_id(checkpoint: str, settings: Mapping[str, Any]) -> str:
     """The id of the query that a checkpoint belongs to."""
     return str(json.loads(Storage(settings).read(join(checkpoint, "metadata")))["id"])
 
 
-def _named(table: str | os.PathLike[str] | Table, within: tuple[str, ...]) -> tuple[str, str | None]:
+def _resolve_table(table: str | os.PathLike[str] | Table, within: tuple[str, ...]) -> tuple[str, str | None]:
     """The path or full name of a table, and its format if that is known."""
     if isinstance(table, Table):
         return str(table.name or table.location), table.format
     target = location_of(table)
-    parts = parts_of(target) or ()
+    parts = split_name(target) or ()
     if identifier_of(target) is not None or "/" in target.split("`")[0]:
         return location_or_name(target), None
     if within or (len(parts) == 2 and parts[0].lower() in FORMATS):
-        named = NamedTable.of(target, within)
+        named = NamedTable.resolve(target, within)
         return str(named), named.format
     return target, None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakescan.api.scan import Scan
 from lakescan.common.metadata_columns import CHANGE_ORDINAL
-from lakescan.common.references import quoted
+from lakescan.common.references import backquote
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
 from lakescan.spark.statements.merge_keys import SourceKeys
 from lakescan.spark.streams.batch_target import BatchSink
@@ -22,17 +22,17 @@ from lakescan.spark.streams.keyed_rows import (
     DELETES,
     SEQUENCE,
     SequenceBy,
-    as_stored,
-    keys_in,
-    named,
-    newest,
-    told,
-    with_marks,
+    add_marks,
+    cast_keys,
+    find_column,
+    find_keys,
+    newest_rows,
+    translate_row_errors,
 )
-from lakescan.spark.streams.upserts import fitted
+from lakescan.spark.streams.upserts import fit_columns
 from lakescan.statements.rows.execute import change
 from lakescan.statements.rows.merge import SOURCE, merge_of
-from lakescan.statements.rows.statements import Action, Clause, Merge, When
+from lakescan.statements.rows.statements import Clause, Merge, MergeAction, When
 from lakescan.statements.rows.table_methods import keys_of
 from lakescan.statements.syntax.names import Sql
 from lakescan.tables.base import Target
@@ -66,33 +66,35 @@ class HistorySink(BatchSink):
 
     def _merge(self, target: Target, frame: DataFrame) -> ChangeResult:
         adds, texts = self._target.options.merge_schema, (self._sequence_by, self._deletes_when)
-        target, columns = fitted(target, frame, texts, (*self._left_out, START, END), adds=adds)
+        target, columns = fit_columns(target, frame, texts, (*self._left_out, START, END), adds=adds)
         table = target.writes.schema.names
         if missing := [name for name in (START, END) if name not in table]:
             raise SchemaMismatch(
                 f"{target.name} keeps history, but has no column {missing[0]}: add __START_AT and __END_AT with the "
                 "type of the sequence"
             )
-        if self._sequence_by == CHANGE_SEQUENCE and named(CHANGE_ORDINAL.name, frame.columns) is not None:
+        if self._sequence_by == CHANGE_SEQUENCE and find_column(CHANGE_ORDINAL.name, frame.columns) is not None:
             raise UnsupportedFeature(
                 "a history in the order of an Iceberg changelog, whose numbers begin anew in each batch",
                 "Give a column of the table that orders its rows, sequence_by=...",
             )
         keys = keys_of(target, self._keys)
-        if missing := [each for each in table if named(each, (*columns, *keys, START, END)) is None]:
+        if missing := [each for each in table if find_column(each, (*columns, *keys, START, END)) is None]:
             raise SchemaMismatch(
                 f"the stream has no column {missing[0]!r}, which {target.name} has: each version has all columns"
             )
-        sequence = SequenceBy.of(self._sequence_by, frame.columns, table, in_order=True)
-        rows = with_marks(frame, columns, sequence, self._deletes_when)
-        by = keys_in(rows, keys)
-        rows = as_stored(rows, target, keys, f"changes of {target.name}")
-        rows = newest(rows, by, [*by, SEQUENCE], f"changes of {target.name}", has_sequence=True)
+        sequence = SequenceBy.parse(self._sequence_by, frame.columns, table, in_order=True)
+        rows = add_marks(frame, columns, sequence, self._deletes_when)
+        by = find_keys(rows, keys)
+        rows = cast_keys(rows, target, keys, f"changes of {target.name}")
+        rows = newest_rows(rows, by, [*by, SEQUENCE], f"changes of {target.name}", has_sequence=True)
         rows = rows.persist()  # read for its keys, and its rows
         changed = None
         try:
-            with told():
-                changed = self._changed(rows, target, keys).persist()  # read for its keys, too: they prune the table
+            with translate_row_errors():
+                changed = self._find_version_changes(
+                    rows, target, keys
+                ).persist()  # read for its keys, too: they prune the table
                 return change(target, self._statement(keys), {SOURCE: changed})
         finally:
             rows.unpersist()
@@ -100,19 +102,19 @@ class HistorySink(BatchSink):
                 changed.unpersist()
 
     def _statement(self, keys: Sequence[str]) -> Merge:
-        on = [f"t.{quoted(name)} = s.{quoted(name)}" for name in (*keys, START)]
+        on = [f"t.{backquote(name)} = s.{backquote(name)}" for name in (*keys, START)]
         return replace(
             merge_of(" AND ".join(on), "t", "s"),
             clauses=(
-                Clause(When.MATCHED, Action.DELETE, Sql(f"s.{_DOES} = 'delete'")),
-                Clause(When.MATCHED, Action.UPDATE, Sql(f"s.{_DOES} = 'update'"), None),
-                Clause(When.NOT_MATCHED, Action.INSERT, Sql(f"s.{_DOES} = 'insert'"), None),
+                Clause(When.MATCHED, MergeAction.DELETE, Sql(f"s.{_DOES} = 'delete'")),
+                Clause(When.MATCHED, MergeAction.UPDATE, Sql(f"s.{_DOES} = 'update'"), None),
+                Clause(When.NOT_MATCHED, MergeAction.INSERT, Sql(f"s.{_DOES} = 'insert'"), None),
             ),
         )
 
-    def _changed(self, rows: DataFrame, target: Target, keys: Sequence[str]) -> DataFrame:
+    def _find_version_changes(self, rows: DataFrame, target: Target, keys: Sequence[str]) -> DataFrame:
         """The versions of the batch's keys that are new, different or gone, and which of these they are."""
-        of_keys = ", ".join(map(quoted, keys))
+        of_keys = ", ".join(map(backquote, keys))
         values = [name for name in target.writes.schema.names if name not in (*keys, START, END)]
         cut = _events(rows, target, keys, values)
         # One event for each sequence, with whether the one before it, and the one behind, begin a version.
@@ -121,7 +123,7 @@ class HistorySink(BatchSink):
         ).where("__lakescan_row = 1")
         order = f"OVER (PARTITION BY {of_keys} ORDER BY {SEQUENCE})"
         begins = "TRUE"
-        if (tracked := self._tracked_of(values)) is not None:
+        if (tracked := self._history_columns(values)) is not None:
             goes_on = f"lag({DELETES}) {order} <=> FALSE AND NOT {DELETES} AND lag({tracked}) {order} <=> {tracked}"
             begins = f"NOT ({goes_on})"
         cut = cut.selectExpr(
@@ -136,64 +138,64 @@ class HistorySink(BatchSink):
         keeps = f"__lakescan_after_none AND ({self._keeps_deletes} OR {_RANK} = {_KNOWN_DELETE})"
         is_known = f"{_RANK} IN ({_KNOWN}, {_KNOWN_DELETE})"
         cut = cut.selectExpr(
-            *map(quoted, keys),
-            *(f"last({quoted(name)}) {last} AS {quoted(name)}" for name in values),
-            f"{SEQUENCE} AS {quoted(START)}",
-            f"if({DELETES}, {SEQUENCE}, last(__lakescan_next) {last}) AS {quoted(END)}",
+            *map(backquote, keys),
+            *(f"last({backquote(name)}) {last} AS {backquote(name)}" for name in values),
+            f"{SEQUENCE} AS {backquote(START)}",
+            f"if({DELETES}, {SEQUENCE}, last(__lakescan_next) {last}) AS {backquote(END)}",
             f"{_ENDED}",
             f"last({_RANK}) {last} <> {_KNOWN} AND NOT {DELETES} AS __lakescan_differs",
             f"if({DELETES}, {keeps}, __lakescan_begins) AS __lakescan_stays",
             f"{is_known} AS __lakescan_known",
             f"{DELETES}",
         )
-        differs = f"NOT ({quoted(END)} <=> {_ENDED}) OR __lakescan_differs"
+        differs = f"NOT ({backquote(END)} <=> {_ENDED}) OR __lakescan_differs"
         does = (
             f"CASE WHEN __lakescan_known AND NOT __lakescan_stays THEN 'delete' "
             f"WHEN __lakescan_known AND NOT {DELETES} AND ({differs}) THEN 'update' "
             "WHEN NOT __lakescan_known AND __lakescan_stays THEN 'insert' END"
         )
         cut = cut.selectExpr("*", f"{does} AS {_DOES}").where(f"{_DOES} IS NOT NULL")
-        return cut.selectExpr(*(quoted(name) for name in (*keys, *values, START, END)), _DOES)
+        return cut.selectExpr(*(backquote(name) for name in (*keys, *values, START, END)), _DOES)
 
-    def _tracked_of(self, values: Sequence[str]) -> str | None:
+    def _history_columns(self, values: Sequence[str]) -> str | None:
         """The columns a difference in which makes a version; None if each row makes one."""
         if self._tracked is None:
             return None
-        found = [named(name, values) for name in self._tracked]
+        found = [find_column(name, values) for name in self._tracked]
         for name, column in zip(self._tracked, found, strict=True):
             if column is None:
                 raise InvalidOption(f"track_history_columns: the table has no column {name!r}, or it is a key")
-        return f"struct({', '.join(quoted(name) for name in found if name is not None)})" if found else "TRUE"
+        return f"struct({', '.join(backquote(name) for name in found if name is not None)})" if found else "TRUE"
 
 
 def _events(rows: DataFrame, target: Target, keys: Sequence[str], values: Sequence[str]) -> DataFrame:
     """What happened to the keys of a batch: rows of the batch, and starts and ends of versions that the table has."""
     new = rows.selectExpr(
-        *(f"{quoted(name)} AS {quoted(name)}" for name in keys),
-        *(f"if({DELETES}, NULL, {quoted(name)}) AS {quoted(name)}" for name in values),
+        *(f"{backquote(name)} AS {backquote(name)}" for name in keys),
+        *(f"if({DELETES}, NULL, {backquote(name)}) AS {backquote(name)}" for name in values),
         SEQUENCE,
         DELETES,
         f"{_NEW} AS {_RANK}",
         f"NULL AS {_ENDED}",
     )
     schema = target.writes.schema
-    of_batch = SourceKeys.equal_to({name: name for name in keys}, schema, new)
-    scan = target.scan if of_batch is None else of_batch.pruned(target.scan)
+    of_batch = SourceKeys.read_columns({name: name for name in keys}, schema, new)
+    scan = target.scan if of_batch is None else of_batch.prune_scan(target.scan)
     known = Scan(scan).to_spark(rows.sparkSession)
     if of_batch is not None:
-        known = of_batch.matched(known, None)
-    known = known.join(new.select(*map(quoted, keys)).distinct(), list(keys), "left_semi")
-    is_delete = f"({quoted(START)} <=> {quoted(END)})"
-    has_end = f"{quoted(END)} IS NOT NULL AND NOT {is_delete}"
+        known = of_batch.keep_matching_rows(known, None)
+    known = known.join(new.select(*map(backquote, keys)).distinct(), list(keys), "left_semi")
+    is_delete = f"({backquote(START)} <=> {backquote(END)})"
+    has_end = f"{backquote(END)} IS NOT NULL AND NOT {is_delete}"
     known = known.selectExpr(
-        *map(quoted, (*keys, *values, START, END)),
+        *map(backquote, (*keys, *values, START, END)),
         f"explode(if({has_end}, array(FALSE, TRUE), array(FALSE))) AS {_IS_END}",
     ).selectExpr(
-        *map(quoted, keys),
-        *(f"if({_IS_END}, NULL, {quoted(name)}) AS {quoted(name)}" for name in values),
-        f"if({_IS_END}, {quoted(END)}, {quoted(START)}) AS {SEQUENCE}",
+        *map(backquote, keys),
+        *(f"if({_IS_END}, NULL, {backquote(name)}) AS {backquote(name)}" for name in values),
+        f"if({_IS_END}, {backquote(END)}, {backquote(START)}) AS {SEQUENCE}",
         f"({_IS_END} OR {is_delete}) AS {DELETES}",
         f"CASE WHEN {_IS_END} THEN {_KNOWN_END} WHEN {is_delete} THEN {_KNOWN_DELETE} ELSE {_KNOWN} END AS {_RANK}",
-        f"if({_IS_END}, NULL, {quoted(END)}) AS {_ENDED}",
+        f"if({_IS_END}, NULL, {backquote(END)}) AS {_ENDED}",
     )
     return known.unionByName(new)

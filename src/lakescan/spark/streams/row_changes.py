@@ -12,7 +12,7 @@ from lakescan.options.keywords import WriteKeywords
 from lakescan.spark.session import is_connect
 from lakescan.spark.streams.batch_target import BatchTarget
 from lakescan.spark.streams.histories import HistorySink
-from lakescan.spark.streams.keyed_rows import CHANGE_SEQUENCE, changed_rows
+from lakescan.spark.streams.keyed_rows import CHANGE_SEQUENCE, drop_before_images
 from lakescan.spark.streams.upserts import UpsertSink
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def change_rows(frame: DataFrame) -> DataFrame:
         ... )
         >>> rows.writeStream.foreachBatch(sink).option("checkpointLocation", "/lake/checkpoint").start()
     """
-    return changed_rows(frame)
+    return drop_before_images(frame)
 
 
 def apply_changes(
@@ -240,7 +240,7 @@ def _batch_target(
 
     session = SparkSession.getActiveSession()
     within: tuple[str, ...] = () if session is None else engines.load("spark").current_namespace(session)
-    return BatchTarget.of(target, query, within, options)
+    return BatchTarget.resolve(target, query, within, options)
 
 
 def _names(columns: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -9,34 +9,34 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.common.references import quoted
+from lakescan.common.references import backquote
 from lakescan.errors import InvalidOption
 from lakescan.spark.streams.batch_target import BatchSink
 from lakescan.spark.streams.keyed_rows import (
     DELETES,
     SEQUENCE,
     SequenceBy,
-    as_stored,
-    kept_columns,
-    keys_in,
-    newest,
-    told,
-    with_marks,
+    add_marks,
+    cast_keys,
+    columns_to_write,
+    find_keys,
+    newest_rows,
+    translate_row_errors,
 )
 from lakescan.spark.workers import use_this_python
-from lakescan.spark.writing.arrow_batches import HandedRows
-from lakescan.statements.rows.equality_upserts import check_whole, commit_upserts
+from lakescan.spark.writing.arrow_batches import ArrowTransfer
+from lakescan.statements.rows.equality_upserts import check_all_columns, commit_upserts
 from lakescan.statements.rows.execute import change
 from lakescan.statements.rows.merge import SOURCE, merge_of
-from lakescan.statements.rows.statements import Action, Assignment, Clause, When
+from lakescan.statements.rows.statements import Assignment, Clause, MergeAction, When
 from lakescan.statements.rows.table_methods import keys_of
 from lakescan.statements.syntax.names import Sql
 from lakescan.tables.base import Target
 from lakescan.tables.results import ChangeResult
-from lakescan.tables.save import with_new_columns
+from lakescan.tables.save import add_new_columns
 from lakescan.writing.partitioned_writer import new_write_id, remove_written
 from lakescan.writing.table_writes import TableWrites
-from lakescan.writing.upserts import Upserted, UpsertWriter
+from lakescan.writing.upserts import UpsertFiles, UpsertWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,30 +61,32 @@ class UpsertSink(BatchSink):
 
     def _merge(self, target: Target, frame: DataFrame) -> ChangeResult:
         adds, texts = self._target.options.merge_schema, (self._sequence_by, self._deletes_when)
-        target, columns = fitted(target, frame, texts, self._left_out, adds=adds)
+        target, columns = fit_columns(target, frame, texts, self._left_out, adds=adds)
         table = target.writes.schema.names
         sequence = None
         if self._sequence_by is not None:
-            sequence = SequenceBy.of(self._sequence_by, frame.columns, table, in_order=self._in_order)
+            sequence = SequenceBy.parse(self._sequence_by, frame.columns, table, in_order=self._in_order)
         keys = keys_of(target, self._keys)
-        rows = with_marks(frame, columns, sequence, self._deletes_when)
-        of_rows = keys_in(rows, keys)
-        rows = as_stored(rows, target, keys, f"upsert into {target.name}")
-        rows = newest(rows, of_rows, of_rows, f"upsert into {target.name}", has_sequence=sequence is not None)
+        rows = add_marks(frame, columns, sequence, self._deletes_when)
+        of_rows = find_keys(rows, keys)
+        rows = cast_keys(rows, target, keys, f"upsert into {target.name}")
+        rows = newest_rows(rows, of_rows, of_rows, f"upsert into {target.name}", has_sequence=sequence is not None)
         if self._is_by_equality(target, sequence):
-            with told():
+            with translate_row_errors():
                 return upsert_rows(target, rows, keys, DELETES, SEQUENCE)
-        on = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in keys)
+        on = " AND ".join(f"t.{backquote(name)} = s.{backquote(name)}" for name in keys)
         given = None  # all columns, which the source must have
         if adds:
-            given = tuple(Assignment((each,), Sql(f"s.{quoted(each)}")) for each in rows.columns if each not in _MARKS)
+            given = tuple(
+                Assignment((each,), Sql(f"s.{backquote(each)}")) for each in rows.columns if each not in _MARKS
+            )
         statement = replace(
             merge_of(on, "t", "s"),
             clauses=tuple(self._clauses(None if sequence is None else sequence.column, given)),
         )
         rows = rows.persist()  # read twice: for its keys, which prune the table, and its rows
         try:
-            with told():
+            with translate_row_errors():
                 return change(target, statement, {SOURCE: rows})
         finally:
             rows.unpersist()
@@ -106,24 +108,24 @@ class UpsertSink(BatchSink):
         """What happens to rows; `kept` is the column of the table with the sequence of its rows, `given` the values."""
         is_newer = None
         if kept is not None:
-            is_newer = f"(t.{quoted(kept)} IS NULL OR s.{SEQUENCE} > t.{quoted(kept)})"
+            is_newer = f"(t.{backquote(kept)} IS NULL OR s.{SEQUENCE} > t.{backquote(kept)})"
         if self._deletes_when is not None:
             deletes = f"s.{DELETES}" + ("" if is_newer is None else f" AND {is_newer}")
-            yield Clause(When.MATCHED, Action.DELETE, Sql(deletes))
-        yield Clause(When.MATCHED, Action.UPDATE, None if is_newer is None else Sql(is_newer), given)
+            yield Clause(When.MATCHED, MergeAction.DELETE, Sql(deletes))
+        yield Clause(When.MATCHED, MergeAction.UPDATE, None if is_newer is None else Sql(is_newer), given)
         stays = None if self._deletes_when is None else Sql(f"NOT s.{DELETES}")
-        yield Clause(When.NOT_MATCHED, Action.INSERT, stays, given)
+        yield Clause(When.NOT_MATCHED, MergeAction.INSERT, stays, given)
 
 
-def fitted(
+def fit_columns(
     target: Target, frame: DataFrame, texts: Sequence[str | None], left_out: Sequence[str], *, adds: bool
 ) -> tuple[Target, list[str]]:
     """The columns of a source that the table takes, and the table, with those that the options let it add."""
-    columns = kept_columns(frame, target.writes.schema.names, texts, adds_others=adds, left_out=left_out)
+    columns = columns_to_write(frame, target.writes.schema.names, texts, adds_others=adds, left_out=left_out)
     if adds:
         from lakescan.spark.types import schema_of_rows
 
-        target = with_new_columns(target, schema_of_rows(frame.select(*map(quoted, columns)).schema))
+        target = add_new_columns(target, schema_of_rows(frame.select(*map(backquote, columns)).schema))
     return target, columns
 
 
@@ -132,13 +134,13 @@ def upsert_rows(target: Target, frame: DataFrame, keys: Sequence[str], deletes: 
 
     The columns `others` are not written.
     """
-    check_whole(target, frame.columns)
+    check_all_columns(target, frame.columns)
     use_this_python(frame.sparkSession)
     writes, of_keys, write_id = target.writes, target.key_writes(keys), new_write_id()
-    frame, written = frame.drop(*others), Upserted()
+    frame, written = frame.drop(*others), UpsertFiles()
     try:
-        handed = HandedRows(frame)
-        files = handed.in_arrow(frame, _writing(writes, of_keys, write_id, deletes), "files binary")
+        handed = ArrowTransfer(frame)
+        files = handed.map_in_arrow(frame, _make_writer(writes, of_keys, write_id, deletes), "files binary")
         for row in handed.run(files, lambda files: files.collect()):
             written.add(pickle.loads(row["files"]))
     except BaseException:
@@ -147,7 +149,7 @@ def upsert_rows(target: Target, frame: DataFrame, keys: Sequence[str], deletes: 
     return commit_upserts(target, written)
 
 
-def _writing(rows: TableWrites, keys: TableWrites, write_id: str, deletes: str) -> Any:
+def _make_writer(rows: TableWrites, keys: TableWrites, write_id: str, deletes: str) -> Any:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = UpsertWriter(rows, keys, write_id, deletes)
         try:

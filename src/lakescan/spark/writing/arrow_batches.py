@@ -94,7 +94,7 @@ def batch_bound(width: RowWidth | None, limits: BatchLimits) -> BatchBound | Non
     )
 
 
-class HandedRows:
+class ArrowTransfer:
     """The rows of a frame on their way to Python, in an action that Spark measures only if nothing bounds its batches.
 
     Spark measures the rows of frames with Python functions of others, whose batches nothing else would bound.
@@ -115,7 +115,7 @@ class HandedRows:
         """The local properties that lift Spark's limit; None if it measures the rows."""
         return None if self._limits is None else {BYTES: _UNLIMITED, RECORDS: self._records}
 
-    def in_arrow(self, frame: DataFrame, work: Callable[[Batches], Batches], schema: str) -> DataFrame:
+    def map_in_arrow(self, frame: DataFrame, work: Callable[[Batches], Batches], schema: str) -> DataFrame:
         """Do what `frame.mapInArrow` does, for columns of any names: PySpark reads a name with dots as a member.
 
         Args:
@@ -123,16 +123,16 @@ class HandedRows:
             work: What a task does with its batches, whose columns have the names of the frame.
             schema: The columns of the result.
         """
-        filled = self.with_fillers(frame)
+        filled = self.add_fillers(frame)
         fields, has_fillers = [(field.name, field.nullable) for field in frame.schema.fields], filled is not None
 
         def lakescan_rows(batches: Batches) -> Batches:
-            return work(rows_of(batches, fields, has_fillers=has_fillers))
+            return work(drop_fillers(batches, fields, has_fillers=has_fillers))
 
         plain = frame if filled is None else filled
         return plain.toDF(*(f"c{n}" for n in range(len(plain.columns)))).mapInArrow(lakescan_rows, schema)
 
-    def with_fillers(self, frame: DataFrame) -> DataFrame | None:
+    def add_fillers(self, frame: DataFrame) -> DataFrame | None:
         """The rows, followed by their fillers, and a last column that is 0 for rows; None if rows need no fillers."""
         from pyspark.sql import functions as F
 
@@ -206,7 +206,7 @@ def _width(frame: DataFrame) -> RowWidth | None:
     return row_width([field.dataType for field in frame.schema.fields], _names(frame))
 
 
-def rows_of(batches: Batches, fields: Sequence[tuple[str, bool]], *, has_fillers: bool) -> Batches:
+def drop_fillers(batches: Batches, fields: Sequence[tuple[str, bool]], *, has_fillers: bool) -> Batches:
     """The rows of batches without fillers.
 
     Args:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from lakescan.common.references import quoted
+from lakescan.common.references import backquote
 from lakescan.spark.writing.row_widths import row_width
 from lakescan.statements.rows.select import ACTION_AT, FILE_AT, ChangeQuery
-from lakescan.statements.rows.statements import Action
+from lakescan.statements.rows.statements import MergeAction
 from lakescan.writing.clustering import partition_codes
 from lakescan.writing.table_writes import TableWrites
 
@@ -22,7 +22,7 @@ _CODE = "__lakescan_partition"
 _SHORT = 256  # bytes
 
 
-def clustered(frame: DataFrame, writes: TableWrites) -> DataFrame:
+def cluster_rows(frame: DataFrame, writes: TableWrites) -> DataFrame:
     """New rows, shuffled by their partition if the table asks for it."""
     if not writes.is_clustered:
         return frame
@@ -30,15 +30,15 @@ def clustered(frame: DataFrame, writes: TableWrites) -> DataFrame:
     sources = {name: by_name[name.lower()] for name in writes.partition_sources if name.lower() in by_name}
     if not sources:
         return frame
-    return _shuffled(frame, _code(writes, sources))
+    return _rebalance(frame, _partition_code(writes, sources))
 
 
-def clustered_changes(frame: DataFrame, query: ChangeQuery, writes: TableWrites) -> DataFrame:
+def cluster_changes(frame: DataFrame, query: ChangeQuery, writes: TableWrites) -> DataFrame:
     """The rows of a statement's query, new and changed ones shuffled by their partition if the table asks for it."""
     if not writes.is_clustered:
         return frame
-    writing = {n: each for n, each in query.actions.items() if each.action != Action.DELETE}
-    columns, short = [F.col(quoted(name)) for name in frame.columns], _short_values(frame)
+    writing = {n: each for n, each in query.actions.items() if each.action != MergeAction.DELETE}
+    columns, short = [F.col(backquote(name)) for name in frame.columns], _short_values(frame)
     sources = {}
     for name in writes.partition_sources:
         values = [(n, short[each.values[name]]) for n, each in writing.items() if name in each.values]
@@ -48,21 +48,23 @@ def clustered_changes(frame: DataFrame, query: ChangeQuery, writes: TableWrites)
         return frame
     # Rows that are only deleted are written nowhere: they are spread by their files.
     is_written = columns[ACTION_AT].isin(*writing)
-    return _shuffled(frame, F.when(is_written, _code(writes, sources)).otherwise(F.xxhash64(columns[FILE_AT])))
+    return _rebalance(
+        frame, F.when(is_written, _partition_code(writes, sources)).otherwise(F.xxhash64(columns[FILE_AT]))
+    )
 
 
 def _short_values(frame: DataFrame) -> list[Column]:
     """The columns; long values are null. All batches of keys are small so, and rows of these values share one task."""
     found = []
     for field in frame.schema.fields:
-        name = quoted(field.name)
+        name = backquote(field.name)
         width = row_width([field.dataType], [name])
         is_short = F.expr(f"{' + '.join(width.variable)} <= {_SHORT}") if width is not None and width.variable else None
         found.append(F.col(name) if is_short is None else F.when(is_short, F.col(name)))
     return found
 
 
-def _code(writes: TableWrites, sources: Mapping[str, Column]) -> Column:
+def _partition_code(writes: TableWrites, sources: Mapping[str, Column]) -> Column:
     """A number for each row, equal within a partition."""
     names = list(sources)
 
@@ -72,6 +74,6 @@ def _code(writes: TableWrites, sources: Mapping[str, Column]) -> Column:
     return F.arrow_udf(lakescan_code, "long")(*sources.values())
 
 
-def _shuffled(frame: DataFrame, code: Column) -> DataFrame:
+def _rebalance(frame: DataFrame, code: Column) -> DataFrame:
     """The rows, shuffled by a number: Spark merges small shuffle partitions and splits large ones."""
     return frame.withColumn(_CODE, code).hint("rebalance", _CODE).drop(_CODE)

@@ -90,7 +90,7 @@ def _width(kind: s.DataType, value: str) -> tuple[int, list[str]]:
     if isinstance(kind, s.MapType):
         keys = _elements(kind.keyType, f"map_keys({value})")
         return _VALIDITY + _OFFSET, [*keys, *_elements(kind.valueType, f"map_values({value})")]
-    return _fixed(kind), []
+    return _fixed_bytes(kind), []
 
 
 def _elements(kind: s.DataType, array: str) -> list[str]:
@@ -105,7 +105,7 @@ def _element(kind: s.DataType, array: str) -> tuple[int, list[str]]:
         return _VALIDITY + _OFFSET, [_bytes(f"array_join({array}, '')")]
     if isinstance(kind, s.StructType):
         return _sum(_element(field.dataType, _member(array, field.name)) for field in kind.fields)
-    return _fixed(kind), []
+    return _fixed_bytes(kind), []
 
 
 def _sum(members: Iterator[tuple[int, list[str]]]) -> tuple[int, list[str]]:
@@ -116,7 +116,7 @@ def _sum(members: Iterator[tuple[int, list[str]]]) -> tuple[int, list[str]]:
     return fixed, terms
 
 
-def _fixed(kind: s.DataType) -> int:
+def _fixed_bytes(kind: s.DataType) -> int:
     if kind.typeName() not in _FIXED:
         raise _NoExpression
     return _FIXED[kind.typeName()] + _VALIDITY

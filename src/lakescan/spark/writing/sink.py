@@ -15,28 +15,28 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from lakescan.catalogs.open_target import existing_target, new_table
-from lakescan.catalogs.registry import CatalogConfiguration, give_all
+from lakescan.catalogs.registry import CatalogConfiguration, register_catalogs
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.spark.source.audit import settings_in_task
-from lakescan.spark.streams.batch_target import query_of
-from lakescan.spark.workers import check_numbered, task_number
-from lakescan.spark.writing.arrow_batches import PIECE, rows_of
+from lakescan.spark.streams.batch_target import read_query_id
+from lakescan.spark.workers import check_task_numbers, task_number
+from lakescan.spark.writing.arrow_batches import PIECE, drop_fillers
 from lakescan.storage.removal import discard
 from lakescan.tables.base import NewTable, Target
-from lakescan.tables.new_tables import commit_new
-from lakescan.tables.save import append, check_fit, overwrite, prepared, upsert, write_checked
+from lakescan.tables.new_tables import commit_new_table
+from lakescan.tables.save import append, check_and_write, check_fit, overwrite, prepare_target, upsert
 from lakescan.tables.scan_spec import as_predicate
 from lakescan.writing.partitioned_writer import new_write_id
 from lakescan.writing.table_writes import TableWrites, WrittenFile
-from lakescan.writing.upserts import Upserted, one_row_of_each_key, write_newest
+from lakescan.writing.upserts import UpsertFiles, merge_upserts, write_newest
 
 _LOG = logging.getLogger("lakescan")
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class TaskCommitMessage(WriterCommitMessage):
     """The files that one task wrote: of rows, and of the keys of rows that they replace (`deletes`).
 
     `session` is how its session stages rows, which Spark shows to tasks alone.
@@ -61,14 +61,14 @@ class Sink:
 
         `added` are the columns that the files of a write have been written with.
         """
-        give_all(self.catalogs)
+        register_catalogs(self.catalogs)
         given = (self.path, self.format, self.options, self.options.storage_options or {})
         target = existing_target(*given)
         if target is None:
             return new_table(*given, rows)
-        return prepared(target if added is None else target.adding(added), rows, self.options)
+        return prepare_target(target if added is None else target.add_same_columns(added), rows, self.options)
 
-    def reopened(self, rows: pa.Schema, identity: str | None, added: Any) -> Target:
+    def reopen(self, rows: pa.Schema, identity: str | None, added: Any) -> Target:
         """Open the table again; raises `CommitConflict` if it is not the one of the identity."""
         target = self.open(rows, added)
         if isinstance(target, NewTable) or target.identity != identity:
@@ -76,7 +76,7 @@ class Sink:
         return target
 
 
-class _Tasks:
+class _TaskWriter:
     """The part of a writer that batches and micro-batches share. `_new` is the table that the write creates, if any."""
 
     def __init__(self, sink: Sink, rows: pa.Schema, is_overwrite: bool) -> None:
@@ -110,27 +110,27 @@ class _Tasks:
         self._added = opened.added
         self._identity, self._base, self._rules = opened.identity, opened.base_state, opened.rules
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskCommitMessage:
         """Write the rows of one task."""
         if self._has_fillers:
-            iterator = rows_of(iterator, [(each.name, each.nullable) for each in self._rows], has_fillers=True)
-        if self._writes.rules.assigned(self._writes.schema, self._rows):
-            check_numbered("assigning ids of an identity column")
+            iterator = drop_fillers(iterator, [(each.name, each.nullable) for each in self._rows], has_fillers=True)
+        if self._writes.rules.missing_identities(self._writes.schema, self._rows):
+            check_task_numbers("assigning ids of an identity column")
         if self._keys is not None:
             rows = write_newest(self._writes, self._keys, iterator, self._write_id, task_number())
-            return Written(rows.files, settings_in_task(), rows.deletes)
-        files = write_checked(self._writes, iterator, self._write_id, self._where, task_number())
-        return Written(files, settings_in_task())
+            return TaskCommitMessage(rows.files, settings_in_task(), rows.deletes)
+        files = check_and_write(self._writes, iterator, self._write_id, self._where, task_number())
+        return TaskCommitMessage(files, settings_in_task())
 
     def _save(self, sink: Sink, messages: list[WriterCommitMessage | None]) -> None:
-        written = [each for each in messages if isinstance(each, Written)]
+        written = [each for each in messages if isinstance(each, TaskCommitMessage)]
         files = [file for each in written for file in (*each.files, *each.deletes)]
         session = written[0].session if written else NO_SESSION
-        sink = replace(sink, options=sink.options.in_session(session))
+        sink = replace(sink, options=sink.options.apply_session(session))
         try:
             if self._new is not None:
                 return self._create(self._new, sink, files)
-            target = sink.reopened(self._rows, self._identity, self._added)
+            target = sink.reopen(self._rows, self._identity, self._added)
         except InvalidOption:  # the session and the options, or two settings of the session, contradict each other
             self._discard([file.location for file in files])
             raise
@@ -143,8 +143,8 @@ class _Tasks:
             self._discard([file.location for file in files])
             raise
         if self._keys is not None:
-            parts = [Upserted(each.files, each.deletes) for each in written]
-            upsert(target, one_row_of_each_key(parts, self._writes, self._keys, self._write_id))
+            parts = [UpsertFiles(each.files, each.deletes) for each in written]
+            upsert(target, merge_upserts(parts, self._writes, self._keys, self._write_id))
         elif self._is_overwrite:
             overwrite(target, files, where=self._where, dynamic=self._dynamic)
         else:
@@ -152,22 +152,22 @@ class _Tasks:
         return None
 
     def _create(self, new: NewTable, sink: Sink, files: list[WrittenFile]) -> None:
-        give_all(sink.catalogs)
+        register_catalogs(sink.catalogs)
         if sink.options.transaction is not None:
-            new = new.of_transaction(*sink.options.transaction)
-        commit_new(new.in_session(sink.options.session), files)
+            new = new.set_transaction(*sink.options.transaction)
+        commit_new_table(new.apply_session(sink.options.session), files)
 
     def _discard(self, locations: Sequence[str]) -> None:
-        give_all(self._sink.catalogs)
+        register_catalogs(self._sink.catalogs)
         if self._new is not None:
-            return discard(self._writes.storage, locations, self._new.named)
+            return discard(self._writes.storage, locations, self._new.referenced_locations)
         return discard(
             self._writes.storage,
             locations,
-            lambda: self._sink.reopened(self._rows, self._identity, self._added).files_added_since(self._base),
+            lambda: self._sink.reopen(self._rows, self._identity, self._added).files_added_since(self._base),
         )
 
-    def _undo(self, messages: list[WriterCommitMessage | None]) -> None:
+    def _abort_write(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove the files of all tasks, including killed ones, if their commit had not begun.
 
         Spark starts the commit when all tasks have reported their files. A commit that definitely failed removes its
@@ -190,7 +190,7 @@ class _Tasks:
         )
 
 
-class BatchWriter(_Tasks, DataSourceArrowWriter):
+class BatchWriter(_TaskWriter, DataSourceArrowWriter):
     """Writes the rows of one query, in one commit."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -199,15 +199,15 @@ class BatchWriter(_Tasks, DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove the files of all tasks, unless their commit had begun."""
-        self._undo(messages)
+        self._abort_write(messages)
 
 
-class MicroBatchWriter(_Tasks, DataSourceStreamArrowWriter):
+class MicroBatchWriter(_TaskWriter, DataSourceStreamArrowWriter):
     """Writes the rows of a stream, one commit per micro-batch."""
 
     def __init__(self, sink: Sink, rows: pa.Schema, is_overwrite: bool) -> None:
-        super().__init__(replace(sink, options=sink.options.without(("dataChange",))), rows, is_overwrite)
-        if assigned := self._writes.rules.assigned(self._writes.schema, rows):
+        super().__init__(replace(sink, options=sink.options.exclude(("dataChange",))), rows, is_overwrite)
+        if assigned := self._writes.rules.missing_identities(self._writes.schema, rows):
             raise UnsupportedFeature(
                 f"assigning ids of the identity column {assigned[0]!r} in a stream",
                 "All micro-batches would begin with the same id: write with foreachBatch and Table.append.",
@@ -220,7 +220,7 @@ class MicroBatchWriter(_Tasks, DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Remove the files of all tasks, unless their commit had begun."""
-        self._undo(messages)
+        self._abort_write(messages)
 
     @property
     def _query(self) -> str:
@@ -233,4 +233,4 @@ class MicroBatchWriter(_Tasks, DataSourceStreamArrowWriter):
                 "a streaming write needs the checkpoint as an option of the query, "
                 '.option("checkpointLocation", ...): commits record the query id that is stored there'
             )
-        return query_of(options.checkpoint_location, options.storage_options or {})
+        return read_query_id(options.checkpoint_location, options.storage_options or {})

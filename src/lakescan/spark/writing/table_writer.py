@@ -11,7 +11,7 @@ from lakescan.api.table import Table
 from lakescan.catalogs.formats import DEFAULT, FORMATS, format_named
 from lakescan.catalogs.open_target import exists
 from lakescan.catalogs.registry import is_known
-from lakescan.common.identifiers import Identifier, parts_of
+from lakescan.common.identifiers import Identifier, split_name
 from lakescan.common.option_values import terms
 from lakescan.common.references import parse_reference
 from lakescan.definition.table_definition import TableDefinition, Term
@@ -41,7 +41,7 @@ class TableWriter:
     def __init__(self, frame: DataFrame, name: str, within: tuple[str, ...]) -> None:
         if frame.isStreaming:
             raise InvalidOption("the rows of a stream are written by lakescan.spark.to_table")
-        self._frame, self._target = frame, NamedTable.of(name, within)
+        self._frame, self._target = frame, NamedTable.resolve(name, within)
         self._format: str | None = None
         self._options: dict[str, Any] = {}
         self._properties: dict[str, str] = {}
@@ -147,8 +147,8 @@ class TableWriter:
             >>> lakescan.spark.write_to(frame, "local.shop.sales").create().rows
         """
         if self._target.path is not None:
-            return self._created_in_folder()
-        return self._created(replace=False)
+            return self._create_in_folder()
+        return self._create_table(replace=False)
 
     def replace(self) -> WriteResult:
         """Replace the table by one with the columns of the frame, in one commit; the history of the table is kept.
@@ -160,8 +160,8 @@ class TableWriter:
         Example:
             >>> lakescan.spark.write_to(frame, "local.shop.sales").replace()
         """
-        self._opened()
-        return self._created(replace=True)
+        self._open_table()
+        return self._create_table(replace=True)
 
     def createOrReplace(self) -> WriteResult:
         """Create the table, or replace it if it exists; see `create` and `replace`.
@@ -169,7 +169,7 @@ class TableWriter:
         Example:
             >>> lakescan.spark.write_to(frame, "local.shop.sales").createOrReplace()
         """
-        return self._created(replace=True)
+        return self._create_table(replace=True)
 
     def append(self) -> WriteResult:
         """Add the rows to the table, which exists. Columns are matched by name.
@@ -181,7 +181,7 @@ class TableWriter:
         Example:
             >>> lakescan.spark.write_to(frame, "local.shop.sales").append()
         """
-        table = self._existing("append")
+        table = self._open_existing("append")
         return table.append(self._frame, **self._options)
 
     def overwrite(self, condition: str | bool | Predicate) -> WriteResult:
@@ -204,7 +204,7 @@ class TableWriter:
                 f"overwrite takes a condition as SQL text, such as \"day = '2026-01-31'\", or True, not {condition!r}"
             )
         where = None if isinstance(condition, bool) else condition
-        table = self._existing("overwrite")
+        table = self._open_existing("overwrite")
         return table.overwrite(self._frame, where=where, **self._options)
 
     def overwritePartitions(self) -> WriteResult:
@@ -217,11 +217,11 @@ class TableWriter:
         Example:
             >>> lakescan.spark.write_to(frame, "local.shop.sales").overwritePartitions()
         """
-        table = self._existing("overwritePartitions")
+        table = self._open_existing("overwritePartitions")
         options = {"overwrite-mode": "dynamic"} | self._options
         return table.overwrite(self._frame, **options)
 
-    def _existing(self, word: str) -> Table:
+    def _open_existing(self, word: str) -> Table:
         given = {
             "using": self._format,
             "partitionedBy": self._partition_by,
@@ -230,15 +230,15 @@ class TableWriter:
         }
         if extra := [each for each, value in given.items() if value]:
             raise InvalidOption(f"{extra[0]} is for new tables: {word} writes to {self._target} as it is. Remove it.")
-        return self._opened()
+        return self._open_table()
 
-    def _opened(self) -> Table:
+    def _open_table(self) -> Table:
         target = self._target
         if target.path is not None:
             return open_table(target.path, format=target.format)
         return target.catalog.load_table(target.within)
 
-    def _created(self, *, replace: bool) -> WriteResult:
+    def _create_table(self, *, replace: bool) -> WriteResult:
         if self._target.path is not None:
             raise UnsupportedFeature(
                 f"replacing the table at {self._target.path}", "It has no name in a catalog: overwrite(True) its rows."
@@ -259,7 +259,7 @@ class TableWriter:
             (), partition_by=self._partition_by, properties=self._properties, cluster_by=self._cluster_by
         )
 
-    def _created_in_folder(self) -> WriteResult:
+    def _create_in_folder(self) -> WriteResult:
         target = self._target
         assert target.path is not None
         assert target.format is not None
@@ -267,7 +267,7 @@ class TableWriter:
             raise InvalidOption(f"{target.path} is named as a {target.format} table, and using says {self._format}")
         format = format_named(target.format)
         definition = self._definition
-        options = WriteOptions.of(self._options, format.name)
+        options = WriteOptions.parse(self._options, format.name)
         return create_in_folder(target.path, definition, self._frame, format, options, options.storage_options or {})
 
 
@@ -303,9 +303,9 @@ class NamedTable:
         return exists(self.path, {}) if self.path is not None else self.catalog.table_exists(self.within)
 
     @staticmethod
-    def of(name: str, within: tuple[str, ...]) -> NamedTable:
+    def resolve(name: str, within: tuple[str, ...]) -> NamedTable:
         """Resolve a name as statements do; `within` are the catalog and namespace of short names."""
-        parts = parts_of(name) if isinstance(name, str) else None
+        parts = split_name(name) if isinstance(name, str) else None
         if parts is None:
             raise InvalidOption(f"{name!r} is not the name of a table: catalog.namespace.table, or delta.`/path`")
         if len(parts) == 2 and parts[0].lower() in FORMATS:
@@ -346,7 +346,7 @@ def save_as_table(
     if chosen not in _MODES:
         raise InvalidOption(f"mode {mode!r} is unknown.{nearest(chosen, _MODES)} Valid: {', '.join(_MODES)}")
     writer = TableWriter(frame, name, within).options(**options)
-    target = NamedTable.of(name, within)
+    target = NamedTable.resolve(name, within)
     there = chosen not in ("error", "errorifexists") and target.exists
     if chosen == "ignore" and there:
         return WriteResult(0, 0, 0)
@@ -377,7 +377,7 @@ def to_table(
     options: dict[str, Any],
 ) -> StreamingQuery:
     """Start a stream into a table by name; see `lakescan.spark.to_table`."""
-    target = NamedTable.of(name, within)
+    target = NamedTable.resolve(name, within)
     writer: DataStreamWriter = stream.writeStream if hasattr(stream, "writeStream") else stream
     if partition_by is not None:
         options = {"partition-by": ", ".join(terms(partition_by)), **options}

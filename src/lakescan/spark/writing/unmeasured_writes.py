@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.spark.native.optimizer_rules import install_rule
 from lakescan.spark.session import is_connect
-from lakescan.spark.writing.arrow_batches import PIECE, HandedRows
+from lakescan.spark.writing.arrow_batches import PIECE, ArrowTransfer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,12 +26,14 @@ def bound_writes(spark: SparkSession) -> None:
     if is_connect(spark):
         return
     try:
-        install_rule(spark, Path(__file__).with_name("Writes.java"), "lakescan.Writes$Rule", lambda: _Bounds(spark))
+        install_rule(
+            spark, Path(__file__).with_name("Writes.java"), "lakescan.Writes$Rule", lambda: _WriteRuleAnswers(spark)
+        )
     except Exception:  # of Java, py4j, or a vendor's Spark
         _LOG.debug("rows of df.write are measured: the optimizer rule cannot be installed", exc_info=True)
 
 
-class _Bounds:
+class _WriteRuleAnswers:
     """Answers the rule: the properties of a write's job, and its rows with fillers; None to leave the write."""
 
     def __init__(self, spark: SparkSession) -> None:
@@ -40,19 +42,19 @@ class _Bounds:
     def apply(self, request: Any) -> Any:
         """Bound the batches of a write."""
         try:
-            return self._bound(request)
+            return self._bound_batches(request)
         except Exception:  # a Spark that differs from what was tried
             _LOG.debug("the rows of a write are measured", exc_info=True)
             return None
 
-    def _bound(self, request: Any) -> Any:
+    def _bound_batches(self, request: Any) -> Any:
         from pyspark.sql import DataFrame, SparkSession
 
         jvm, session = self._context._jvm, request["session"]
         rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, request["query"])
         frame: Any = DataFrame(rows, SparkSession(self._context, session))
-        handed = HandedRows(frame, sets_properties_last=True)
-        filled = handed.with_fillers(frame)
+        handed = ArrowTransfer(frame, sets_properties_last=True)
+        filled = handed.add_fillers(frame)
         if handed.properties is None:
             return None
         answer, properties = jvm.java.util.HashMap(), jvm.java.util.HashMap()

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakescan.common.references import quoted
+from lakescan.common.references import backquote
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.session_settings import SessionSettings
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.source.audit import settings_of_session
 from lakescan.spark.types import schema_of_rows
-from lakescan.spark.workers import in_one_task, own_errors, task_number, use_this_python
-from lakescan.spark.writing.arrow_batches import HandedRows
-from lakescan.spark.writing.distribution import clustered
-from lakescan.tables.save import write_checked
+from lakescan.spark.workers import task_number, translate_worker_errors, use_one_task, use_this_python
+from lakescan.spark.writing.arrow_batches import ArrowTransfer
+from lakescan.spark.writing.distribution import cluster_rows
+from lakescan.tables.save import check_and_write
 from lakescan.writing.table_writes import TableWrites, WrittenFile
-from lakescan.writing.upserts import Upserted, write_newest
+from lakescan.writing.upserts import UpsertFiles, write_newest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -56,18 +56,18 @@ class SparkRows:
         use_this_python(self._frame.sparkSession)
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            written = write_checked(writes, batches, write_id, where, task_number())
+            written = check_and_write(writes, batches, write_id, where, task_number())
             files = [pickle.dumps(file, protocol=5) for file in written]
             yield pa.RecordBatch.from_pydict({"file": pa.array(files, pa.binary())})
 
-        with own_errors():
-            handed = HandedRows(self._frame)
-            frame = clustered(self._frame, writes)
-            frame = in_one_task(self._frame.sparkSession, frame) if writes.rules else frame
-            rows = handed.run(handed.in_arrow(frame, write, "file binary"), lambda files: files.collect())
+        with translate_worker_errors():
+            handed = ArrowTransfer(self._frame)
+            frame = cluster_rows(self._frame, writes)
+            frame = use_one_task(self._frame.sparkSession, frame) if writes.rules else frame
+            rows = handed.run(handed.map_in_arrow(frame, write, "file binary"), lambda files: files.collect())
         return [pickle.loads(row["file"]) for row in rows]
 
-    def write_newest(self, writes: TableWrites, keys: TableWrites, write_id: str) -> Upserted:
+    def write_newest(self, writes: TableWrites, keys: TableWrites, write_id: str) -> UpsertFiles:
         """Write the last row of each key in Spark's tasks, each of which gets all rows of its keys.
 
         Rows have the order of the frame's partitions, and in these their own.
@@ -78,12 +78,12 @@ class SparkRows:
             written = write_newest(writes, keys, batches, write_id, task_number())
             yield pa.RecordBatch.from_pydict({"files": pa.array([pickle.dumps(written, protocol=5)], pa.binary())})
 
-        whole = Upserted()
-        with own_errors():
-            handed = HandedRows(self._frame)
+        whole = UpsertFiles()
+        with translate_worker_errors():
+            handed = ArrowTransfer(self._frame)
             frame = last_rows(self._frame, keys.schema.names)
-            frame = in_one_task(self._frame.sparkSession, frame) if writes.rules else frame
-            for row in handed.run(handed.in_arrow(frame, write, "files binary"), lambda files: files.collect()):
+            frame = use_one_task(self._frame.sparkSession, frame) if writes.rules else frame
+            for row in handed.run(handed.map_in_arrow(frame, write, "files binary"), lambda files: files.collect()):
                 whole.add(pickle.loads(row["files"]))
         return whole
 
@@ -94,10 +94,10 @@ def last_rows(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
     from pyspark.sql import functions as F
 
     by_name = {name.lower(): name for name in frame.columns}
-    columns = [F.col(quoted(by_name[key.lower()])) for key in keys if key.lower() in by_name]
+    columns = [F.col(backquote(by_name[key.lower()])) for key in keys if key.lower() in by_name]
     if len(columns) < len(keys):  # the writer raises an error for columns that are missing
         return frame.coalesce(1)
-    names = [F.col(quoted(name)) for name in frame.columns]
+    names = [F.col(backquote(name)) for name in frame.columns]
     numbered = frame.select(*names, F.monotonically_increasing_id().alias(_ROW))
     window = Window.partitionBy(*columns).orderBy(F.col(_ROW).desc())
     ranked = numbered.withColumn(_RANK, F.row_number().over(window))

@@ -7,23 +7,23 @@ from dataclasses import dataclass, replace
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar.arithmetic import quotient_of
-from lakescan.expressions.scalar.casts import cast, implicit
+from lakescan.expressions.scalar.casts import cast, implicit_cast
 from lakescan.expressions.scalar.collections import list_of
 from lakescan.expressions.scalar.intervals import Interval
 from lakescan.expressions.scalar.typed import (
     MOST_DIGITS,
-    Typed,
-    converted,
+    TypedSql,
+    convert,
     literal,
     nested_sql_type,
     sql_type,
-    unsupported,
+    unsupported_error,
 )
-from lakescan.expressions.scalar.udf import python
+from lakescan.expressions.scalar.udf import call_python
 
 
 @dataclass(frozen=True)
-class Call:
+class AggregateCall:
     """How DuckDB's aggregates are called here.
 
     - `distinct`: of distinct values.
@@ -40,125 +40,125 @@ class Call:
         where = f" FILTER (WHERE {' AND '.join(f'({each})' for each in self.conditions)})" if self.conditions else ""
         return f"{function}({'DISTINCT ' * self.distinct}{', '.join(args)}){where}{self.over}"
 
-    def where(self, condition: str) -> Call:
+    def where(self, condition: str) -> AggregateCall:
         """The same for fewer rows."""
         return replace(self, conditions=(*self.conditions, condition))
 
 
-def normal(each: Typed) -> str:
+def normalize_zero(each: TypedSql) -> str:
     """The SQL of a value by which rows are grouped: -0.0 is 0.0."""
     return f"CASE WHEN {each.sql} = 0 THEN 0 ELSE {each.sql} END" if each.type in t.FLOATING else each.sql
 
 
-def _double(each: Typed, name: str) -> str:
+def _as_double(each: TypedSql, name: str) -> str:
     if each.type not in (*t.INTEGRAL, *t.FLOATING, t.STRING, t.UNKNOWN) and not isinstance(each.type, t.Decimal):
-        raise unsupported(f"the function {name}() of {each.type}")
-    return converted(replace(each, literal=None), t.DOUBLE).sql
+        raise unsupported_error(f"the function {name}() of {each.type}")
+    return convert(replace(each, literal=None), t.DOUBLE).sql
 
 
-def _count(call: Call, *args: Typed) -> Typed:
+def _count(call: AggregateCall, *args: TypedSql) -> TypedSql:
     if not args:
-        return Typed(call("count", "*"), t.LONG)
+        return TypedSql(call("count", "*"), t.LONG)
     if len(args) == 1:
-        return Typed(call("count", normal(args[0])), t.LONG)
+        return TypedSql(call("count", normalize_zero(args[0])), t.LONG)
     present = call.where(" AND ".join(f"({each.sql}) IS NOT NULL" for each in args))
     if not call.distinct:
-        return Typed(present("count", "*"), t.LONG)
-    return Typed(present("count", f"({', '.join(normal(each) for each in args)})"), t.LONG)
+        return TypedSql(present("count", "*"), t.LONG)
+    return TypedSql(present("count", f"({', '.join(normalize_zero(each) for each in args)})"), t.LONG)
 
 
-def _count_if(call: Call, each: Typed) -> Typed:
-    return Typed(call.where(_truth(each, "count_if"))("count", "*"), t.LONG)
+def _count_if(call: AggregateCall, each: TypedSql) -> TypedSql:
+    return TypedSql(call.where(_as_boolean(each, "count_if"))("count", "*"), t.LONG)
 
 
-def _truth(each: Typed, name: str) -> str:
+def _as_boolean(each: TypedSql, name: str) -> str:
     if each.type not in (t.BOOLEAN, t.UNKNOWN):
-        raise unsupported(f"the function {name}() of {each.type}")
-    return converted(each, t.BOOLEAN).sql
+        raise unsupported_error(f"the function {name}() of {each.type}")
+    return convert(each, t.BOOLEAN).sql
 
 
-def _sum(call: Call, each: Typed) -> Typed:
+def _sum(call: AggregateCall, each: TypedSql) -> TypedSql:
     if isinstance(each.type, Interval):
-        return Typed(f"CAST({call('sum', each.sql)} AS {sql_type(each.type)})", _whole_interval(each.type), True)
+        return TypedSql(f"CAST({call('sum', each.sql)} AS {sql_type(each.type)})", _whole_interval(each.type), True)
     if each.type == t.STRING:
-        each = converted(each, t.DOUBLE)
+        each = convert(each, t.DOUBLE)
     if isinstance(each.type, t.Decimal):
         kind: t.Type = t.Decimal(min(each.type.precision + 10, MOST_DIGITS), each.type.scale)
-        return Typed(f"CAST({call('sum', each.sql)} AS {sql_type(kind)})", kind, True)
+        return TypedSql(f"CAST({call('sum', each.sql)} AS {sql_type(kind)})", kind, True)
     if each.type in t.INTEGRAL:
-        return Typed(f"CAST({call('sum', each.sql)} AS BIGINT)", t.LONG, True)
-    return Typed(call("sum", _double(each, "sum")), t.DOUBLE)
+        return TypedSql(f"CAST({call('sum', each.sql)} AS BIGINT)", t.LONG, True)
+    return TypedSql(call("sum", _as_double(each, "sum")), t.DOUBLE)
 
 
 def _whole_interval(kind: Interval) -> Interval:
     return Interval("year", "month") if kind.has_months else Interval("day", "second")
 
 
-def _average(call: Call, each: Typed) -> Typed:
+def _average(call: AggregateCall, each: TypedSql) -> TypedSql:
     if isinstance(each.type, Interval):
         given = [
-            Typed(f"CAST({call('sum', each.sql)} AS {sql_type(each.type)})", _whole_interval(each.type)),
-            Typed(f"nullif({call('count', each.sql)}, 0)", t.LONG),
+            TypedSql(f"CAST({call('sum', each.sql)} AS {sql_type(each.type)})", _whole_interval(each.type)),
+            TypedSql(f"nullif({call('count', each.sql)}, 0)", t.LONG),
         ]
-        return python("numbers.interval_divided", given, _whole_interval(each.type), raises=True)
+        return call_python("numbers.interval_divided", given, _whole_interval(each.type), raises=True)
     if each.type == t.STRING:
-        each = converted(each, t.DOUBLE)
+        each = convert(each, t.DOUBLE)
     if not isinstance(each.type, t.Decimal):
-        return Typed(call("avg", _double(each, "avg")), t.DOUBLE)
+        return TypedSql(call("avg", _as_double(each, "avg")), t.DOUBLE)
     precision, scale = each.type.precision, each.type.scale
     kind = t.Decimal(min(precision + 4, MOST_DIGITS), min(scale + 4, MOST_DIGITS))
-    total, count = _sum(call, each), Typed(f"nullif({call('count', each.sql)}, 0)", t.LONG)
+    total, count = _sum(call, each), TypedSql(f"nullif({call('count', each.sql)}, 0)", t.LONG)
     return quotient_of(total, count, kind)
 
 
-def _extreme(function: str) -> Callable[..., Typed]:
-    def apply(call: Call, each: Typed) -> Typed:
+def _extreme(function: str) -> Callable[..., TypedSql]:
+    def apply(call: AggregateCall, each: TypedSql) -> TypedSql:
         if t.children(each.type):  # nulls within are the least in Spark, and the greatest in DuckDB
-            raise unsupported(f"the function {function}() of {each.type}")
-        return Typed(replace(call, distinct=False)(function, each.sql), each.type)
+            raise unsupported_error(f"the function {function}() of {each.type}")
+        return TypedSql(replace(call, distinct=False)(function, each.sql), each.type)
 
     return apply
 
 
-def _by(function: str) -> Callable[..., Typed]:
+def _extreme_by(function: str) -> Callable[..., TypedSql]:
     """`max_by` or `min_by`: the value in the row with the extreme, which may be null."""
 
-    def apply(call: Call, value: Typed, order: Typed, count: Typed | None = None) -> Typed:
+    def apply(call: AggregateCall, value: TypedSql, order: TypedSql, count: TypedSql | None = None) -> TypedSql:
         if count is not None:
             pair = t.Struct((t.Field(0, "v", value.type), t.Field(0, "o", order.type)))
             listed = call("list", f"{{'v': {value.sql}, 'o': {order.sql}}}")
-            pairs = Typed(f"coalesce({listed}, {_empty(pair)})", list_of(pair))
-            given = [pairs, implicit(count, t.INT, function), literal(function == "max_by", t.BOOLEAN)]
-            return python("aggregates.best", given, list_of(value.type))
+            pairs = TypedSql(f"coalesce({listed}, {_empty_list(pair)})", list_of(pair))
+            given = [pairs, implicit_cast(count, t.INT, function), literal(function == "max_by", t.BOOLEAN)]
+            return call_python("aggregates.best", given, list_of(value.type))
         if t.children(order.type):
-            raise unsupported(f"the function {function}() by {order.type}")
-        key = normal(order)
+            raise unsupported_error(f"the function {function}() by {order.type}")
+        key = normalize_zero(order)
         present = replace(call, distinct=False).where(f"({order.sql}) IS NOT NULL")
         if call.over:
-            return Typed(f"struct_extract({present(function, f'row({value.sql})', key)}, 1)", value.type)
+            return TypedSql(f"struct_extract({present(function, f'row({value.sql})', key)}, 1)", value.type)
         rows, extreme = present("list", f"{{'v': {value.sql}, 'o': {key}}}"), present(function[:3], key)
         sql = f"list_extract(list_filter({rows}, lambda pair: pair.o = {extreme}), -1).v"  # Spark's of several
-        return Typed(sql, value.type)
+        return TypedSql(sql, value.type)
 
     return apply
 
 
-def _statistic(function: str, operands: int = 1) -> Callable[..., Typed]:
-    def apply(call: Call, *args: Typed) -> Typed:
+def _statistic(function: str, operands: int = 1) -> Callable[..., TypedSql]:
+    def apply(call: AggregateCall, *args: TypedSql) -> TypedSql:
         if len(args) != operands:
-            raise unsupported(f"the function {function}() with {len(args)} arguments")
-        values = [_double(each, function) for each in args]
+            raise unsupported_error(f"the function {function}() with {len(args)} arguments")
+        values = [_as_double(each, function) for each in args]
         found = call(function, *values)
         if operands == 2:
             least = 2 if function == "covar_samp" else 1
             undefined = f"{call('regr_count', *values)} < {least} THEN NULL WHEN {_any_not_finite(call, *values)}"
-            return Typed(f"CASE WHEN {undefined} THEN {_NAN} ELSE {found} END", t.DOUBLE)
+            return TypedSql(f"CASE WHEN {undefined} THEN {_NAN} ELSE {found} END", t.DOUBLE)
         if function in ("var_pop", "stddev_pop"):  # DuckDB has 0 for one value that is not finite
-            return Typed(
+            return TypedSql(
                 f"CASE WHEN {_any_not_finite(call, *values)} OR {found} < 0 THEN {_NAN} ELSE {found} END", t.DOUBLE
             )
         # Below 0 by an overflow, which Spark has as NaN.
-        return Typed(f"CASE WHEN {found} < 0 THEN {_NAN} ELSE {found} END", t.DOUBLE)
+        return TypedSql(f"CASE WHEN {found} < 0 THEN {_NAN} ELSE {found} END", t.DOUBLE)
 
     return apply
 
@@ -166,173 +166,180 @@ def _statistic(function: str, operands: int = 1) -> Callable[..., Typed]:
 _NAN = "CAST('NaN' AS DOUBLE)"
 
 
-def _any_not_finite(call: Call, *values: str) -> str:
+def _any_not_finite(call: AggregateCall, *values: str) -> str:
     """Whether a row without nulls has an infinity or NaN."""
     return call("bool_or", f"isnan({' + '.join(f'{each} * 0' for each in values)})")
 
 
-def _squares(call: Call, y: str, x: str) -> tuple[str, str, str]:
+def _squares(call: AggregateCall, y: str, x: str) -> tuple[str, str, str]:
     """`regr_sxx`, `regr_syy` and `regr_sxy` of two doubles."""
 
-    def of(function: str, value: str, other: str) -> str:
+    def sum_squares(function: str, value: str, other: str) -> str:
         finite = f"CASE WHEN ({other}) IS NOT NULL THEN {value} END"
         return f"CASE WHEN {_any_not_finite(call, finite)} THEN {_NAN} ELSE {call(function, y, x)} END"
 
     product = f"CASE WHEN {_any_not_finite(call, y, x)} THEN {_NAN} ELSE {call('regr_sxy', y, x)} END"
-    return of("regr_sxx", x, y), of("regr_syy", y, x), product
+    return sum_squares("regr_sxx", x, y), sum_squares("regr_syy", y, x), product
 
 
-def _logical(function: str) -> Callable[..., Typed]:
-    return lambda call, each: Typed(call(function, _truth(each, function)), t.BOOLEAN)
+def _logical(function: str) -> Callable[..., TypedSql]:
+    return lambda call, each: TypedSql(call(function, _as_boolean(each, function)), t.BOOLEAN)
 
 
-def _listed(call: Call, each: Typed) -> Typed:
+def _collect_list(call: AggregateCall, each: TypedSql) -> TypedSql:
     """`collect_list`: without nulls; an empty list if there are no values."""
     values = call.where(f"({each.sql}) IS NOT NULL")("list", each.sql)
-    return Typed(f"coalesce({values}, [])", list_of(each.type))
+    return TypedSql(f"coalesce({values}, [])", list_of(each.type))
 
 
-def _set(call: Call, each: Typed) -> Typed:
-    return _listed(replace(call, distinct=True), replace(each, sql=normal(each)))
+def _collect_set(call: AggregateCall, each: TypedSql) -> TypedSql:
+    return _collect_list(replace(call, distinct=True), replace(each, sql=normalize_zero(each)))
 
 
-def _first(function: str) -> Callable[..., Typed]:
+def _first(function: str) -> Callable[..., TypedSql]:
     """`first` and `last`: of a group, that of any row, as in Spark; `IGNORE NULLS` as a second argument."""
 
-    def apply(call: Call, each: Typed, ignore: Typed | None = None) -> Typed:
+    def apply(call: AggregateCall, each: TypedSql, ignore: TypedSql | None = None) -> TypedSql:
         kept = call.where(f"({each.sql}) IS NOT NULL") if ignore is not None and ignore.literal is True else call
         if call.over:
-            raise unsupported(f"the function {function}() with OVER: write {function}_value() instead")
-        return Typed(kept(function, each.sql), each.type)
+            raise unsupported_error(f"the function {function}() with OVER: write {function}_value() instead")
+        return TypedSql(kept(function, each.sql), each.type)
 
     return apply
 
 
-def percentile(call: Call, each: Typed, fraction: Typed) -> Typed:
+def percentile(call: AggregateCall, each: TypedSql, fraction: TypedSql) -> TypedSql:
     """`percentile`: between two values, that on the line through them."""
     if not isinstance(fraction.type, t.Decimal | t.Atomic) or fraction.literal is None or call.distinct or call.over:
-        raise unsupported("the function percentile() but with one constant number between 0 and 1")
+        raise unsupported_error("the function percentile() but with one constant number between 0 and 1")
     at = float(fraction.literal)
     if not 0 <= at <= 1:
-        raise unsupported(f"the function percentile() at {at}, outside of 0 to 1,")
-    value = _double(each, "percentile")
+        raise unsupported_error(f"the function percentile() at {at}, outside of 0 to 1,")
+    value = _as_double(each, "percentile")
     values = f"list_sort({call.where(f'({each.sql}) IS NOT NULL')('list', value)})"
     place = f"((len({values}) - 1) * CAST('{at!r}' AS DOUBLE))"
     low, high = (f"list_extract({values}, CAST({side}({place}) AS BIGINT) + 1)" for side in ("floor", "ceil"))
     between = f"(ceil({place}) - {place}) * {low} + ({place} - floor({place})) * {high}"
     sql = f"CASE WHEN floor({place}) = ceil({place}) OR {low} = {high} THEN {low} ELSE {between} END"
-    return Typed(sql, t.DOUBLE)
+    return TypedSql(sql, t.DOUBLE)
 
 
-def _values(call: Call, each: Typed) -> Typed:
+def _values(call: AggregateCall, each: TypedSql) -> TypedSql:
     """The values of a group that are not null, as a list."""
     listed = call.where(f"({each.sql}) IS NOT NULL")("list", each.sql)
-    return Typed(f"coalesce({listed}, {_empty(each.type)})", list_of(each.type))
+    return TypedSql(f"coalesce({listed}, {_empty_list(each.type)})", list_of(each.type))
 
 
-def _empty(kind: t.Type) -> str:
+def _empty_list(kind: t.Type) -> str:
     return f"CAST([] AS {nested_sql_type(list_of(kind))})"
 
 
-def _fraction(each: Typed, name: str) -> Typed:
+def _fraction(each: TypedSql, name: str) -> TypedSql:
     """One fraction, or a list of them."""
     if isinstance(each.type, t.ListOf):
         return cast(each, list_of(t.DOUBLE))
-    return implicit(replace(each, literal=None), t.DOUBLE, f"the function {name}()")
+    return implicit_cast(replace(each, literal=None), t.DOUBLE, f"the function {name}()")
 
 
-def _percentile(call: Call, each: Typed, fraction: Typed, frequency: Typed | None = None) -> Typed:
+def _percentile(call: AggregateCall, each: TypedSql, fraction: TypedSql, frequency: TypedSql | None = None) -> TypedSql:
     if isinstance(each.type, Interval):
-        raise unsupported(f"the function percentile() of {each.type}")
+        raise unsupported_error(f"the function percentile() of {each.type}")
     if frequency is None and not isinstance(fraction.type, t.ListOf) and fraction.literal is not None:
         return percentile(call, each, fraction)
-    value = Typed(_double(each, "percentile"), t.DOUBLE)
+    value = TypedSql(_as_double(each, "percentile"), t.DOUBLE)
     values = _values(call, value)
     if frequency is not None:
-        count = implicit(frequency, t.LONG, "the function percentile()")
+        count = implicit_cast(frequency, t.LONG, "the function percentile()")
         repeated = f"list_transform(range(greatest({count.sql}, 0)), lambda n: {value.sql})"
         listed = call.where(f"({each.sql}) IS NOT NULL AND ({count.sql}) IS NOT NULL")("list", repeated)
-        values = Typed(f"flatten(coalesce({listed}, CAST([] AS DOUBLE[][])))", list_of(t.DOUBLE))
+        values = TypedSql(f"flatten(coalesce({listed}, CAST([] AS DOUBLE[][])))", list_of(t.DOUBLE))
     at = _fraction(fraction, "percentile")
     if isinstance(at.type, t.ListOf):
-        return python("aggregates.percentiles", [values, at], list_of(t.DOUBLE), raises=True)
-    return python("aggregates.percentile", [values, at], t.DOUBLE, raises=True)
+        return call_python("aggregates.percentiles", [values, at], list_of(t.DOUBLE), raises=True)
+    return call_python("aggregates.percentile", [values, at], t.DOUBLE, raises=True)
 
 
-def _percentile_approx(call: Call, each: Typed, fraction: Typed, accuracy: Typed | None = None) -> Typed:
+def _percentile_approx(
+    call: AggregateCall, each: TypedSql, fraction: TypedSql, accuracy: TypedSql | None = None
+) -> TypedSql:
     """`percentile_approx`: the exact value, which Spark approximates of more values than its accuracy."""
     at = _fraction(fraction, "percentile_approx")
     if isinstance(at.type, t.ListOf):
-        return python("aggregates.percentiles_approx", [_values(call, each), at], list_of(each.type))
-    return python("aggregates.percentile_approx", [_values(call, each), at], each.type)
+        return call_python("aggregates.percentiles_approx", [_values(call, each), at], list_of(each.type))
+    return call_python("aggregates.percentile_approx", [_values(call, each), at], each.type)
 
 
-def percentile_disc(call: Call, each: Typed, fraction: Typed) -> Typed:
+def percentile_disc(call: AggregateCall, each: TypedSql, fraction: TypedSql) -> TypedSql:
     """`percentile_disc(fraction) WITHIN GROUP (ORDER BY each)`."""
-    value = each if isinstance(each.type, Interval) else Typed(_double(each, "percentile_disc"), t.DOUBLE)
+    value = each if isinstance(each.type, Interval) else TypedSql(_as_double(each, "percentile_disc"), t.DOUBLE)
     given = [_values(call, value), _fraction(fraction, "percentile_disc")]
-    return python("aggregates.percentile_disc", given, value.type)
+    return call_python("aggregates.percentile_disc", given, value.type)
 
 
-def _approx_count_distinct(call: Call, each: Typed, error: Typed | None = None) -> Typed:
+def _approx_count_distinct(call: AggregateCall, each: TypedSql, error: TypedSql | None = None) -> TypedSql:
     """`approx_count_distinct`: the exact number, which Spark estimates."""
-    return Typed(replace(call, distinct=True)("count", normal(each)), t.LONG)
+    return TypedSql(replace(call, distinct=True)("count", normalize_zero(each)), t.LONG)
 
 
-def _mode(call: Call, each: Typed, lowest: Typed | None = None) -> Typed:
-    given = [_values(call, each), literal(None, t.BOOLEAN) if lowest is None else implicit(lowest, t.BOOLEAN, "mode()")]
-    return python("aggregates.mode", given, each.type, keeps_nulls=True)
+def _mode(call: AggregateCall, each: TypedSql, lowest: TypedSql | None = None) -> TypedSql:
+    given = [
+        _values(call, each),
+        literal(None, t.BOOLEAN) if lowest is None else implicit_cast(lowest, t.BOOLEAN, "mode()"),
+    ]
+    return call_python("aggregates.mode", given, each.type, keeps_nulls=True)
 
 
-def _moment(name: str) -> Callable[..., Typed]:
-    def apply(call: Call, each: Typed) -> Typed:
-        return python(f"aggregates.{name}", [_values(call, Typed(_double(each, name), t.DOUBLE))], t.DOUBLE)
+def _moment(name: str) -> Callable[..., TypedSql]:
+    def apply(call: AggregateCall, each: TypedSql) -> TypedSql:
+        return call_python(f"aggregates.{name}", [_values(call, TypedSql(_as_double(each, name), t.DOUBLE))], t.DOUBLE)
 
     return apply
 
 
-def joined(call: Call, each: Typed, separator: Typed | None = None, order: str = "") -> Typed:
+def listagg(call: AggregateCall, each: TypedSql, separator: TypedSql | None = None, order: str = "") -> TypedSql:
     """`listagg` and `string_agg`: the texts of a group, with a separator; `order` is that of WITHIN GROUP."""
     kind = t.BINARY if each.type == t.BINARY else t.STRING
-    value = implicit(each, kind, "the function listagg()")
-    glue = literal("", kind) if separator is None else implicit(separator, kind, "the function listagg()")
+    value = implicit_cast(each, kind, "the function listagg()")
+    glue = literal("", kind) if separator is None else implicit_cast(separator, kind, "the function listagg()")
     if kind == t.BINARY:
-        raise unsupported("the function listagg() of binary")
+        raise unsupported_error("the function listagg() of binary")
     sorts_here = call.distinct and not order  # as they come, which DuckDB's own DISTINCT does not keep
     present = replace(call, distinct=call.distinct and not sorts_here).where(f"({value.sql}) IS NOT NULL")
     listed = present("list", f"{value.sql}{order}")
-    texts = Typed(listed, list_of(t.STRING))
+    texts = TypedSql(listed, list_of(t.STRING))
     if sorts_here:
-        texts = python("arrays.distinct", [texts], list_of(t.STRING))
-    return Typed(f"CASE WHEN len({listed}) > 0 THEN {python('arrays.join', [texts, glue], t.STRING).sql} END", t.STRING)
+        texts = call_python("arrays.distinct", [texts], list_of(t.STRING))
+    return TypedSql(
+        f"CASE WHEN len({listed}) > 0 THEN {call_python('arrays.join', [texts, glue], t.STRING).sql} END", t.STRING
+    )
 
 
-def _bits(function: str) -> Callable[..., Typed]:
-    def apply(call: Call, each: Typed) -> Typed:
+def _bits(function: str) -> Callable[..., TypedSql]:
+    def apply(call: AggregateCall, each: TypedSql) -> TypedSql:
         if each.type not in t.INTEGRAL:
-            raise unsupported(f"the function {function}() of {each.type}")
-        return Typed(f"CAST({call(function, each.sql)} AS {sql_type(each.type)})", each.type)
+            raise unsupported_error(f"the function {function}() of {each.type}")
+        return TypedSql(f"CAST({call(function, each.sql)} AS {sql_type(each.type)})", each.type)
 
     return apply
 
 
-def _correlation(call: Call, left: Typed, right: Typed) -> Typed:
-    sides = [_double(each, "corr") for each in (left, right)]
+def _correlation(call: AggregateCall, left: TypedSql, right: TypedSql) -> TypedSql:
+    sides = [_as_double(each, "corr") for each in (left, right)]
     xx, yy, xy = _squares(call, *sides)
     undefined = f"{call('regr_count', *sides)} < 2 OR ({xx}) = 0 OR ({yy}) = 0"
-    return Typed(f"CASE WHEN {undefined} THEN NULL ELSE ({xy}) / sqrt(({xx}) * ({yy})) END", t.DOUBLE)
+    return TypedSql(f"CASE WHEN {undefined} THEN NULL ELSE ({xy}) / sqrt(({xx}) * ({yy})) END", t.DOUBLE)
 
 
-def _regression(function: str) -> Callable[..., Typed]:
-    def apply(call: Call, y: Typed, x: Typed) -> Typed:
+def _regression(function: str) -> Callable[..., TypedSql]:
+    def apply(call: AggregateCall, y: TypedSql, x: TypedSql) -> TypedSql:
         if function == "regr_count":
             both = call.where(f"({y.sql}) IS NOT NULL AND ({x.sql}) IS NOT NULL")
-            return Typed(both("count", "*"), t.LONG)
-        sides = [_double(each, function) for each in (y, x)]
+            return TypedSql(both("count", "*"), t.LONG)
+        sides = [_as_double(each, function) for each in (y, x)]
         xx, yy, xy = _squares(call, *sides)
         match function:
             case "regr_sxx" | "regr_syy" | "regr_sxy":
-                return Typed({"regr_sxx": xx, "regr_syy": yy, "regr_sxy": xy}[function], t.DOUBLE)
+                return TypedSql({"regr_sxx": xx, "regr_syy": yy, "regr_sxy": xy}[function], t.DOUBLE)
             case "regr_slope":
                 found = f"ELSE ({xy}) / ({xx})"
             case "regr_intercept":
@@ -341,35 +348,35 @@ def _regression(function: str) -> Callable[..., Typed]:
             case "regr_r2":
                 found = f"WHEN ({yy}) = 0 THEN 1 ELSE pow(({xy}) / sqrt(({xx}) * ({yy})), 2)"
             case _:
-                return Typed(call(function, *sides), t.DOUBLE)
-        return Typed(f"CASE WHEN ({xx}) = 0 THEN NULL {found} END", t.DOUBLE)
+                return TypedSql(call(function, *sides), t.DOUBLE)
+        return TypedSql(f"CASE WHEN ({xx}) = 0 THEN NULL {found} END", t.DOUBLE)
 
     return apply
 
 
-def _trying(apply: Callable[..., Typed]) -> Callable[..., Typed]:
+def _null_on_overflow(apply: Callable[..., TypedSql]) -> Callable[..., TypedSql]:
     """`try_sum` and `try_avg`: null where the result exceeds its type."""
 
-    def tried(call: Call, each: Typed) -> Typed:
+    def apply_or_null(call: AggregateCall, each: TypedSql) -> TypedSql:
         found = apply(call, each)
-        return Typed(found.sql.replace("CAST(", "TRY_CAST(", 1), found.type)
+        return TypedSql(found.sql.replace("CAST(", "TRY_CAST(", 1), found.type)
 
-    return tried
+    return apply_or_null
 
 
-def _median(call: Call, each: Typed) -> Typed:
+def _median(call: AggregateCall, each: TypedSql) -> TypedSql:
     return percentile(call, each, literal(0.5, t.DOUBLE))
 
 
-AGGREGATES: Mapping[str, tuple[Callable[..., Typed], int, int]] = {
+AGGREGATES: Mapping[str, tuple[Callable[..., TypedSql], int, int]] = {
     "any": (_logical("bool_or"), 1, 1),
     "any_value": (_first("first"), 1, 2),
-    "array_agg": (_listed, 1, 1),
+    "array_agg": (_collect_list, 1, 1),
     "avg": (_average, 1, 1),
     "bool_and": (_logical("bool_and"), 1, 1),
     "bool_or": (_logical("bool_or"), 1, 1),
-    "collect_list": (_listed, 1, 1),
-    "collect_set": (_set, 1, 1),
+    "collect_list": (_collect_list, 1, 1),
+    "collect_set": (_collect_set, 1, 1),
     "count": (_count, 0, 100),
     "count_if": (_count_if, 1, 1),
     "covar_pop": (_statistic("covar_pop", 2), 2, 2),
@@ -380,11 +387,11 @@ AGGREGATES: Mapping[str, tuple[Callable[..., Typed], int, int]] = {
     "last": (_first("last"), 1, 2),
     "last_value": (_first("last"), 1, 2),
     "max": (_extreme("max"), 1, 1),
-    "max_by": (_by("max_by"), 2, 3),
+    "max_by": (_extreme_by("max_by"), 2, 3),
     "mean": (_average, 1, 1),
     "median": (_median, 1, 1),
     "min": (_extreme("min"), 1, 1),
-    "min_by": (_by("min_by"), 2, 3),
+    "min_by": (_extreme_by("min_by"), 2, 3),
     "percentile": (_percentile, 2, 3),
     "percentile_approx": (_percentile_approx, 2, 3),
     "approx_percentile": (_percentile_approx, 2, 3),
@@ -395,7 +402,7 @@ AGGREGATES: Mapping[str, tuple[Callable[..., Typed], int, int]] = {
     "corr": (_correlation, 2, 2),
     "kurtosis": (_moment("kurtosis"), 1, 1),
     "skewness": (_moment("skewness"), 1, 1),
-    "listagg": (joined, 1, 2),
+    "listagg": (listagg, 1, 2),
     "mode": (_mode, 1, 2),
     "regr_avgx": (_regression("regr_avgx"), 2, 2),
     "regr_avgy": (_regression("regr_avgy"), 2, 2),
@@ -406,9 +413,9 @@ AGGREGATES: Mapping[str, tuple[Callable[..., Typed], int, int]] = {
     "regr_sxx": (_regression("regr_sxx"), 2, 2),
     "regr_sxy": (_regression("regr_sxy"), 2, 2),
     "regr_syy": (_regression("regr_syy"), 2, 2),
-    "string_agg": (joined, 1, 2),
-    "try_avg": (_trying(_average), 1, 1),
-    "try_sum": (_trying(_sum), 1, 1),
+    "string_agg": (listagg, 1, 2),
+    "try_avg": (_null_on_overflow(_average), 1, 1),
+    "try_sum": (_null_on_overflow(_sum), 1, 1),
     "some": (_logical("bool_or"), 1, 1),
     "std": (_statistic("stddev_samp"), 1, 1),
     "stddev": (_statistic("stddev_samp"), 1, 1),
@@ -421,9 +428,9 @@ AGGREGATES: Mapping[str, tuple[Callable[..., Typed], int, int]] = {
 }
 
 
-def aggregate(name: str, args: Sequence[Typed], call: Call) -> Typed:
+def aggregate(name: str, args: Sequence[TypedSql], call: AggregateCall) -> TypedSql:
     """A call of an aggregate function; raises `UnsupportedFeature` for arguments that are not known."""
     apply, least, most = AGGREGATES[name]
     if not least <= len(args) <= most:
-        raise unsupported(f"the function {name}() with {len(args)} arguments")
+        raise unsupported_error(f"the function {name}() with {len(args)} arguments")
     return apply(call, *args)

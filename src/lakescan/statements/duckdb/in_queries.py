@@ -19,17 +19,17 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement
-from lakescan.expressions.scalar.typed import Typed
+from lakescan.expressions.scalar.typed import TypedSql
 
 
-def decides(node: Any) -> bool:
+def has_in_query_operand(node: Any) -> bool:
     """Whether a node combines or negates an IN of a query, or compares it with TRUE or FALSE."""
     from sqlglot import exp
 
     if isinstance(node, exp.Not | exp.And | exp.Or):
-        return holds_in_query(node)
+        return has_in_query(node)
     compared = compared_with_constant(node)
-    return compared is not None and holds_in_query(compared[0])
+    return compared is not None and has_in_query(compared[0])
 
 
 def compared_with_constant(node: Any) -> tuple[Any, bool] | None:
@@ -47,7 +47,7 @@ def compared_with_constant(node: Any) -> tuple[Any, bool] | None:
 
 
 @dataclass(frozen=True)
-class Test:
+class AtomicCondition:
     """A condition other than AND, OR and NOT, or its negation.
 
     `key` is equal for conditions that Spark takes for the same, and for their negations, whose `sign` is another one.
@@ -60,11 +60,11 @@ class Test:
 
     def is_opposite(self, other: Condition) -> bool:
         """Whether another condition is the negation of this one."""
-        return isinstance(other, Test) and self.key == other.key and self.sign != other.sign
+        return isinstance(other, AtomicCondition) and self.key == other.key and self.sign != other.sign
 
 
 @dataclass(frozen=True)
-class Both:
+class BinaryCondition:
     """Two conditions joined by AND or OR."""
 
     word: str
@@ -72,42 +72,42 @@ class Both:
     right: Condition
 
 
-Condition = Test | Both | bool  # TRUE and FALSE are themselves
+Condition = AtomicCondition | BinaryCondition | bool  # TRUE and FALSE are themselves
 
 
-def simplified(condition: Condition) -> Condition:
+def simplify(condition: Condition) -> Condition:
     """Return a condition as Spark's optimizer leaves it, which takes IN and NOT IN of a query for opposites."""
-    if not isinstance(condition, Both):
+    if not isinstance(condition, BinaryCondition):
         return condition
     word = condition.word
-    left, right = simplified(condition.left), simplified(condition.right)
+    left, right = simplify(condition.left), simplify(condition.right)
     decides = word == "OR"
     if isinstance(left, bool) or isinstance(right, bool):
         constant, other = (left, right) if isinstance(left, bool) else (right, left)
         return decides if constant is decides else other
-    if isinstance(left, Test) and left.is_opposite(right):
+    if isinstance(left, AtomicCondition) and left.is_opposite(right):
         return decides
     inner = "OR" if word == "AND" else "AND"
     lefts, rights = _parts(left, inner), _parts(right, inner)
     common = [each for each in lefts if _is_in(each, rights)]
     if not common:
-        return Both(word, left, right)
+        return BinaryCondition(word, left, right)
     firsts, seconds = ([each for each in side if not _is_in(each, common)] for side in (lefts, rights))
     if firsts and seconds:
-        common.append(Both(word, _joined(inner, firsts), _joined(inner, seconds)))
-        return simplified(_joined(inner, common))
-    return _joined(inner, common)
+        common.append(BinaryCondition(word, _combine(inner, firsts), _combine(inner, seconds)))
+        return simplify(_combine(inner, common))
+    return _combine(inner, common)
 
 
 def _parts(condition: Condition, word: str) -> list[Condition]:
     """The operands of a chain of AND or OR."""
-    if isinstance(condition, Both) and condition.word == word:
+    if isinstance(condition, BinaryCondition) and condition.word == word:
         return [*_parts(condition.left, word), *_parts(condition.right, word)]
     return [condition]
 
 
-def _joined(word: str, conditions: Sequence[Condition]) -> Condition:
-    return reduce(lambda one, other: Both(word, one, other), conditions)
+def _combine(word: str, conditions: Sequence[Condition]) -> Condition:
+    return reduce(lambda one, other: BinaryCondition(word, one, other), conditions)
 
 
 def _is_in(condition: Condition, others: Sequence[Condition]) -> bool:
@@ -116,7 +116,7 @@ def _is_in(condition: Condition, others: Sequence[Condition]) -> bool:
 
 def _key(condition: Condition) -> Hashable:
     """A value that is equal for conditions that Spark takes for the same: the order of operands is of no meaning."""
-    if isinstance(condition, Both):
+    if isinstance(condition, BinaryCondition):
         return condition.word, frozenset(_key(each) for each in _parts(condition, condition.word))
     return condition if isinstance(condition, bool) else (condition.sign, condition.key)
 
@@ -128,7 +128,7 @@ def key_of_sql(sql: str) -> str:
     return re.sub(r"\br\d+\b", lambda found: numbered.get(found[0], found[0]), sql)
 
 
-def decided(node: Any) -> Any:
+def fold_constant_case(node: Any) -> Any:
     """Return the value of a CASE without parentheses whose conditions are constants; any other node as it is."""
     from sqlglot import exp
 
@@ -142,13 +142,13 @@ def decided(node: Any) -> Any:
     for test, value in cases:
         constant = test.unnest()
         if isinstance(constant, exp.Boolean) and constant.this:
-            return decided(value)
+            return fold_constant_case(value)
         if not isinstance(constant, exp.Boolean) and not is_null_constant(constant):
             return node
-    return exp.Null() if default is None else decided(default)
+    return exp.Null() if default is None else fold_constant_case(default)
 
 
-def holds_in_query(node: Any) -> bool:
+def has_in_query(node: Any) -> bool:
     """Whether an expression has an IN of a query, outside of queries in it."""
     from sqlglot import exp
 
@@ -195,15 +195,15 @@ def is_null_constant(node: Any) -> bool:
     return is_null_constant(node.this) if isinstance(node, exp.Cast) else isinstance(node, exp.Null)
 
 
-def test(
-    left: Sequence[Typed],
-    right: Sequence[Typed],
+def translate_in_query(
+    left: Sequence[TypedSql],
+    right: Sequence[TypedSql],
     sql: str,
     *,
     is_negated: bool,
     is_opposite: bool,
     may_be_null: bool,
-) -> Typed:
+) -> TypedSql:
     """Return IN or NOT IN of a query.
 
     Args:
@@ -215,17 +215,17 @@ def test(
         may_be_null: Whether null may stand for false.
     """
     if len(left) > 1:
-        return _test_of_several(left, right, sql, is_negated, is_opposite)
+        return _translate_tuple_in(left, right, sql, is_negated, is_opposite)
     found = f"{left[0].sql} IN (SELECT {right[0].sql} FROM ({sql}) AS q)"
     if is_negated:
         found = f"NOT coalesce({found}, FALSE)" if is_opposite else f"NOT ({found})"
     is_sure = may_be_null or (is_negated and is_opposite)
-    return Typed(f"({found})" if is_sure else f"coalesce({found}, FALSE)", t.BOOLEAN, True)
+    return TypedSql(f"({found})" if is_sure else f"coalesce({found}, FALSE)", t.BOOLEAN, True)
 
 
-def _test_of_several(
-    left: Sequence[Typed], right: Sequence[Typed], sql: str, is_negated: bool, is_opposite: bool
-) -> Typed:
+def _translate_tuple_in(
+    left: Sequence[TypedSql], right: Sequence[TypedSql], sql: str, is_negated: bool, is_opposite: bool
+) -> TypedSql:
     """The test of several columns: DuckDB takes nulls in rows for values that are equal."""
     listed = ", ".join(f"{each.sql} AS c{n}" for n, each in enumerate(right))
     matches = []
@@ -233,4 +233,4 @@ def _test_of_several(
         is_open = f" OR ({each.sql}) IS NULL OR w.c{n} IS NULL" if is_negated and not is_opposite else ""
         matches.append(f"({each.sql} = w.c{n}{is_open})")
     rows = f"SELECT 1 FROM (SELECT {listed} FROM ({sql}) AS q) AS w WHERE {' AND '.join(matches)}"
-    return Typed(f"({'NOT ' if is_negated else ''}EXISTS ({rows}))", t.BOOLEAN, True)
+    return TypedSql(f"({'NOT ' if is_negated else ''}EXISTS ({rows}))", t.BOOLEAN, True)

@@ -114,37 +114,37 @@ class Naming:
         """The name of a column of a result: the one that it is given, or that of its expression."""
         from sqlglot import exp
 
-        node = _unwrapped(node)
+        node = _unwrap(node)
         match node:
             case exp.Alias():
                 return str(node.alias)
             case exp.Column():
-                return _called_without_parentheses(node) or str(node.parts[-1].name)
+                return _niladic_call(node) or str(node.parts[-1].name)
             case exp.Dot() if isinstance(node.this, exp.Column | exp.Dot) and hasattr(node, "parts"):
                 if all(isinstance(each, exp.Identifier) for each in node.parts):
                     return str(node.parts[-1].name)
             case exp.Cast() if not self._is_literal(node):
-                inner = _unwrapped(node.this)
-                is_column = isinstance(inner, exp.Column) and not _called_without_parentheses(inner)
+                inner = _unwrap(node.this)
+                is_column = isinstance(inner, exp.Column) and not _niladic_call(inner)
                 if is_column and len(self._path(inner)) == 1:
                     return str(inner.parts[-1].name)
-        return self.shown(node)
+        return self.pretty_sql(node)
 
-    def shown(self, node: Any) -> str:
+    def pretty_sql(self, node: Any) -> str:
         """An expression as Spark writes it within another."""
         from sqlglot import exp
 
-        node = _unwrapped(node)
+        node = _unwrap(node)
         kind = type(node).__name__
         if node.args.get("negate"):
             plain = node.copy()
             plain.set("negate", None)
             plain.parent = node.parent
-            return f"(NOT {self.shown(plain)})"
+            return f"(NOT {self.pretty_sql(plain)})"
         if kind in _OPERATORS:
             return self._operation(node, _OPERATORS[kind])
         if kind in _OPPOSITES:
-            return f"(NOT ({self.shown(node.this)} {_OPPOSITES[kind]} {self.shown(node.expression)}))"
+            return f"(NOT ({self.pretty_sql(node.this)} {_OPPOSITES[kind]} {self.pretty_sql(node.expression)}))"
         if isinstance(node, exp.Cast):
             return self._cast(node)
         for find in (self._value, self._condition, self._call):
@@ -153,8 +153,8 @@ class Naming:
         text: str = node.sql("spark", normalize_functions="lower", comments=False)
         return text
 
-    def _listed(self, nodes: Sequence[Any]) -> str:
-        return ", ".join(map(self.shown, nodes))
+    def _pretty_list(self, nodes: Sequence[Any]) -> str:
+        return ", ".join(map(self.pretty_sql, nodes))
 
     # Values
 
@@ -163,7 +163,7 @@ class Naming:
 
         match node:
             case exp.Column():
-                return _called_without_parentheses(node) or self._column(self._path(node))
+                return _niladic_call(node) or self._column(self._path(node))
             case exp.Identifier():  # of a lambda function
                 return "namedlambdavariable()"
             case exp.Literal():
@@ -180,25 +180,25 @@ class Naming:
                 return "1"
             case exp.Neg():
                 is_number = isinstance(node.this, exp.Literal) or self._is_literal(node.this)
-                return f"-{self.shown(node.this)}" if is_number else f"(- {self.shown(node.this)})"
+                return f"-{self.pretty_sql(node.this)}" if is_number else f"(- {self.pretty_sql(node.this)})"
             case exp.BitwiseNot():
-                return f"~{self.shown(node.this)}"
+                return f"~{self.pretty_sql(node.this)}"
             case exp.DPipe():
-                return f"concat({self.shown(node.this)}, {self.shown(node.expression)})"
+                return f"concat({self.pretty_sql(node.this)}, {self.pretty_sql(node.expression)})"
             case exp.Bracket(expressions=[at]):
                 is_member = isinstance(self.type_of(node.this), t.Struct)
-                return f"{self.shown(node.this)}{f'.{at.name}' if is_member else f'[{self.shown(at)}]'}"
+                return f"{self.pretty_sql(node.this)}{f'.{at.name}' if is_member else f'[{self.pretty_sql(at)}]'}"
             case exp.Dot():
-                return f"{self.shown(node.this)}.{node.expression.name}"
+                return f"{self.pretty_sql(node.this)}.{node.expression.name}"
             case exp.Interval():
                 return _interval(node)
             case exp.Placeholder():
                 return self.parameter(node.name)
             case exp.Tuple():
-                members = ", ".join(f"{name}, {self.shown(each)}" for name, each in _members(node))
+                members = ", ".join(f"{name}, {self.pretty_sql(each)}" for name, each in _members(node))
                 return f"named_struct({members})"
             case exp.Alias():
-                return f"{self.shown(node.this)} AS {node.alias}"
+                return f"{self.pretty_sql(node.this)} AS {node.alias}"
         return None
 
     def _path(self, node: Any) -> tuple[str, ...]:
@@ -220,15 +220,15 @@ class Naming:
         from sqlglot import exp
 
         left, right = node.this, node.expression
-        if isinstance(node, exp.Add | exp.Sub) and (moved := self._moved(node)) is not None:
+        if isinstance(node, exp.Add | exp.Sub) and (moved := self._date_arithmetic(node)) is not None:
             return moved
-        return f"({self.shown(left)} {word} {self.shown(right)})"
+        return f"({self.pretty_sql(left)} {word} {self.pretty_sql(right)})"
 
-    def _moved(self, node: Any) -> str | None:
+    def _date_arithmetic(self, node: Any) -> str | None:
         """A date or timestamp that is moved by days or an interval."""
         from sqlglot import exp
 
-        left, right = _unwrapped(node.this), _unwrapped(node.expression)
+        left, right = _unwrap(node.this), _unwrap(node.expression)
         word = "-" if isinstance(node, exp.Sub) else "+"
         if isinstance(left, exp.Interval) and isinstance(right, exp.Interval):
             return None
@@ -236,11 +236,11 @@ class Naming:
         value, by = (right, left) if is_behind else (left, right)
         if isinstance(by, exp.Interval):
             if _interval(by).endswith("' DAY") and self.type_of(value) == t.DATE:
-                days = f"extractansiintervaldays({self.shown(by)})"
-                return f"date_add({self.shown(value)}, {days if word == '+' else f'(- {days})'})"
-            return f"{self.shown(value)} {word} {self.shown(by)}"
+                days = f"extractansiintervaldays({self.pretty_sql(by)})"
+                return f"date_add({self.pretty_sql(value)}, {days if word == '+' else f'(- {days})'})"
+            return f"{self.pretty_sql(value)} {word} {self.pretty_sql(by)}"
         if self.type_of(value) == t.DATE and not self._is_time(by):
-            return f"date_{'add' if word == '+' else 'sub'}({self.shown(value)}, {self.shown(by)})"
+            return f"date_{'add' if word == '+' else 'sub'}({self.pretty_sql(value)}, {self.pretty_sql(by)})"
         return None
 
     def _is_time(self, node: Any) -> bool:
@@ -266,9 +266,9 @@ class Naming:
         if type(node) is exp.Cast and isinstance(node.this, exp.Literal) and node.this.is_string:
             return _time_literal(str(node.this.this), kind)  # DATE '...', TIMESTAMP '...'
         if kind.this.name in ("ARRAY", "LIST", "MAP", "STRUCT"):
-            return self.shown(node.this)
+            return self.pretty_sql(node.this)
         word = "TRY_CAST" if node.args.get("safe") else "CAST"
-        return f"{word}({self.shown(node.this)} AS {_type(kind)})"
+        return f"{word}({self.pretty_sql(node.this)} AS {_type(kind)})"
 
     # Conditions
 
@@ -277,29 +277,29 @@ class Naming:
 
         match node:
             case exp.Not(this=exp.Is(expression=exp.Null()) as test):
-                return f"({self.shown(test.this)} IS NOT NULL)"
+                return f"({self.pretty_sql(test.this)} IS NOT NULL)"
             case exp.Not():
-                return f"(NOT {self.shown(node.this)})"
+                return f"(NOT {self.pretty_sql(node.this)})"
             case exp.Is(expression=exp.Null()):
-                return f"({self.shown(node.this)} IS NULL)"
+                return f"({self.pretty_sql(node.this)} IS NULL)"
             case exp.Is(expression=exp.Boolean()):
-                return f"({self.shown(node.this)} <=> {self.shown(node.expression)})"
+                return f"({self.pretty_sql(node.this)} <=> {self.pretty_sql(node.expression)})"
             case exp.In() if (query := node.args.get("query")) is not None:
                 return f"({self._subject(node.this)} IN (listquery({self._outer(query)})))"
             case exp.In():
-                return f"({self.shown(node.this)} IN ({self._listed(node.expressions)}))"
+                return f"({self.pretty_sql(node.this)} IN ({self._pretty_list(node.expressions)}))"
             case exp.Between():
-                return f"between({self._listed([node.this, node.args['low'], node.args['high']])})"
+                return f"between({self._pretty_list([node.this, node.args['low'], node.args['high']])})"
             case exp.Like(expression=exp.Any() | exp.All() as words):
-                return f"like{type(words).__name__.lower()}({self.shown(node.this)})"
+                return f"like{type(words).__name__.lower()}({self.pretty_sql(node.this)})"
             case exp.Like():
-                return f"{self.shown(node.this)} LIKE {self.shown(node.expression)}"
+                return f"{self.pretty_sql(node.this)} LIKE {self.pretty_sql(node.expression)}"
             case exp.ILike():
-                return f"ilike({self._listed([node.this, node.expression])})"
+                return f"ilike({self._pretty_list([node.this, node.expression])})"
             case exp.RegexpLike():
-                return f"RLIKE({self._listed([node.this, node.expression])})"
+                return f"RLIKE({self._pretty_list([node.this, node.expression])})"
             case exp.Escape():
-                return f"{self.shown(node.this)} ESCAPE '{node.expression.name}'"
+                return f"{self.pretty_sql(node.this)} ESCAPE '{node.expression.name}'"
             case exp.Exists():
                 return f"exists({self._outer(node.this)})"
             case exp.Subquery():
@@ -312,22 +312,22 @@ class Naming:
         from sqlglot import exp
 
         if not isinstance(node, exp.Tuple):
-            return self.shown(node)
-        members = ", ".join(f"'{name}', {self.shown(each)}" for name, each in _members(node))
+            return self.pretty_sql(node)
+        members = ", ".join(f"'{name}', {self.pretty_sql(each)}" for name, each in _members(node))
         return f"named_struct({members})"
 
     def _outer(self, query: Any) -> str:
         return ", ".join(self.outer_names(query))
 
     def _case(self, node: Any) -> str:
-        subject = "" if node.this is None else self.shown(node.this)
+        subject = "" if node.this is None else self.pretty_sql(node.this)
         parts = []
         for each in node.args["ifs"]:
-            test = f"({subject} = {self.shown(each.this)})" if subject else self.shown(each.this)
-            parts.append(f"WHEN {test} THEN {self.shown(each.args['true'])}")
+            test = f"({subject} = {self.pretty_sql(each.this)})" if subject else self.pretty_sql(each.this)
+            parts.append(f"WHEN {test} THEN {self.pretty_sql(each.args['true'])}")
         default = node.args.get("default")
         if default is not None:
-            parts.append(f"ELSE {self.shown(default)}")
+            parts.append(f"ELSE {self.pretty_sql(default)}")
         return f"CASE {' '.join(parts)} END"
 
     # Calls
@@ -344,17 +344,18 @@ class Naming:
                 return self._function("if", [node.this, node.args["true"], node.args.get("false") or exp.Null()])
             case exp.Lambda():
                 variables = ", ".join("namedlambdavariable()" for _ in node.expressions)
-                return f"lambdafunction({self.shown(node.this)}, {variables})"
+                return f"lambdafunction({self.pretty_sql(node.this)}, {variables})"
             case exp.Extract():
                 name = node.this.name  # in upper case; Spark has the statement's own
                 written = re.search(rf"\bextract\s*\(\s*({re.escape(name)})\b", self.text, re.IGNORECASE)
-                return f"extract({name if written is None else written[1]} FROM {self.shown(node.expression)})"
+                return f"extract({name if written is None else written[1]} FROM {self.pretty_sql(node.expression)})"
             case exp.Trim():
                 position = str(node.args.get("position") or "").upper()
                 if node.expression is not None:
-                    return f"TRIM({position or 'BOTH'} {self.shown(node.expression)} FROM {self.shown(node.this)})"
+                    letters, text = self.pretty_sql(node.expression), self.pretty_sql(node.this)
+                    return f"TRIM({position or 'BOTH'} {letters} FROM {text})"
                 name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(position, "trim")
-                return f"{name}({self.shown(node.this)})"
+                return f"{name}({self.pretty_sql(node.this)})"
             case exp.StrPosition():
                 has_in = re.search(r"\bposition\s*\([^,]*\sin\s", self.text, re.IGNORECASE) is not None
                 return self._function("locate" if has_in else "position", [node.args["substr"], node.this])
@@ -364,11 +365,11 @@ class Naming:
             case exp.IgnoreNulls() | exp.RespectNulls():
                 return self._with_nulls(node)
             case exp.Filter():
-                return f"{self.shown(node.this)} FILTER (WHERE {self.shown(node.expression.this)})"
+                return f"{self.pretty_sql(node.this)} FILTER (WHERE {self.pretty_sql(node.expression.this)})"
             case exp.WithinGroup():
                 is_listed = str(node.this.this).lower() in ("listagg", "string_agg")
                 keys = ", ".join(self._key(each, is_listed) for each in node.expression.expressions)
-                return f"{self.shown(node.this)} WITHIN GROUP (ORDER BY {keys})"
+                return f"{self.pretty_sql(node.this)} WITHIN GROUP (ORDER BY {keys})"
             case exp.Window():
                 return self._window(node)
         return None
@@ -381,38 +382,38 @@ class Naming:
             distinct, args = "DISTINCT ", list(args[0].expressions)
         match name, args:
             case "positive", [each]:
-                return f"(+ {self.shown(each)})"
+                return f"(+ {self.pretty_sql(each)})"
             case "if", [test, one, other]:
-                return f"(IF({self._listed([test, one, other])}))"
+                return f"(IF({self._pretty_list([test, one, other])}))"
             case "isnull", [each]:
-                return f"({self.shown(each)} IS NULL)"
+                return f"({self.pretty_sql(each)} IS NULL)"
             case "isnotnull", [each]:
-                return f"({self.shown(each)} IS NOT NULL)"
+                return f"({self.pretty_sql(each)} IS NOT NULL)"
             case "like", [each, pattern]:
-                return f"{self.shown(each)} LIKE {self.shown(pattern)}"
+                return f"{self.pretty_sql(each)} LIKE {self.pretty_sql(pattern)}"
             case "log", _:
-                return f"LOG({', '.join([*(['E()'] if len(args) == 1 else []), *map(self.shown, args)])})"
+                return f"LOG({', '.join([*(['E()'] if len(args) == 1 else []), *map(self.pretty_sql, args)])})"
             case "ceil" | "floor", [each]:
-                return f"{name.upper()}({self.shown(each)})"
+                return f"{name.upper()}({self.pretty_sql(each)})"
             case "ltrim" | "rtrim" | "trim", [word, each]:
                 place = {"ltrim": "LEADING", "rtrim": "TRAILING"}.get(name, "BOTH")
-                return f"TRIM({place} {self.shown(word)} FROM {self.shown(each)})"
+                return f"TRIM({place} {self.pretty_sql(word)} FROM {self.pretty_sql(each)})"
             case "array_sort", [each]:
-                return f"array_sort({self.shown(each)}, {_ARRAY_SORT})"
+                return f"array_sort({self.pretty_sql(each)}, {_ARRAY_SORT})"
             case "from_json", [each, *_]:
-                return f"from_json({self.shown(each)})"
+                return f"from_json({self.pretty_sql(each)})"
             case "dateadd" | "date_add" | "timestampadd", [unit, number, each]:
-                return f"timestampadd({unit.name.upper()}, {self._listed([number, each])})"
+                return f"timestampadd({unit.name.upper()}, {self._pretty_list([number, each])})"
             case "datediff" | "date_diff" | "timestampdiff" | "timediff", [unit, one, other]:
-                return f"timestampdiff({unit.name.upper()}, {self._listed([one, other])})"
+                return f"timestampdiff({unit.name.upper()}, {self._pretty_list([one, other])})"
             case (("aggregate" | "reduce"), [_, _, _]):
                 finish = "lambdafunction(namedlambdavariable(), namedlambdavariable())"
-                return f"{name}({self._listed(args)}, {finish})"
+                return f"{name}({self._pretty_list(args)}, {finish})"
             case _, [each] if name in _CASTS:
-                return self.shown(each)
+                return self.pretty_sql(each)
         if name in _IGNORING_NULLS:
             args = args[:1]
-        parts = list(map(self.shown, args))
+        parts = list(map(self.pretty_sql, args))
         if (added := _ADDED.get((name, len(args)))) is not None:
             parts.append(added)
         return f"{_SHOWN.get(name, name)}({distinct}{', '.join(parts)})"
@@ -421,7 +422,7 @@ class Naming:
         from sqlglot import exp
 
         called = node.this
-        text = self.shown(called)
+        text = self.pretty_sql(called)
         if isinstance(node, exp.RespectNulls):
             return text
         for name in ("first", "last"):
@@ -441,14 +442,14 @@ class Naming:
         order = of.args.get("order")
         parts = []
         if partition:
-            parts.append(f"PARTITION BY {self._listed(partition)}")
+            parts.append(f"PARTITION BY {self._pretty_list(partition)}")
         if order is not None:
             parts.append(f"ORDER BY {', '.join(self._key(each, True) for each in order.expressions)}")
         parts.append(self._frame(name, called, of.args.get("spec"), order is not None))
-        return f"{self.shown(node.this)} OVER ({' '.join(parts)})"
+        return f"{self.pretty_sql(node.this)} OVER ({' '.join(parts)})"
 
     def _key(self, node: Any, is_whole: bool) -> str:
-        text = self.shown(node.this)
+        text = self.pretty_sql(node.this)
         is_descending = bool(node.args.get("desc"))
         if not is_whole:
             return f"{text} DESC" if is_descending else text
@@ -457,7 +458,7 @@ class Naming:
 
     def _frame(self, name: str, called: Any, spec: Any, is_ordered: bool) -> str:
         if name in ("lag", "lead"):
-            offset = self.shown(called.expressions[1]) if len(called.expressions) > 1 else "1"
+            offset = self.pretty_sql(called.expressions[1]) if len(called.expressions) > 1 else "1"
             if name == "lag":
                 offset = offset[1:] if offset.startswith("-") else f"-{offset}"
             return f"ROWS BETWEEN {offset} FOLLOWING AND {offset} FOLLOWING"
@@ -474,10 +475,10 @@ class Naming:
     def _bound(self, bound: Any, side: Any) -> str:
         if isinstance(bound, str):
             return f"UNBOUNDED {str(side).upper()}" if bound.upper() == "UNBOUNDED" else bound.upper()
-        return f"{self.shown(bound)} {str(side).upper()}"
+        return f"{self.pretty_sql(bound)} {str(side).upper()}"
 
 
-def _unwrapped(node: Any) -> Any:
+def _unwrap(node: Any) -> Any:
     """The expression in parentheses."""
     from sqlglot import exp
 
@@ -486,7 +487,7 @@ def _unwrapped(node: Any) -> Any:
     return node
 
 
-def _called_without_parentheses(node: Any) -> str | None:
+def _niladic_call(node: Any) -> str | None:
     name = node.name.lower()
     return f"{name}()" if name in _WITHOUT_PARENTHESES and len(node.parts) == 1 else None
 

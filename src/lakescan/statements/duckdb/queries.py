@@ -8,25 +8,25 @@ from operator import is_
 from typing import Any
 
 from lakescan.common import types as t
-from lakescan.common.distinct_names import distinct
+from lakescan.common.distinct_names import distinct_names
 from lakescan.errors import InvalidStatement
 from lakescan.expressions.scalar.typed import (
-    Typed,
+    TypedSql,
     common_type,
-    converted,
+    convert,
     literal,
-    quoted_name,
+    quote_name,
     sql_type,
-    unsupported,
+    unsupported_error,
 )
 from lakescan.statements.duckdb import select
-from lakescan.statements.duckdb.aggregates import normal
-from lakescan.statements.duckdb.scope import Column, Names, Scope
-from lakescan.statements.duckdb.select import Output
-from lakescan.statements.duckdb.sources import Relation
+from lakescan.statements.duckdb.aggregates import normalize_zero
+from lakescan.statements.duckdb.scope import Names, NameScope, ScopeColumn
+from lakescan.statements.duckdb.select import OutputColumn
+from lakescan.statements.duckdb.sources import FromItem
 from lakescan.statements.duckdb.types import cell_of, column_of
-from lakescan.statements.duckdb.values import Values
-from lakescan.statements.duckdb.windows import ordered
+from lakescan.statements.duckdb.values import ExpressionTranslator
+from lakescan.statements.duckdb.windows import order_key
 from lakescan.statements.select.table_changes import is_call
 from lakescan.statements.select.table_references import argument, definition_of
 
@@ -34,7 +34,7 @@ _SET_OPERATIONS = {"Union": "UNION", "Intersect": "INTERSECT", "Except": "EXCEPT
 
 
 @dataclass(frozen=True)
-class Given:
+class QueryTable:
     """A table that DuckDB knows by a name, with its columns' types in Spark.
 
     - `qualifiers`: names, in lower case, that may stand before those of its columns, where it has no alias.
@@ -50,7 +50,7 @@ class Given:
 
 
 @dataclass
-class Queries:
+class QueryTranslator:
     """Translates the queries of one statement.
 
     - `text`: as it was parsed.
@@ -60,12 +60,12 @@ class Queries:
     """
 
     text: str
-    tables: Callable[[Any], Given]
-    constants: Mapping[str, Typed]
-    parameters: Mapping[str, Typed]
+    tables: Callable[[Any], QueryTable]
+    constants: Mapping[str, TypedSql]
+    parameters: Mapping[str, TypedSql]
     computes_times: bool = False
     _names: int = 0
-    _with: dict[int, tuple[str, list[Output]]] = field(default_factory=dict)
+    _with: dict[int, tuple[str, list[OutputColumn]]] = field(default_factory=dict)
     _known: dict[str, list[Any]] = field(default_factory=dict)
 
     def new_name(self) -> str:
@@ -73,12 +73,12 @@ class Queries:
         self._names += 1
         return f"r{self._names}"
 
-    def inner(self, node: Any, scope: Scope) -> tuple[str, list[Typed]]:
+    def inner(self, node: Any, scope: NameScope) -> tuple[str, list[TypedSql]]:
         """The SQL of a query in an expression, and its columns as those of q."""
         sql, outputs = self._inner(node, scope)
         return sql, [cell_of(f"q.c{n}", each.value) for n, each in enumerate(outputs)]
 
-    def _inner(self, node: Any, scope: Scope) -> tuple[str, list[Output]]:
+    def _inner(self, node: Any, scope: NameScope) -> tuple[str, list[OutputColumn]]:
         """The query: the same SQL for the same text over the same columns, since keys of GROUP BY are found by it."""
         if scope.aliases:
             return self.query(node, scope)
@@ -89,7 +89,7 @@ class Queries:
             self._known.setdefault(str(node), []).append(found)
         return found[3]
 
-    def query(self, node: Any, outer: Scope | None, is_final: bool = False) -> tuple[str, list[Output]]:
+    def query(self, node: Any, outer: NameScope | None, is_final: bool = False) -> tuple[str, list[OutputColumn]]:
         """The SQL of a query, and its columns: c0, c1, ... unless it `is_final`."""
         from sqlglot import exp
 
@@ -97,26 +97,26 @@ class Queries:
         prefix = "" if with_ is None else self._with_clause(with_, outer)
         match node:
             case exp.Select():
-                sql, outputs = select.translated(node, self, outer, is_final)
+                sql, outputs = select.translate_select(node, self, outer, is_final)
             case exp.SetOperation():
-                sql, outputs = self._around(node, *self._combined(node, outer), is_final)
+                sql, outputs = self._wrap_query(node, *self._set_operation(node, outer), is_final)
             case exp.Subquery() if not isinstance(node.this, exp.Table):
                 known = {"this", "alias", "order", "limit", "offset", "with", "with_"}
                 if {key for key, value in node.args.items() if value} - known:
-                    raise unsupported(f"{node.sql('spark')[:60]!r}")
+                    raise unsupported_error(f"{node.sql('spark')[:60]!r}")
                 if any(node.args.get(key) for key in ("order", "limit", "offset")):
-                    sql, outputs = self._around(node, *self.query(node.this, outer), is_final)
+                    sql, outputs = self._wrap_query(node, *self.query(node.this, outer), is_final)
                 else:
                     sql, outputs = self.query(node.this, outer, is_final)
             case exp.Values():
-                sql, outputs = self._around(node, *self._values(node, outer), is_final)
+                sql, outputs = self._wrap_query(node, *self._values(node, outer), is_final)
             case _:
-                raise unsupported(f"{node.sql('spark')[:60]!r}")
+                raise unsupported_error(f"{node.sql('spark')[:60]!r}")
         return prefix + sql, outputs
 
     # WITH
 
-    def _with_clause(self, with_: Any, outer: Scope | None) -> str:
+    def _with_clause(self, with_: Any, outer: NameScope | None) -> str:
         parts = []
         for each in with_.expressions:
             if with_.args.get("recursive") and _names_itself(each):
@@ -124,29 +124,31 @@ class Queries:
                 continue
             sql, outputs = self.query(each.this, outer)
             name = self.new_name()
-            self._with[id(each)] = (name, _renamed(outputs, each.args.get("alias")))
+            self._with[id(each)] = (name, _apply_alias(outputs, each.args.get("alias")))
             parts.append(f"{name} AS ({sql})")
         word = "WITH RECURSIVE" if with_.args.get("recursive") else "WITH"
         return f"{word} {', '.join(parts)} "
 
-    def _recursive(self, each: Any, outer: Scope | None) -> str:
+    def _recursive(self, each: Any, outer: NameScope | None) -> str:
         """A query that reads itself: its types are those of its first part."""
         from sqlglot import exp
 
         if not isinstance(each.this, exp.Union) or each.this.args.get("distinct"):
-            raise unsupported("WITH RECURSIVE that is no UNION ALL")
+            raise unsupported_error("WITH RECURSIVE that is no UNION ALL")
         first, outputs = self.query(each.this.this, outer)
         name = self.new_name()
-        self._with[id(each)] = (name, _renamed(outputs, each.args.get("alias")))
+        self._with[id(each)] = (name, _apply_alias(outputs, each.args.get("alias")))
         rest, more = self.query(each.this.expression, outer)
         if len(more) != len(outputs):
             raise InvalidStatement(f"UNION ALL of queries with {len(outputs)} and {len(more)} columns")
         cells = []
         for n, (wanted, found) in enumerate(zip(outputs, more, strict=True)):
-            cell = Typed(f"q.c{n}", found.value.type)
+            cell = TypedSql(f"q.c{n}", found.value.type)
             if common_type(replace(wanted.value, literal=None), cell, "WITH RECURSIVE") != wanted.value.type:
-                raise unsupported("WITH RECURSIVE whose parts have different types (cast the columns of the first)")
-            cells.append(f"{converted(cell, wanted.value.type).sql} AS c{n}")
+                raise unsupported_error(
+                    "WITH RECURSIVE whose parts have different types (cast the columns of the first)"
+                )
+            cells.append(f"{convert(cell, wanted.value.type).sql} AS c{n}")
         if [one.value.type for one in more] != [one.value.type for one in outputs]:
             rest = f"SELECT {', '.join(cells)} FROM ({rest}) AS q"
         columns = ", ".join(f"c{n}" for n in range(len(outputs)))
@@ -154,10 +156,10 @@ class Queries:
 
     # Unions, VALUES
 
-    def _combined(self, node: Any, outer: Scope | None) -> tuple[str, list[Output]]:
+    def _set_operation(self, node: Any, outer: NameScope | None) -> tuple[str, list[OutputColumn]]:
         known = {"this", "expression", "distinct", "order", "limit", "offset", "with", "with_"}
         if extra := {key for key, value in node.args.items() if value} - known:
-            raise unsupported(f"{type(node).__name__.upper()} with {min(extra).replace('_', ' ').upper()}")
+            raise unsupported_error(f"{type(node).__name__.upper()} with {min(extra).replace('_', ' ').upper()}")
         word = _SET_OPERATIONS[type(node).__name__]
         is_distinct = bool(node.args.get("distinct"))
         (left, ones), (right, others) = self.query(node.this, outer), self.query(node.expression, outer)
@@ -166,44 +168,46 @@ class Queries:
         outputs = []
         sides: tuple[list[str], list[str]] = ([], [])
         for n, (one, other) in enumerate(zip(ones, others, strict=True)):
-            cells = Typed(f"q.c{n}", one.value.type), Typed(f"q.c{n}", other.value.type)
+            cells = TypedSql(f"q.c{n}", one.value.type), TypedSql(f"q.c{n}", other.value.type)
             kind = common_type(*cells, word)
             for cell, side in zip(cells, sides, strict=True):
-                value = converted(cell, kind)
-                side.append(f"{value.sql if word == 'UNION' and not is_distinct else normal(value)} AS c{n}")
-            outputs.append(Output(one.name, Typed(f"q.c{n}", kind, pad=one.value.pad)))
+                value = convert(cell, kind)
+                side.append(f"{value.sql if word == 'UNION' and not is_distinct else normalize_zero(value)} AS c{n}")
+            outputs.append(OutputColumn(one.name, TypedSql(f"q.c{n}", kind, pad=one.value.pad)))
         first, second = (
             f"SELECT {', '.join(side)} FROM ({sql}) AS q" for side, sql in zip(sides, (left, right), strict=True)
         )
         return f"{first} {word}{'' if is_distinct else ' ALL'} {second}", outputs
 
-    def _around(self, node: Any, sql: str, outputs: list[Output], is_final: bool) -> tuple[str, list[Output]]:
+    def _wrap_query(
+        self, node: Any, sql: str, outputs: list[OutputColumn], is_final: bool
+    ) -> tuple[str, list[OutputColumn]]:
         """A query with an ORDER BY and a LIMIT of its own around it."""
         cells = [cell_of(f"q.c{n}", each.value) for n, each in enumerate(outputs)]
-        found = [Output(each.name, cell) for each, cell in zip(outputs, cells, strict=True)]
+        found = [OutputColumn(each.name, cell) for each, cell in zip(outputs, cells, strict=True)]
         listed = ", ".join(f"q.c{n} AS {select.label(each.name, n, is_final)}" for n, each in enumerate(outputs))
         order = node.args.get("order")
         keys = ""
         if order is not None:
-            columns = [Column(each.name, each.value) for each in found]
-            values = Values(Scope(columns), self)
+            columns = [ScopeColumn(each.name, each.value) for each in found]
+            values = ExpressionTranslator(NameScope(columns), self)
             keys = " ORDER BY " + ", ".join(self._key(each, found, values) for each in order.expressions)
         return f"SELECT {listed} FROM ({sql}) AS q{keys}{select.limits(node, self)}", found
 
-    def _key(self, node: Any, outputs: list[Output], values: Values) -> str:
+    def _key(self, node: Any, outputs: list[OutputColumn], values: ExpressionTranslator) -> str:
         from sqlglot import exp
 
         each = node.this
         if isinstance(each, exp.Literal) and not each.is_string and each.name.isdecimal():
             if not 1 <= int(each.name) <= len(outputs):
                 raise InvalidStatement(f"there is no column {each.name} in this query, which has {len(outputs)}")
-            return ordered(outputs[int(each.name) - 1].value, node)
-        return ordered(values(each), node)
+            return order_key(outputs[int(each.name) - 1].value, node)
+        return order_key(values(each), node)
 
-    def _values(self, node: Any, outer: Scope | None) -> tuple[str, list[Output]]:
+    def _values(self, node: Any, outer: NameScope | None) -> tuple[str, list[OutputColumn]]:
         from sqlglot import exp
 
-        values = Values(Scope((), outer), self)
+        values = ExpressionTranslator(NameScope((), outer), self)
         rows = [
             [values(cell) for cell in (each.expressions if isinstance(each, exp.Tuple) else [each])]
             for each in node.expressions
@@ -214,17 +218,17 @@ class Queries:
         for column in zip(*rows, strict=True):
             whole = literal(None, t.UNKNOWN)
             for cell in column:
-                whole = Typed("", common_type(whole, cell, "VALUES"))
+                whole = TypedSql("", common_type(whole, cell, "VALUES"))
             kinds.append(whole.type)
-        cells = [[converted(cell, kind) for cell, kind in zip(each, kinds, strict=True)] for each in rows]
+        cells = [[convert(cell, kind) for cell, kind in zip(each, kinds, strict=True)] for each in rows]
         texts = [", ".join(map(_cell, each)) for each in cells]
         columns = ", ".join(f"c{n}" for n in range(len(kinds)))
         sql = f"SELECT * FROM (VALUES {', '.join(f'({text})' for text in texts)}) AS v({columns})"
-        return sql, [Output(f"col{n}", Typed(f"q.c{n - 1}", kind)) for n, kind in enumerate(kinds, 1)]
+        return sql, [OutputColumn(f"col{n}", TypedSql(f"q.c{n - 1}", kind)) for n, kind in enumerate(kinds, 1)]
 
     # FROM
 
-    def relation(self, node: Any, outer: Scope | None) -> Relation:
+    def relation(self, node: Any, outer: NameScope | None) -> FromItem:
         """A table or a query of a FROM, with its alias."""
         from sqlglot import exp
 
@@ -232,20 +236,20 @@ class Queries:
         if isinstance(node, exp.Table) and (isinstance(node.this, exp.Identifier | exp.Dot) or is_call(node)):
             return self._table(node, name)
         if not isinstance(node, exp.Subquery | exp.Values) or (node.args.get("pivots") or node.args.get("sample")):
-            raise unsupported(f"{node.sql('spark')[:60]!r} in FROM")
+            raise unsupported_error(f"{node.sql('spark')[:60]!r} in FROM")
         sql, outputs = self.query(node, outer)
         qualifiers: frozenset[Names] = frozenset({(node.alias.lower(),)} if node.alias else ())
         columns = [
-            Column(each.name, cell_of(f"{name}.c{n}", each.value), qualifiers)
-            for n, each in enumerate(_renamed(outputs, node.args.get("alias")))
+            ScopeColumn(each.name, cell_of(f"{name}.c{n}", each.value), qualifiers)
+            for n, each in enumerate(_apply_alias(outputs, node.args.get("alias")))
         ]
-        return Relation(f"({sql}) AS {name}", columns)
+        return FromItem(f"({sql}) AS {name}", columns)
 
-    def _table(self, node: Any, name: str) -> Relation:
+    def _table(self, node: Any, name: str) -> FromItem:
         extra = {key for key, value in node.args.items() if value}
         extra -= {"this", "db", "catalog", "alias", "version", "joins"}
         if extra:
-            raise unsupported(f"{min(extra).upper().removesuffix('S')} of a table")
+            raise unsupported_error(f"{min(extra).upper().removesuffix('S')} of a table")
         defined = None if is_call(node) else definition_of(node)
         alias = node.args.get("alias")
         qualifiers: frozenset[Names] = frozenset({(node.alias.lower(),)} if node.alias else ())
@@ -253,15 +257,15 @@ class Queries:
         hidden: frozenset[str] = frozenset()
         if defined is not None:
             if id(defined) not in self._with:
-                raise unsupported(f"the query {node.name!r} of WITH, which reads itself,")
+                raise unsupported_error(f"the query {node.name!r} of WITH, which reads itself,")
             query, outputs = self._with[id(defined)]
             cells = [(each.name, cell_of(f"{name}.c{n}", each.value)) for n, each in enumerate(outputs)]
             sql = f"{query} AS {name}"
         else:
             given = self.tables(node)
-            quoted = list(map(quoted_name, distinct([column for column, _ in given.columns])))
+            quoted = list(map(quote_name, distinct_names([column for column, _ in given.columns])))
             cells = [
-                (column, Typed(f"{name}.c{n}", kind, pad=given.pads.get(column, 0)))
+                (column, TypedSql(f"{name}.c{n}", kind, pad=given.pads.get(column, 0)))
                 for n, (column, kind) in enumerate(given.columns)
             ]
             read = [column_of(each, kind).sql for each, (_, kind) in zip(quoted, given.columns, strict=True)]
@@ -277,11 +281,13 @@ class Queries:
         for column, value in cells:
             is_metadata = column in hidden
             shown_name = column if is_metadata else next(new)
-            columns.append(Column(shown_name, value, qualifiers or own, is_hidden=is_metadata, is_metadata=is_metadata))
-        return Relation(sql, columns)
+            columns.append(
+                ScopeColumn(shown_name, value, qualifiers or own, is_hidden=is_metadata, is_metadata=is_metadata)
+            )
+        return FromItem(sql, columns)
 
 
-def _renamed(outputs: list[Output], alias: Any) -> list[Output]:
+def _apply_alias(outputs: list[OutputColumn], alias: Any) -> list[OutputColumn]:
     """The columns with the names that an alias gives them."""
     names = [each.name for each in alias.columns] if alias is not None else []
     if names and len(names) != len(outputs):
@@ -295,6 +301,6 @@ def _names_itself(cte: Any) -> bool:
     return any(definition_of(each) is cte for each in cte.this.find_all(exp.Table))
 
 
-def _cell(of: Typed) -> str:
+def _cell(of: TypedSql) -> str:
     """A value of VALUES as SQL; structs, lists and maps have the types of what is in them."""
     return of.sql if t.children(of.type) else f"CAST({of.sql} AS {sql_type(of.type)})"

@@ -9,13 +9,13 @@ from functools import cached_property
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement, nearest
 from lakescan.expressions.scalar.collections import element, member, members_of
-from lakescan.expressions.scalar.typed import Typed, literal
+from lakescan.expressions.scalar.typed import TypedSql, literal
 
 Names = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Column:
+class ScopeColumn:
     """A column of a FROM.
 
     - `value`: its SQL and type.
@@ -26,19 +26,19 @@ class Column:
     """
 
     name: str
-    value: Typed
+    value: TypedSql
     qualifiers: frozenset[Names] = frozenset()
     is_hidden: bool = False
     only_qualified: bool = False
     is_metadata: bool = False
 
-    def renamed(self, name: str, qualifiers: frozenset[Names]) -> Column:
+    def renamed(self, name: str, qualifiers: frozenset[Names]) -> ScopeColumn:
         """The same column under another name."""
         return replace(self, name=name, qualifiers=qualifiers)
 
 
 @dataclass
-class Scope:
+class NameScope:
     """The columns that an expression may name.
 
     - `outer`: the scope of the query around it.
@@ -47,16 +47,16 @@ class Scope:
     - `as_grouped`: for a query with groups, what one of its columns is behind the aggregation.
     """
 
-    columns: Sequence[Column]
-    outer: Scope | None = None
-    aliases: dict[str, Typed] | None = None
-    as_grouped: Callable[[Typed, str], Typed] | None = None
+    columns: Sequence[ScopeColumn]
+    outer: NameScope | None = None
+    aliases: dict[str, TypedSql] | None = None
+    as_grouped: Callable[[TypedSql, str], TypedSql] | None = None
     read_within: list[str] = field(default_factory=list)
 
-    def resolve(self, path: Names) -> Typed:
+    def resolve(self, path: Names) -> TypedSql:
         """The value of a name; raises `InvalidStatement` if there is none, or more than one."""
         for scope in self._chain():
-            found = scope.own(path)
+            found = scope.resolve_locally(path)
             if found is not None:
                 if scope is not self:
                     scope.read_within.append(path[-1])
@@ -65,13 +65,13 @@ class Scope:
         hint = nearest(path[-1], candidates) or (f" There are: {', '.join(candidates[:20])}." if candidates else "")
         raise InvalidStatement(f"there is no column {'.'.join(path)!r}.{hint}")
 
-    def _chain(self) -> Iterator[Scope]:
-        scope: Scope | None = self
+    def _chain(self) -> Iterator[NameScope]:
+        scope: NameScope | None = self
         while scope is not None:
             yield scope
             scope = scope.outer
 
-    def own(self, path: Names) -> Typed | None:
+    def resolve_locally(self, path: Names) -> TypedSql | None:
         """The value of a name in this scope alone."""
         found = self.column(path)
         if found is None:
@@ -95,25 +95,25 @@ class Scope:
         except InvalidStatement:
             return False
 
-    def column(self, path: Names) -> tuple[Column, Names] | None:
+    def column(self, path: Names) -> tuple[ScopeColumn, Names] | None:
         """The column that a name begins with, and the members of structs that follow."""
         lowered = tuple(name.lower() for name in path)
         for size in range(len(path) - 1, 0, -1):
-            found = [each for each in self._by_name.get(lowered[size], ()) if lowered[:size] in each.qualifiers]
+            found = [each for each in self._name_index.get(lowered[size], ()) if lowered[:size] in each.qualifiers]
             if found:
-                return _only(found, path), path[size + 1 :]
-        found = [each for each in self._by_name.get(lowered[0], ()) if not each.only_qualified]
-        return (_only(found, path), path[1:]) if found else None
+                return _single_column(found, path), path[size + 1 :]
+        found = [each for each in self._name_index.get(lowered[0], ()) if not each.only_qualified]
+        return (_single_column(found, path), path[1:]) if found else None
 
     @cached_property
-    def _by_name(self) -> dict[str, list[Column]]:
+    def _name_index(self) -> dict[str, list[ScopeColumn]]:
         """The columns by their names in lower case: tables may have thousands."""
-        found: dict[str, list[Column]] = {}
+        found: dict[str, list[ScopeColumn]] = {}
         for each in self.columns:
             found.setdefault(each.name.lower(), []).append(each)
         return found
 
-    def members_of_star(self, qualifier: Names) -> list[str] | None:
+    def star_members(self, qualifier: Names) -> list[str] | None:
         """The members that `column.*` stands for; None if a table has this name, or no struct."""
         lowered = tuple(name.lower() for name in qualifier)
         if not qualifier or any(lowered in each.qualifiers for each in self.columns):
@@ -122,7 +122,7 @@ class Scope:
         kind = None if found is None else _members(found[0].value, found[1]).type
         return [each.name for each in kind.fields] if isinstance(kind, t.Struct) else None
 
-    def of_star(self, qualifier: Names) -> list[Column]:
+    def star_columns(self, qualifier: Names) -> list[ScopeColumn]:
         """The columns of `*`, or of `qualifier.*`; raises `InvalidStatement` if there are none of it."""
         if not qualifier:
             return [each for each in self.columns if not each.is_hidden]
@@ -133,13 +133,13 @@ class Scope:
         return found
 
 
-def _only(found: list[Column], path: Names) -> Column:
+def _single_column(found: list[ScopeColumn], path: Names) -> ScopeColumn:
     if len(found) > 1:
         raise InvalidStatement(f"the column {'.'.join(path)!r} is ambiguous: put the name of its table before it")
     return found[0]
 
 
-def _members(value: Typed, rest: Names) -> Typed:
+def _members(value: TypedSql, rest: Names) -> TypedSql:
     for name in rest:
         match value.type:
             case t.Struct():

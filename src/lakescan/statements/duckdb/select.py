@@ -9,33 +9,35 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement, LakescanError
-from lakescan.expressions.scalar.typed import Typed, quoted_name, unsupported
-from lakescan.statements.duckdb.aggregates import normal
+from lakescan.expressions.scalar.typed import TypedSql, quote_name, unsupported_error
+from lakescan.statements.duckdb.aggregates import normalize_zero
 from lakescan.statements.duckdb.grouping import NAME, Groups
 from lakescan.statements.duckdb.names import Naming
-from lakescan.statements.duckdb.scope import Names, Scope
-from lakescan.statements.duckdb.sources import GENERATORS, Queries, conjunction, source_of
-from lakescan.statements.duckdb.values import Values, has_windows, is_aggregated
-from lakescan.statements.duckdb.windows import ordered
+from lakescan.statements.duckdb.scope import Names, NameScope
+from lakescan.statements.duckdb.sources import GENERATORS, RelationTranslator, conjunction, source_of
+from lakescan.statements.duckdb.values import ExpressionTranslator, has_windows, is_aggregated
+from lakescan.statements.duckdb.windows import order_key
 
 _KNOWN = {"with", "with_", "expressions", "from", "from_", "joins", "laterals", "where", "group", "having", "qualify"}
 _KNOWN |= {"order", "sort", "limit", "offset", "distinct", "windows", "hint"}
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputColumn:
     """A column of a result."""
 
     name: str
-    value: Typed
+    value: TypedSql
 
 
-def translated(node: Any, queries: Queries, outer: Scope | None, is_final: bool) -> tuple[str, list[Output]]:
+def translate_select(
+    node: Any, queries: RelationTranslator, outer: NameScope | None, is_final: bool
+) -> tuple[str, list[OutputColumn]]:
     """The SQL of a SELECT, and its columns, which are c0, c1, ... unless it `is_final`."""
     return _Select(node, queries, outer).sql(is_final)
 
 
-def limits(node: Any, queries: Queries) -> str:
+def limits(node: Any, queries: RelationTranslator) -> str:
     """LIMIT and OFFSET."""
     parts = []
     for key in ("limit", "offset"):
@@ -43,28 +45,28 @@ def limits(node: Any, queries: Queries) -> str:
         if each is None or (type(each.expression).__name__ == "Var" and each.expression.name.upper() == "ALL"):
             continue
         if each.args.get("expressions") or {k for k, v in each.args.items() if v} - {"expression", "this"}:
-            raise unsupported(f"{each.sql('spark').strip()!r}")
-        value = Values(Scope(()), queries)(each.expression)
+            raise unsupported_error(f"{each.sql('spark').strip()!r}")
+        value = ExpressionTranslator(NameScope(()), queries)(each.expression)
         if not isinstance(value.literal, int) or value.literal < 0:
-            raise unsupported(f"{key.upper()} with an expression")
+            raise unsupported_error(f"{key.upper()} with an expression")
         parts.append(f"{key.upper()} {value.literal}")
     return f" {' '.join(parts)}" if parts else ""
 
 
 def label(name: str, place: int, is_final: bool) -> str:
     """The name of a column in the SQL."""
-    return quoted_name(name) if is_final and name else f"c{place}"
+    return quote_name(name) if is_final and name else f"c{place}"
 
 
 class _Select:
-    def __init__(self, node: Any, queries: Queries, outer: Scope | None) -> None:
+    def __init__(self, node: Any, queries: RelationTranslator, outer: NameScope | None) -> None:
         extra = {key for key, value in node.args.items() if value} - _KNOWN
         if extra:
             word = min(extra).replace("_", " ").upper()
-            raise unsupported(f"{'DISTRIBUTE BY' if word in ('DISTRIBUTE', 'CLUSTER') else word}")
+            raise unsupported_error(f"{'DISTRIBUTE BY' if word in ('DISTRIBUTE', 'CLUSTER') else word}")
         distinct = node.args.get("distinct")
         if distinct is not None and distinct.args.get("on") is not None:
-            raise unsupported("DISTINCT ON")
+            raise unsupported_error("DISTINCT ON")
         self._node, self._queries, self._outer = node, queries, outer
         self._outer_read: dict[str, list[str]] = {}
         self._distinct = distinct is not None
@@ -72,20 +74,20 @@ class _Select:
         source = source_of(node, queries, outer, views)
         self._from = "" if source is None else f" FROM {source.sql}"
         self._windows = {each.this.name.lower(): each for each in node.args.get("windows") or ()}
-        self._scope = Scope(source.columns if source is not None else (), outer)
-        self._rows = Values(self._scope, queries, self._windows)
+        self._scope = NameScope(source.columns if source is not None else (), outer)
+        self._rows = ExpressionTranslator(self._scope, queries, self._windows)
         self._naming = Naming(
             queries.text, self._own_path, self._type_of, self._outer_names, self._parameter_text, self._windows
         )
         self._given: set[int] = set()  # places of columns whose names the statement gives
-        self._items = self._expanded(items)
+        self._items = self._expand_stars(items)
         order = node.args.get("order") or node.args.get("sort")
         self._order: list[Any] = list(order.expressions) if order is not None else []
-        self._groups = self._grouped()
+        self._groups = self._find_groups()
         self._values = self._rows
         if self._groups is not None:
-            scope = Scope(self._scope.columns, outer, as_grouped=self._groups.of_column)
-            self._values = Values(scope, queries, self._windows, self._groups, self._rows)
+            scope = NameScope(self._scope.columns, outer, as_grouped=self._groups.column_key)
+            self._values = ExpressionTranslator(scope, queries, self._windows, self._groups, self._rows)
 
     # Columns
 
@@ -114,7 +116,7 @@ class _Select:
             items.append(exp.Column(this=exp.Star(), table=exp.to_identifier("__generated")))
         return items, views
 
-    def _expanded(self, items: Sequence[Any]) -> list[tuple[str, Any]]:
+    def _expand_stars(self, items: Sequence[Any]) -> list[tuple[str, Any]]:
         """Names and expressions; columns of `*` are values already."""
         from sqlglot import exp
 
@@ -129,13 +131,13 @@ class _Select:
             given = {key: value for key, value in star.args.items() if value}
             left_out = given.pop("except_", given.pop("except", None)) or ()
             if given:
-                raise unsupported(f"{each.sql('spark')!r}")
+                raise unsupported_error(f"{each.sql('spark')!r}")
             qualifier = tuple(part.name for part in each.parts[:-1]) if isinstance(each, exp.Column) else ()
-            if (members := self._scope.members_of_star(qualifier)) is not None:
+            if (members := self._scope.star_members(qualifier)) is not None:
                 left = {one.name.lower() for one in left_out}
                 found += [(name, _path(*qualifier, name)) for name in members if name.lower() not in left]
                 continue
-            columns = self._scope.of_star(qualifier)
+            columns = self._scope.star_columns(qualifier)
             if qualifier != ("__generated",):
                 columns = [one for one in columns if ("__generated",) not in one.qualifiers]
             without = [self._scope.column(tuple(p.name for p in getattr(c, "parts", (c,)))) for c in left_out]
@@ -182,10 +184,10 @@ class _Select:
 
     # Groups
 
-    def _grouped(self) -> Groups | None:
+    def _find_groups(self) -> Groups | None:
         group = self._node.args.get("group")
         having = self._node.args.get("having")
-        expressions = [each for _, each in self._items if not isinstance(each, Typed)]
+        expressions = [each for _, each in self._items if not isinstance(each, TypedSql)]
         is_needed = group is not None or having is not None
         if not is_needed and not any(is_aggregated(each) for each in (*expressions, *self._order)):
             return None
@@ -194,46 +196,46 @@ class _Select:
             return groups
         if group.args.get("all"):
             for _, each in self._items:
-                if isinstance(each, Typed) or not is_aggregated(each):
+                if isinstance(each, TypedSql) or not is_aggregated(each):
                     groups.add_key(self._key(each))
             return groups
         plain, parts = [], []
         for each in group.expressions:
             if type(each).__name__ in ("Rollup", "Cube", "GroupingSets"):
-                parts.append(self._set(each, groups))
+                parts.append(self._grouping_set(each, groups))
             else:
                 plain.append(groups.add_key(self._key(each)))
         for name in ("rollup", "cube", "grouping_sets"):
             for each in group.args.get(name) or ():
                 if getattr(each, "expressions", None):
-                    parts.append(self._set(each, groups))
+                    parts.append(self._grouping_set(each, groups))
                 elif name != "grouping_sets" and plain:  # WITH ROLLUP, of all keys
                     parts, plain = [f"{name.upper()}({', '.join(plain)})"], []
                 else:
-                    raise unsupported("this GROUP BY")
+                    raise unsupported_error("this GROUP BY")
         if parts:
             if plain and group.args.get("grouping_sets"):
-                raise unsupported("GROUP BY keys before GROUPING SETS")
+                raise unsupported_error("GROUP BY keys before GROUPING SETS")
             groups.sets = ", ".join([*plain, *parts])
         return groups
 
-    def _set(self, node: Any, groups: Groups) -> str:
+    def _grouping_set(self, node: Any, groups: Groups) -> str:
         word = {"Rollup": "ROLLUP", "Cube": "CUBE", "GroupingSets": "GROUPING SETS"}[type(node).__name__]
-        return f"{word} ({', '.join(self._set_part(each, groups) for each in node.expressions)})"
+        return f"{word} ({', '.join(self._grouping_element(each, groups) for each in node.expressions)})"
 
-    def _set_part(self, node: Any, groups: Groups) -> str:
+    def _grouping_element(self, node: Any, groups: Groups) -> str:
         kind = type(node).__name__
         if kind in ("Rollup", "Cube", "GroupingSets"):
-            return self._set(node, groups)
+            return self._grouping_set(node, groups)
         if kind == "Tuple":
             return f"({', '.join(groups.add_key(self._key(each)) for each in node.expressions)})"
         return groups.add_key(self._key(node))
 
-    def _key(self, node: Any) -> Typed:
+    def _key(self, node: Any) -> TypedSql:
         """A key of GROUP BY: an expression, the place of a column in SELECT, or a name that SELECT gives."""
         from sqlglot import exp
 
-        if isinstance(node, Typed):
+        if isinstance(node, TypedSql):
             return node
         if isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal():
             node = self._place(int(node.name))
@@ -241,25 +243,30 @@ class _Select:
             named = [each for name, each in self._items if name.lower() == node.name.lower()]
             if len(named) == 1:
                 node = named[0]
-        if isinstance(node, Typed):
+        if isinstance(node, TypedSql):
             return node
         if is_aggregated(node):
             raise InvalidStatement(f"GROUP BY cannot have an aggregate function: {node.sql('spark')}")
-        scope = Scope(self._scope.columns, self._outer, aliases=self._row_aliases(node))
-        value = Values(scope, self._queries, self._windows)(node)
+        scope = NameScope(self._scope.columns, self._outer, aliases=self._row_aliases(node))
+        value = ExpressionTranslator(scope, self._queries, self._windows)(node)
         if isinstance(value.type, t.MapOf):
-            raise unsupported(f"GROUP BY a {value.type}")
+            raise unsupported_error(f"GROUP BY a {value.type}")
         return value
 
-    def _row_aliases(self, key: Any) -> dict[str, Typed]:
+    def _row_aliases(self, key: Any) -> dict[str, TypedSql]:
         """What names given by SELECT mean in a key of GROUP BY, where they are no columns."""
         from sqlglot import exp
 
-        known: dict[str, Typed] = {}
+        known: dict[str, TypedSql] = {}
         alone = [c.name for c in key.find_all(exp.Column) if len(c.parts) == 1]
         wanted = {name.lower() for name in alone if self._scope.column((name,)) is None}
         for name, each in self._items:
-            if name.lower() in wanted and each is not key and not isinstance(each, Typed) and not is_aggregated(each):
+            if (
+                name.lower() in wanted
+                and each is not key
+                and not isinstance(each, TypedSql)
+                and not is_aggregated(each)
+            ):
                 known[name.lower()] = self._rows(each)
         return known
 
@@ -270,12 +277,12 @@ class _Select:
 
     # The whole
 
-    def sql(self, is_final: bool) -> tuple[str, list[Output]]:
+    def sql(self, is_final: bool) -> tuple[str, list[OutputColumn]]:
         outputs = self._outputs()
         where = self._node.args.get("where")
         condition = "" if where is None else f" WHERE {conjunction(where.this, self._rows)}"
         having, qualify = self._node.args.get("having"), self._node.args.get("qualify")
-        behind = self._behind(outputs)
+        behind = self._result_values(outputs)
         tests = "" if having is None else f" WHERE {conjunction(having.this, behind)}"
         if qualify is not None:
             tests += f" QUALIFY {conjunction(qualify.this, behind)}"
@@ -287,49 +294,51 @@ class _Select:
             source = f"{self._from}{condition}{tests}"
         word = "DISTINCT " if self._distinct else ""
         listed = ", ".join(
-            f"{normal(each.value) if self._distinct else each.value.sql} AS {label(each.name, n, is_final)}"
+            f"{normalize_zero(each.value) if self._distinct else each.value.sql} AS {label(each.name, n, is_final)}"
             for n, each in enumerate(outputs)
         )
         order = f" ORDER BY {', '.join(keys)}" if keys else ""
         text = f"SELECT {word}{listed}{source}{order}{limits(self._node, self._queries)}"
         return text, outputs
 
-    def _outputs(self) -> list[Output]:
+    def _outputs(self) -> list[OutputColumn]:
         """The columns, each of which may use the names of those before it."""
         if not self._items:
             raise InvalidStatement("the SELECT has no columns: its tables have none. ADD COLUMN adds some")
-        aliases: dict[str, Typed] = {}
+        aliases: dict[str, TypedSql] = {}
         self._values.scope.aliases = aliases
         outputs = []
         for place, (name, each) in enumerate(self._items):
-            if isinstance(each, Typed):
-                value = each if self._groups is None else self._groups.of_column(each, name)
+            if isinstance(each, TypedSql):
+                value = each if self._groups is None else self._groups.column_key(each, name)
             else:
                 value = self._values(each)
                 if place in self._given:
                     aliases[name.lower()] = replace(value, literal=None)
-            outputs.append(Output(name, value))
+            outputs.append(OutputColumn(name, value))
         self._values.scope.aliases = None
         return outputs
 
-    def _behind(self, outputs: Sequence[Output]) -> Values:
+    def _result_values(self, outputs: Sequence[OutputColumn]) -> ExpressionTranslator:
         """Values of HAVING, QUALIFY and ORDER BY, which may use all names of SELECT."""
         scope = _OutputScope(
             self._scope.columns,
             self._outer,
-            aliases=self._behind_names(outputs),
-            as_grouped=None if self._groups is None else self._groups.of_column,
+            aliases=self._result_names(outputs),
+            as_grouped=None if self._groups is None else self._groups.column_key,
         )
-        return Values(scope, self._queries, self._windows, self._groups, self._rows if self._groups else None)
+        return ExpressionTranslator(
+            scope, self._queries, self._windows, self._groups, self._rows if self._groups else None
+        )
 
-    def _behind_names(self, outputs: Sequence[Output]) -> dict[str, Typed]:
+    def _result_names(self, outputs: Sequence[OutputColumn]) -> dict[str, TypedSql]:
         """The names of the result; those that the statement gives come before those of expressions."""
         named = {each.name.lower(): each.value for n, each in enumerate(outputs) if n not in self._given}
         named = {name: value for name, value in named.items() if not self._scope.has_one((name,))}
         named |= {each.name.lower(): each.value for n, each in enumerate(outputs) if n in self._given}
         return {name: replace(value, literal=None) for name, value in named.items()}
 
-    def _order_key(self, node: Any, outputs: Sequence[Output], behind: Values) -> str:
+    def _order_key(self, node: Any, outputs: Sequence[OutputColumn], behind: ExpressionTranslator) -> str:
         """A key of ORDER BY: a column of the result by its name or place comes before other columns."""
         from sqlglot import exp
 
@@ -349,9 +358,9 @@ class _Select:
             place = same[0] if same else None
             if place is None:
                 if self._distinct:
-                    raise unsupported(f"ORDER BY {each.sql('spark')}, which SELECT DISTINCT does not return,")
-                return ordered(value, node)
-        return ordered(replace(outputs[place - 1].value, sql=str(place)), node)
+                    raise unsupported_error(f"ORDER BY {each.sql('spark')}, which SELECT DISTINCT does not return,")
+                return order_key(value, node)
+        return order_key(replace(outputs[place - 1].value, sql=str(place)), node)
 
 
 def _path(*names: str) -> Any:
@@ -362,17 +371,17 @@ def _path(*names: str) -> Any:
     return exp.Dot.build([exp.Column(this=first), *rest]) if rest else exp.Column(this=first)
 
 
-class _OutputScope(Scope):
+class _OutputScope(NameScope):
     """Names in expressions of HAVING, QUALIFY and ORDER BY: those that mean two things are refused."""
 
-    def own(self, path: Names) -> Typed | None:
+    def resolve_locally(self, path: Names) -> TypedSql | None:
         alias = (self.aliases or {}).get(path[0].lower()) if len(path) == 1 else None
         if alias is None or not self.has_one(path):
-            return super().own(path) if alias is None else alias
+            return super().resolve_locally(path) if alias is None else alias
         try:
-            column = super().own(path)
+            column = super().resolve_locally(path)
         except InvalidStatement:  # no key of the groups
             return alias
         if column is not None and column.sql != alias.sql:
-            raise unsupported(f"the name {path[0]!r}, a column and a name that SELECT gives to another value,")
+            raise unsupported_error(f"the name {path[0]!r}, a column and a name that SELECT gives to another value,")
         return alias

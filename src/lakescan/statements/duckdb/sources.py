@@ -9,11 +9,11 @@ from typing import Any, Protocol
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement
 from lakescan.expressions.scalar.collections import check_inside, list_of, member_at
-from lakescan.expressions.scalar.padding import padded
-from lakescan.expressions.scalar.typed import Typed, aligned, converted, unsupported
-from lakescan.expressions.scalar.udf import python
-from lakescan.statements.duckdb.scope import Column, Names, Scope
-from lakescan.statements.duckdb.values import Inner, Values
+from lakescan.expressions.scalar.padding import pad_sides
+from lakescan.expressions.scalar.typed import TypedSql, align, convert, unsupported_error
+from lakescan.expressions.scalar.udf import call_python
+from lakescan.statements.duckdb.scope import Names, NameScope, ScopeColumn
+from lakescan.statements.duckdb.values import ExpressionTranslator, SubqueryTranslator
 from lakescan.statements.select.table_references import argument
 
 GENERATORS = (
@@ -24,53 +24,55 @@ _KINDS = ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI")
 
 
 @dataclass(frozen=True)
-class Relation:
+class FromItem:
     """A part of a FROM: its SQL, and its columns."""
 
     sql: str
-    columns: list[Column]
+    columns: list[ScopeColumn]
 
 
-class Queries(Inner, Protocol):
+class RelationTranslator(SubqueryTranslator, Protocol):
     """Translates what is in a FROM beside joins."""
 
-    def relation(self, node: Any, outer: Scope | None) -> Relation:
+    def relation(self, node: Any, outer: NameScope | None) -> FromItem:
         """A table or a query, with its alias."""
 
     def new_name(self) -> str:
         """A name that the translation has nowhere else."""
 
 
-def source_of(select: Any, queries: Queries, outer: Scope | None, generators: Sequence[Any]) -> Relation | None:
+def source_of(
+    select: Any, queries: RelationTranslator, outer: NameScope | None, generators: Sequence[Any]
+) -> FromItem | None:
     """The FROM of a SELECT with its lateral views, and the generators in the SELECT itself; None without a FROM."""
     from_ = argument(select, "from")
     found = None
     if from_ is not None:
-        found = _joined(from_.this, select.args.get("joins") or (), queries, outer)
+        found = _join_all(from_.this, select.args.get("joins") or (), queries, outer)
     for view in [*(select.args.get("laterals") or ()), *generators]:
-        found = _view(found, view, queries, outer)
+        found = _lateral_view(found, view, queries, outer)
     return found
 
 
-def _joined(first: Any, joins: Sequence[Any], queries: Queries, outer: Scope | None) -> Relation:
+def _join_all(first: Any, joins: Sequence[Any], queries: RelationTranslator, outer: NameScope | None) -> FromItem:
     left = _group(first, queries, outer)
     has_comma = False
     for join in joins:
         side, kind = (str(join.args.get(name) or "").upper() for name in ("side", "kind"))
         if side in ("RIGHT", "FULL") and has_comma:
-            raise unsupported(f"{side} JOIN behind a comma in FROM (write CROSS JOIN of a query in parentheses)")
+            raise unsupported_error(f"{side} JOIN behind a comma in FROM (write CROSS JOIN of a query in parentheses)")
         has_comma = has_comma or (kind == "CROSS" and join.args.get("on") is None) or not (side or kind or join.args)
         left = _join(left, join, side, kind, queries, outer)
     return left
 
 
-def _group(node: Any, queries: Queries, outer: Scope | None) -> Relation:
+def _group(node: Any, queries: RelationTranslator, outer: NameScope | None) -> FromItem:
     from sqlglot import exp
 
     joins = node.args.get("joins") or ()
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table | exp.Subquery) and not node.alias:
         inner = _group(node.this, queries, outer)
-        left = Relation(f"({inner.sql})" if node.this.args.get("joins") else inner.sql, inner.columns)
+        left = FromItem(f"({inner.sql})" if node.this.args.get("joins") else inner.sql, inner.columns)
     else:
         left = queries.relation(node, outer)
     for join in joins:
@@ -79,14 +81,16 @@ def _group(node: Any, queries: Queries, outer: Scope | None) -> Relation:
     return left
 
 
-def _join(left: Relation, join: Any, side: str, kind: str, queries: Queries, outer: Scope | None) -> Relation:
+def _join(
+    left: FromItem, join: Any, side: str, kind: str, queries: RelationTranslator, outer: NameScope | None
+) -> FromItem:
     from sqlglot import exp
 
     method = str(join.args.get("method") or "").upper()
     known = {"this", "side", "kind", "on", "using", "method"}
     extra = {name for name, value in join.args.items() if value} - known
     if extra or method not in ("", "NATURAL") or side not in _SIDES or kind not in _KINDS:
-        raise unsupported(f"the join {join.sql('spark')[:60]!r}")
+        raise unsupported_error(f"the join {join.sql('spark')[:60]!r}")
     if isinstance(join.this, exp.Lateral):
         return _lateral_query(left, join, side, queries, outer)
     right = _group(join.this, queries, outer)
@@ -97,78 +101,82 @@ def _join(left: Relation, join: Any, side: str, kind: str, queries: Queries, out
         names = {each.name.lower() for each in right.columns if not each.is_hidden}
         using = [each.name for each in left.columns if not each.is_hidden and each.name.lower() in names]
     if using:
-        return _joined_using(left, right, word, side, is_half, using)
+        return _join_using(left, right, word, side, is_half, using)
     columns = [*left.columns, *right.columns]
     condition = "TRUE"
     if join.args.get("on") is not None:
-        condition = _condition(
-            join.args["on"], left, right, kind if is_half else side, Values(Scope(columns, outer), queries)
+        condition = _on_condition(
+            join.args["on"],
+            left,
+            right,
+            kind if is_half else side,
+            ExpressionTranslator(NameScope(columns, outer), queries),
         )
     elif word == "INNER JOIN":
-        return Relation(f"{left.sql} CROSS JOIN {_operand(right)}", columns)
+        return FromItem(f"{left.sql} CROSS JOIN {_operand(right)}", columns)
     sql = f"{left.sql} {word} {_operand(right)} ON {condition}"
-    return Relation(sql, left.columns if is_half else columns)
+    return FromItem(sql, left.columns if is_half else columns)
 
 
-def _operand(right: Relation) -> str:
+def _operand(right: FromItem) -> str:
     return f"({right.sql})" if " JOIN " in right.sql and not right.sql.startswith("(") else right.sql
 
 
-def _joined_using(
-    left: Relation, right: Relation, word: str, side: str, is_half: bool, using: Sequence[str]
-) -> Relation:
+def _join_using(left: FromItem, right: FromItem, word: str, side: str, is_half: bool, using: Sequence[str]) -> FromItem:
     shared, conditions = [], []
-    sides = [{name.lower(): _named(name, each) for name in using} for each in (left, right)]
+    sides = [{name.lower(): _using_column(name, each) for name in using} for each in (left, right)]
     for name in using:
         one, other = (each[name.lower()].value for each in sides)
-        first, second = aligned(*padded(one, other), f"USING ({name})")
+        first, second = align(*pad_sides(one, other), f"USING ({name})")
         conditions.append(f"{first.sql} = {second.sql}")
-        value = {"RIGHT": other, "FULL": Typed(f"coalesce({first.sql}, {second.sql})", first.type)}.get(side, one)
-        shared.append(Column(name, value))
+        value = {"RIGHT": other, "FULL": TypedSql(f"coalesce({first.sql}, {second.sql})", first.type)}.get(side, one)
+        shared.append(ScopeColumn(name, value))
     hidden = [
         [replace(each, is_hidden=True, only_qualified=True) if each in of.values() else each for each in one.columns]
         for one, of in zip((left, right), sides, strict=True)
     ]
     sql = f"{left.sql} {word} {_operand(right)} ON {' AND '.join(conditions)}"
-    return Relation(sql, [*shared, *hidden[0], *([] if is_half else hidden[1])])
+    return FromItem(sql, [*shared, *hidden[0], *([] if is_half else hidden[1])])
 
 
-def _named(name: str, relation: Relation) -> Column:
-    found = Scope(relation.columns).column((name,))
+def _using_column(name: str, relation: FromItem) -> ScopeColumn:
+    found = NameScope(relation.columns).column((name,))
     if found is None:
         raise InvalidStatement(f"there is no column {name!r} on one side of USING ({name})")
     return found[0]
 
 
-def _lateral_query(left: Relation, join: Any, side: str, queries: Queries, outer: Scope | None) -> Relation:
+def _lateral_query(
+    left: FromItem, join: Any, side: str, queries: RelationTranslator, outer: NameScope | None
+) -> FromItem:
     from sqlglot import exp
 
     lateral = join.this
     if not isinstance(lateral.this, exp.Subquery) or side not in ("", "LEFT") or join.args.get("using"):
-        raise unsupported("this LATERAL")
+        raise unsupported_error("this LATERAL")
     node = exp.Subquery(this=lateral.this.this, alias=lateral.args.get("alias"))
     node.parent = join
-    right = queries.relation(node, Scope(left.columns, outer))
+    right = queries.relation(node, NameScope(left.columns, outer))
     columns = [*left.columns, *right.columns]
     condition = "TRUE"
     if join.args.get("on") is not None:
-        condition = conjunction(join.args["on"], Values(Scope(columns, outer), queries))
-    return Relation(f"{left.sql} {side or 'INNER'} JOIN LATERAL {right.sql} ON {condition}", columns)
+        condition = conjunction(join.args["on"], ExpressionTranslator(NameScope(columns, outer), queries))
+    return FromItem(f"{left.sql} {side or 'INNER'} JOIN LATERAL {right.sql} ON {condition}", columns)
 
 
-def _condition(node: Any, left: Relation, right: Relation, word: str, values: Values) -> str:
+def _on_condition(node: Any, left: FromItem, right: FromItem, word: str, values: ExpressionTranslator) -> str:
     """The condition of ON."""
-    first, second = Scope(left.columns), Scope(right.columns)
+    first, second = NameScope(left.columns), NameScope(right.columns)
     reduced = {"LEFT": (second,), "ANTI": (second,), "RIGHT": (first,), "FULL": ()}.get(word, (first, second))
 
     def is_filter(part: Any) -> bool:
         """Whether Spark filters one side by a part of it, before it joins."""
-        return any(_reads_only(part, side) for side in reduced)
+        return any(_belongs_to(part, side) for side in reduced)
 
     return conjunction(node, values, is_filter)
 
 
-def _reads_only(node: Any, scope: Scope) -> bool:
+def _belongs_to(node: Any, scope: NameScope) -> bool:
     """Whether all columns of an expression, outside of queries in it, are of a scope."""
     from sqlglot import exp
 
@@ -181,7 +189,7 @@ def _reads_only(node: Any, scope: Scope) -> bool:
         return False
 
 
-def conjunction(node: Any, values: Values, is_filter: Callable[[Any], bool] = lambda _: True) -> str:
+def conjunction(node: Any, values: ExpressionTranslator, is_filter: Callable[[Any], bool] = lambda _: True) -> str:
     """The SQL of a condition of WHERE or ON: its parts apart, so that DuckDB sees those that join.
 
     A part that may fail is evaluated only where the parts before it hold that have the same columns. `is_filter`: which
@@ -211,51 +219,53 @@ def conjunction(node: Any, values: Values, is_filter: Callable[[Any], bool] = la
 # Generators
 
 
-def _view(left: Relation | None, view: Any, queries: Queries, outer: Scope | None) -> Relation:
+def _lateral_view(left: FromItem | None, view: Any, queries: RelationTranslator, outer: NameScope | None) -> FromItem:
     """LATERAL VIEW of a generator: a row for each element."""
     from sqlglot import exp
 
     called, alias = view.this, view.args.get("alias")
     name = str(called.this).lower() if isinstance(called, exp.Anonymous) else ""
     if name not in GENERATORS or (len(called.expressions) != 1 and name != "json_tuple"):
-        raise unsupported(f"LATERAL VIEW {called.sql('spark')[:60]}")
+        raise unsupported_error(f"LATERAL VIEW {called.sql('spark')[:60]}")
     keeps = bool(view.args.get("outer")) or name.endswith("_outer")
-    scope = Scope(left.columns if left is not None else (), outer)
-    args = [Values(scope, queries)(each) for each in called.expressions]
+    scope = NameScope(left.columns if left is not None else (), outer)
+    args = [ExpressionTranslator(scope, queries)(each) for each in called.expressions]
     given = [each.name for each in alias.columns] if alias is not None else []
     qualifier = view.alias.lower() if view.alias else ""
-    inner, made = _members_of_json(args) if name == "json_tuple" else _generated(name.removesuffix("_outer"), args[0])
+    inner, made = (
+        _members_of_json(args) if name == "json_tuple" else _generator_query(name.removesuffix("_outer"), args[0])
+    )
     if given and len(given) != len(made):
         raise InvalidStatement(f"{name}() makes {len(made)} columns; there are {len(given)} names")
     relation = queries.new_name()
     qualifiers: frozenset[Names] = frozenset({(qualifier,)} if qualifier else ())
     columns = [
-        Column(given[n] if given else each, Typed(f"{relation}.c{n}", kind), qualifiers)
+        ScopeColumn(given[n] if given else each, TypedSql(f"{relation}.c{n}", kind), qualifiers)
         for n, (each, kind) in enumerate(made)
     ]
     if left is None:
         if keeps:
-            return Relation(f"(SELECT 1) AS {relation}_ LEFT JOIN LATERAL ({inner}) AS {relation} ON TRUE", columns)
-        return Relation(f"({inner}) AS {relation}", columns)
+            return FromItem(f"(SELECT 1) AS {relation}_ LEFT JOIN LATERAL ({inner}) AS {relation} ON TRUE", columns)
+        return FromItem(f"({inner}) AS {relation}", columns)
     word = "LEFT" if keeps else "INNER"
-    return Relation(f"{left.sql} {word} JOIN LATERAL ({inner}) AS {relation} ON TRUE", [*left.columns, *columns])
+    return FromItem(f"{left.sql} {word} JOIN LATERAL ({inner}) AS {relation} ON TRUE", [*left.columns, *columns])
 
 
-def _members_of_json(args: Sequence[Typed]) -> tuple[str, list[tuple[str, t.Type]]]:
+def _members_of_json(args: Sequence[TypedSql]) -> tuple[str, list[tuple[str, t.Type]]]:
     """The query of `json_tuple(text, name, ...)`: one row, which has a text for each name."""
     if len(args) < 2 or any(each.type not in (t.STRING, t.UNKNOWN) for each in args):
         raise InvalidStatement("json_tuple() takes a text and names of members")
-    args = [converted(each, t.STRING) for each in args]
-    found = python("json_texts.json_tuple", args, list_of(t.STRING), keeps_nulls=True)
+    args = [convert(each, t.STRING) for each in args]
+    found = call_python("json_texts.json_tuple", args, list_of(t.STRING), keeps_nulls=True)
     columns = [(f"c{n}", t.STRING) for n in range(len(args) - 1)]
     listed = ", ".join(f"list_extract(e.v, {n}) AS c{n - 1}" for n in range(1, len(args)))
     return f"SELECT {listed} FROM (SELECT {found.sql} AS v) AS e", list(columns)
 
 
-def _generated(name: str, of: Typed) -> tuple[str, list[tuple[str, t.Type]]]:
+def _generator_query(name: str, of: TypedSql) -> tuple[str, list[tuple[str, t.Type]]]:
     """The query that makes the rows, with the columns c0, c1, ..., and their names and types."""
     if not isinstance(of.type, t.ListOf | t.MapOf):
-        raise unsupported(f"the function {name}() of {of.type}")
+        raise unsupported_error(f"the function {name}() of {of.type}")
     check_inside(of.type)
     if isinstance(of.type, t.MapOf):
         key, value = of.type.key.type, of.type.value.type
@@ -266,8 +276,8 @@ def _generated(name: str, of: Typed) -> tuple[str, list[tuple[str, t.Type]]]:
         parts, size = [("col", element, of.sql)], f"len({of.sql})"
         if name == "inline":
             if not isinstance(element, t.Struct):
-                raise unsupported(f"the function inline() of {of.type}")
-            members = [member_at(Typed("e.v", element), n).sql for n in range(len(element.fields))]
+                raise unsupported_error(f"the function inline() of {of.type}")
+            members = [member_at(TypedSql("e.v", element), n).sql for n in range(len(element.fields))]
             listed = ", ".join(f"{sql} AS c{n}" for n, sql in enumerate(members))
             inner = f"SELECT {listed} FROM (SELECT unnest({of.sql}) AS v) AS e"
             return inner, [(each.name, each.type) for each in element.fields]

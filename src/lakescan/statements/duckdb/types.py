@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar import nested
-from lakescan.expressions.scalar.typed import Typed, nested_sql_type
+from lakescan.expressions.scalar.typed import TypedSql, nested_sql_type
 
 INSTANT = t.Timestamp()
 _OF_ARROW: dict[pa.DataType, t.Type] = {
@@ -44,7 +44,7 @@ _CAST: dict[t.Type, str] = {
 
 
 @dataclass(frozen=True)
-class Foreign(t.Type):
+class ForeignType(t.Type):
     """A type that Spark does not have; its values can be selected, and nothing else."""
 
     found: pa.DataType
@@ -57,12 +57,12 @@ class Foreign(t.Type):
         return str(self.found)
 
 
-def of_arrow(kind: pa.DataType) -> t.Type:
+def spark_type(kind: pa.DataType) -> t.Type:
     """The type of an Arrow column in Spark."""
     if (found := _OF_ARROW.get(kind)) is not None:
         return found
     if pa.types.is_dictionary(kind):
-        return of_arrow(kind.value_type)
+        return spark_type(kind.value_type)
     if pa.types.is_decimal128(kind) and 0 <= kind.scale <= kind.precision:
         return t.Decimal(kind.precision, kind.scale)
     if pa.types.is_timestamp(kind):
@@ -70,15 +70,15 @@ def of_arrow(kind: pa.DataType) -> t.Type:
     if pa.types.is_fixed_size_binary(kind):
         return t.BINARY
     if pa.types.is_struct(kind):
-        return t.Struct(tuple(t.Field(0, each.name, of_arrow(each.type)) for each in kind))
+        return t.Struct(tuple(t.Field(0, each.name, spark_type(each.type)) for each in kind))
     if pa.types.is_map(kind):
-        return t.MapOf(t.Field(0, "key", of_arrow(kind.key_type)), t.Field(0, "value", of_arrow(kind.item_type)))
+        return t.MapOf(t.Field(0, "key", spark_type(kind.key_type)), t.Field(0, "value", spark_type(kind.item_type)))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return t.ListOf(t.Field(0, "element", of_arrow(kind.value_type)))
-    return Foreign(kind)
+        return t.ListOf(t.Field(0, "element", spark_type(kind.value_type)))
+    return ForeignType(kind)
 
 
-def plain(kind: t.Type) -> t.Type:
+def comparable_type(kind: t.Type) -> t.Type:
     """A table's type as SQL compares it: without ids, defaults and what else fields have."""
     match kind:
         case t.UUID:
@@ -97,44 +97,44 @@ def plain(kind: t.Type) -> t.Type:
 
 
 def _field(each: t.Field, name: str) -> t.Field:
-    return t.Field(0, name, plain(each.type))
+    return t.Field(0, name, comparable_type(each.type))
 
 
-def column_of(sql: str, kind: t.Type) -> Typed:
+def column_of(sql: str, kind: t.Type) -> TypedSql:
     """A column that DuckDB reads from Arrow, as `Typed` values are: instants are wall-clock times in UTC."""
     if isinstance(kind, t.Timestamp):
         if kind.zoned:  # DuckDB casts no instants of nanoseconds, as pandas has them, to wall-clock times
             sql = f"CAST({sql} AS TIMESTAMPTZ)"
-        return Typed(f"CAST({sql} AS TIMESTAMP)", kind)
+        return TypedSql(f"CAST({sql} AS TIMESTAMP)", kind)
     if isinstance(kind, t.Decimal):
-        return Typed(f"CAST({sql} AS DECIMAL({kind.precision}, {kind.scale}))", kind)
+        return TypedSql(f"CAST({sql} AS DECIMAL({kind.precision}, {kind.scale}))", kind)
     if t.children(kind) and _has_instants(kind):
-        return Typed(f"CAST({sql} AS {nested_sql_type(kind)})", kind)
-    return Typed(f"CAST({sql} AS {_CAST[kind]})" if kind in _CAST else sql, kind)
+        return TypedSql(f"CAST({sql} AS {nested_sql_type(kind)})", kind)
+    return TypedSql(f"CAST({sql} AS {_CAST[kind]})" if kind in _CAST else sql, kind)
 
 
 def _has_instants(kind: t.Type) -> bool:
     """Whether it has times inside, and other values than those that DuckDB casts."""
-    if _is_left(kind):
+    if _keeps_duckdb_type(kind):
         return False
     return isinstance(kind, t.Timestamp) or any(_has_instants(each.type) for each in t.children(kind))
 
 
-def cell_of(sql: str, of: Typed) -> Typed:
+def cell_of(sql: str, of: TypedSql) -> TypedSql:
     """A column that has the values of an expression, in the query around it."""
-    return Typed(sql, of.type, pad=of.pad)
+    return TypedSql(sql, of.type, pad=of.pad)
 
 
 def result_type(kind: t.Type) -> pa.DataType | None:
     """The Arrow type of a result; None for one that stays as DuckDB returns it."""
-    return None if _is_left(kind) else nested.arrow(kind)
+    return None if _keeps_duckdb_type(kind) else nested.arrow(kind)
 
 
-def _is_left(kind: t.Type) -> bool:
-    is_left = isinstance(kind, Foreign | t.Geospatial) or kind in (t.VARIANT, t.TIME, t.UUID)
-    return is_left or any(_is_left(each.type) for each in t.children(kind))
+def _keeps_duckdb_type(kind: t.Type) -> bool:
+    is_left = isinstance(kind, ForeignType | t.Geospatial) or kind in (t.VARIANT, t.TIME, t.UUID)
+    return is_left or any(_keeps_duckdb_type(each.type) for each in t.children(kind))
 
 
-def unnamed(value: Typed) -> Typed:
+def unnamed(value: TypedSql) -> TypedSql:
     """The value without what is known of it as a literal."""
     return replace(value, literal=None)

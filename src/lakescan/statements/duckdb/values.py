@@ -14,38 +14,45 @@ from lakescan.expressions.scalar.conditions import chain, inverse
 from lakescan.expressions.scalar.functions import FUNCTIONS
 from lakescan.expressions.scalar.lambdas import HIGHER_ORDER
 from lakescan.expressions.scalar.translate import BY_UNIT, MOVED_BY_UNIT, Translator
-from lakescan.expressions.scalar.typed import Typed, aligned, literal, unsupported
+from lakescan.expressions.scalar.typed import TypedSql, align, literal, unsupported_error
 from lakescan.statements.duckdb import in_queries
-from lakescan.statements.duckdb.aggregates import AGGREGATES, Call, aggregate, joined, percentile, percentile_disc
-from lakescan.statements.duckdb.grouping import Groups, NotGrouped
-from lakescan.statements.duckdb.scope import Names, Scope
-from lakescan.statements.duckdb.windows import WINDOW_FUNCTIONS, ordered, over, window_call
-from lakescan.statements.syntax.text import underlined_at
+from lakescan.statements.duckdb.aggregates import (
+    AGGREGATES,
+    AggregateCall,
+    aggregate,
+    listagg,
+    percentile,
+    percentile_disc,
+)
+from lakescan.statements.duckdb.grouping import Groups, MissingAggregation
+from lakescan.statements.duckdb.scope import Names, NameScope
+from lakescan.statements.duckdb.windows import WINDOW_FUNCTIONS, order_key, window_call, window_sql
+from lakescan.statements.syntax.text import underline_place
 
 _WRAPPERS = ("Filter", "WithinGroup", "IgnoreNulls", "RespectNulls", "Window")
 _COMPARED = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ")
 
 
-def _comparing() -> tuple[type, ...]:
+def _comparison_nodes() -> tuple[type, ...]:
     """Nodes in which times are only compared."""
     from sqlglot import exp
 
     return (exp.Select, exp.Alias, exp.Ordered, exp.Group, exp.Predicate, exp.Distinct, exp.Window)
 
 
-class Inner(Protocol):
+class SubqueryTranslator(Protocol):
     """Translates the queries in an expression."""
 
     text: str
-    constants: Mapping[str, Typed]
-    parameters: Mapping[str, Typed]
+    constants: Mapping[str, TypedSql]
+    parameters: Mapping[str, TypedSql]
     computes_times: bool
 
-    def inner(self, node: Any, scope: Scope) -> tuple[str, list[Typed]]:
+    def inner(self, node: Any, scope: NameScope) -> tuple[str, list[TypedSql]]:
         """The SQL of a query, and its columns."""
 
 
-class Values(Translator):
+class ExpressionTranslator(Translator):
     """Translates the expressions of one SELECT.
 
     With `groups`, they are over the groups of an aggregation, of which `rows` translates the expressions over rows.
@@ -54,21 +61,21 @@ class Values(Translator):
 
     def __init__(
         self,
-        scope: Scope,
-        queries: Inner,
+        scope: NameScope,
+        queries: SubqueryTranslator,
         windows: Mapping[str, Any] | None = None,
         groups: Groups | None = None,
-        rows: Values | None = None,
+        rows: ExpressionTranslator | None = None,
     ) -> None:
-        super().__init__(self._resolved, queries.constants)
+        super().__init__(self._resolve_column, queries.constants)
         self.scope = scope
         self._queries = queries
         self._windows = windows or {}
         self._groups, self._rows = groups, rows
-        self._translated: dict[int, tuple[Any, Typed]] = {}  # operands whose types had to be known first, by id
+        self._translated: dict[int, tuple[Any, TypedSql]] = {}  # operands whose types had to be known first, by id
         self.not_in_is_opposite = False
 
-    def _resolved(self, path: Names) -> Typed:
+    def _resolve_column(self, path: Names) -> TypedSql:
         try:
             return self.scope.resolve(path)
         except InvalidStatement:
@@ -76,7 +83,7 @@ class Values(Translator):
                 return self._queries.constants[path[0].lower()]
             raise
 
-    def __call__(self, node: Any) -> Typed:
+    def __call__(self, node: Any) -> TypedSql:
         """Translate an expression; raises `UnsupportedFeature` and `InvalidStatement`."""
         if id(node) in self._translated:
             return self._translated.pop(id(node))[1]
@@ -90,25 +97,27 @@ class Values(Translator):
         if type(node).__name__ not in (*_WRAPPERS, "Subquery", "Exists", "In", "Interval", "Placeholder"):
             super()._check(node)
 
-    def _node(self, node: Any) -> Typed:
+    def _node(self, node: Any) -> TypedSql:
         from sqlglot import exp
 
         match node:
             case exp.Column() if not isinstance(node.this, exp.Star):
-                return self._named(node)
+                return self._translate_column(node)
             case exp.Placeholder():
                 return self._parameter(node)
             case exp.Subquery():
-                return self._scalar(node)
+                return self._scalar_subquery(node)
             case exp.Exists():
                 sql, _ = self._queries.inner(node.this, self.scope)
-                return Typed(f"EXISTS ({sql})", t.BOOLEAN, True)
+                return TypedSql(f"EXISTS ({sql})", t.BOOLEAN, True)
             case exp.In() if node.args.get("query") is not None:
-                return self._in_query(node, False)
-            case exp.Not() | exp.And() | exp.Or() | exp.EQ() | exp.NEQ() | exp.In() if in_queries.decides(node):
-                return self._truth(node)
-            case exp.Case() if node.this is not None and in_queries.holds_in_query(node.this):
-                return self(_searched(node))
+                return self._translate_in(node, False)
+            case exp.Not() | exp.And() | exp.Or() | exp.EQ() | exp.NEQ() | exp.In() if in_queries.has_in_query_operand(
+                node
+            ):
+                return self._truth_value(node)
+            case exp.Case() if node.this is not None and in_queries.has_in_query(node.this):
+                return self(_as_searched_case(node))
             case exp.Window():
                 return self._window(node)
             case exp.Add() | exp.Sub() if (moved := self._moved(node)) is not None:
@@ -117,18 +126,18 @@ class Values(Translator):
             return self._aggregate(node, called)
         try:
             return super()._node(node)
-        except NotGrouped:
+        except MissingAggregation:
             name = str(node.this).lower()
             known = {*FUNCTIONS, *HIGHER_ORDER, *BY_UNIT, *MOVED_BY_UNIT, "struct"}
             if isinstance(node, exp.Anonymous) and name not in known:
-                raise unsupported(f"the function {name}()") from None  # which may be an aggregate function
+                raise unsupported_error(f"the function {name}()") from None  # which may be an aggregate function
             raise
 
-    def _named(self, node: Any) -> Typed:
+    def _translate_column(self, node: Any) -> TypedSql:
         try:
             value = super()._node(node)
             if (value.type == t.DATE or isinstance(value.type, t.Timestamp)) and not isinstance(
-                node.parent, _comparing()
+                node.parent, _comparison_nodes()
             ):
                 self._queries.computes_times = True
             return value
@@ -136,10 +145,10 @@ class Values(Translator):
             meta = [part.meta for part in node.parts]
             if any("start" not in each for each in meta) or "\n" in str(error):
                 raise
-            place = underlined_at(self._queries.text, meta[0]["start"], meta[-1]["end"] + 1)
+            place = underline_place(self._queries.text, meta[0]["start"], meta[-1]["end"] + 1)
             raise type(error)(f"{error}{place}") from error
 
-    def _parameter(self, node: Any) -> Typed:
+    def _parameter(self, node: Any) -> TypedSql:
         known = self._queries.parameters.get(node.name)
         if known is None:
             mark = f":{node.name}" if node.name.strip("?") else "?"
@@ -148,33 +157,35 @@ class Values(Translator):
 
     # Queries
 
-    def _scalar(self, node: Any) -> Typed:
+    def _scalar_subquery(self, node: Any) -> TypedSql:
         sql, columns = self._queries.inner(node, self.scope)
         if len(columns) != 1:
             raise InvalidStatement(f"a query as a value must have one column; this one has {len(columns)}")
-        return Typed(f"({sql})", columns[0].type, True)
+        return TypedSql(f"({sql})", columns[0].type, True)
 
-    def _truth(self, node: Any) -> Typed:
+    def _truth_value(self, node: Any) -> TypedSql:
         """A truth value, simplified as Spark does it, with NOT as far down as Spark puts it."""
-        return self._of_condition(in_queries.simplified(self._condition(node, False)))
+        return self._translate_condition(in_queries.simplify(self._condition(node, False)))
 
     def _condition(self, node: Any, is_negated: bool) -> in_queries.Condition:
         """The operands of AND, OR and NOT in a condition, or in its negation."""
         from sqlglot import exp
 
-        node = in_queries.decided(node)
+        node = in_queries.fold_constant_case(node)
         if isinstance(node, exp.Not):
             return self._condition(node.this, not is_negated)
         if isinstance(node, exp.And | exp.Or):
             word = "AND" if isinstance(node, exp.And) != is_negated else "OR"
-            return in_queries.Both(word, *(self._condition(each, is_negated) for each in (node.left, node.right)))
+            return in_queries.BinaryCondition(
+                word, *(self._condition(each, is_negated) for each in (node.left, node.right))
+            )
         if isinstance(node, exp.Boolean):
             return bool(node.this) != is_negated
-        compared = in_queries.compared_with_constant(node) if in_queries.holds_in_query(node) else None
+        compared = in_queries.compared_with_constant(node) if in_queries.has_in_query(node) else None
         if compared is not None:
             return self._condition(compared[0], is_negated == compared[1])
         key, is_opposite = self._key_of(node)
-        return in_queries.Test(node, is_negated, key, is_negated == is_opposite)
+        return in_queries.AtomicCondition(node, is_negated, key, is_negated == is_opposite)
 
     def _key_of(self, node: Any) -> tuple[Hashable, bool]:
         """What a condition has in common with others of the same meaning, and whether it is the negation of that."""
@@ -201,24 +212,26 @@ class Values(Translator):
                 return ("IN", key(node.this), frozenset(map(key, node.expressions))), False
         return key(node), False
 
-    def _of_condition(self, condition: in_queries.Condition) -> Typed:
+    def _translate_condition(self, condition: in_queries.Condition) -> TypedSql:
         if isinstance(condition, bool):
             return literal(condition, t.BOOLEAN)
-        if isinstance(condition, in_queries.Both):
-            return chain(condition.word, [self._of_condition(each) for each in (condition.left, condition.right)])
+        if isinstance(condition, in_queries.BinaryCondition):
+            return chain(
+                condition.word, [self._translate_condition(each) for each in (condition.left, condition.right)]
+            )
         node = condition.node
         if type(node).__name__ == "In" and node.args.get("query") is not None:
-            return self._in_query(node, condition.is_negated)
+            return self._translate_in(node, condition.is_negated)
         return inverse(self(node)) if condition.is_negated else self(node)
 
-    def _in_query(self, node: Any, is_negated: bool) -> Typed:
+    def _translate_in(self, node: Any, is_negated: bool) -> TypedSql:
         sql, columns = self._queries.inner(node.args["query"], self.scope)
         subjects = in_queries.subjects_of(node, len(columns))
         pairs = [
-            aligned(self(subject), replace(column, literal=None), "IN (SELECT ...)")
+            align(self(subject), replace(column, literal=None), "IN (SELECT ...)")
             for subject, column in zip(subjects, columns, strict=True)
         ]
-        return in_queries.test(
+        return in_queries.translate_in_query(
             [one for one, _ in pairs],
             [other for _, other in pairs],
             sql,
@@ -229,15 +242,15 @@ class Values(Translator):
 
     # Aggregates and windows
 
-    def _aggregate(self, node: Any, called: Any) -> Typed:
+    def _aggregate(self, node: Any, called: Any) -> TypedSql:
         if self._groups is None or self._rows is None:
             raise InvalidStatement(f"the aggregate function {called.name}() cannot stand here")
         name = str(called.this).lower()
         if name in ("grouping", "grouping_id"):
             return self._groups.grouping(name, [self._rows(each) for each in called.expressions])
-        return self._groups.aggregate(self._rows.aggregated(node, ""))
+        return self._groups.aggregate(self._rows.translate_aggregate(node, ""))
 
-    def aggregated(self, node: Any, window: str) -> Typed:
+    def translate_aggregate(self, node: Any, window: str) -> TypedSql:
         """An aggregate with its FILTER and what else stands behind its parentheses; `window` is its OVER."""
         from sqlglot import exp
 
@@ -250,7 +263,7 @@ class Values(Translator):
                 case exp.WithinGroup():
                     order = node.expression
                 case _:
-                    raise unsupported(f"{node.sql('spark')!r}")
+                    raise unsupported_error(f"{node.sql('spark')!r}")
             node = node.this
         name, args = str(node.this).lower(), list(node.expressions)
         distinct = len(args) == 1 and isinstance(args[0], exp.Distinct)
@@ -258,7 +271,7 @@ class Values(Translator):
             args = list(args[0].expressions)
         if len(args) == 1 and isinstance(args[0], exp.Star):
             args = []
-        call = Call(distinct, tuple(filters), window)
+        call = AggregateCall(distinct, tuple(filters), window)
         values = [self(each) for each in args]
         if filters and not distinct and not window:  # as in Spark, which fails for excluded rows in these two
             kept = " AND ".join(f"({each})" for each in filters)
@@ -266,53 +279,55 @@ class Values(Translator):
         if order is not None:
             return self._within_group(node, name, call, values, order.expressions)
         if name not in AGGREGATES:
-            raise unsupported(f"the function {name}()")
+            raise unsupported_error(f"the function {name}()")
         return aggregate(name, values, call)
 
-    def _within_group(self, node: Any, name: str, call: Call, values: list[Typed], order: list[Any]) -> Typed:
+    def _within_group(
+        self, node: Any, name: str, call: AggregateCall, values: list[TypedSql], order: list[Any]
+    ) -> TypedSql:
         if name in ("listagg", "string_agg"):
-            keys = ", ".join(ordered(self(each.this), each) for each in order)
-            return joined(call, values[0], values[1] if len(values) > 1 else None, f" ORDER BY {keys}")
+            keys = ", ".join(order_key(self(each.this), each) for each in order)
+            return listagg(call, values[0], values[1] if len(values) > 1 else None, f" ORDER BY {keys}")
         [key, *more] = order
         if name not in ("percentile_cont", "percentile_disc") or more or len(values) != 1:
-            raise unsupported(f"{node.sql('spark')!r} WITHIN GROUP")
+            raise unsupported_error(f"{node.sql('spark')!r} WITHIN GROUP")
         fraction = values[0]
         if key.args.get("desc"):
             if name == "percentile_disc" or not isinstance(fraction.literal, int | float | Decimal):
-                raise unsupported(f"{node.sql('spark')!r} WITHIN GROUP (ORDER BY ... DESC)")
+                raise unsupported_error(f"{node.sql('spark')!r} WITHIN GROUP (ORDER BY ... DESC)")
             fraction = literal(1 - float(fraction.literal), t.DOUBLE)
         return (percentile if name == "percentile_cont" else percentile_disc)(call, self(key.this), fraction)
 
-    def _window(self, node: Any) -> Typed:
+    def _window(self, node: Any) -> TypedSql:
         from sqlglot import exp
 
         called, ignores = node.this, False
         if isinstance(called, exp.IgnoreNulls | exp.RespectNulls):
             ignores, called = isinstance(called, exp.IgnoreNulls), called.this
-        window = over(node, self, self._windows)
+        window = window_sql(node, self, self._windows)
         name = str(called.this).lower() if isinstance(called, exp.Anonymous) else ""
         if name in WINDOW_FUNCTIONS:
             return window_call(name, [self(each) for each in called.expressions], ignores, window)
         if ignores:
-            raise unsupported(f"IGNORE NULLS of {name}()")
-        return self.aggregated(called, window)
+            raise unsupported_error(f"IGNORE NULLS of {name}()")
+        return self.translate_aggregate(called, window)
 
     # Times
 
-    def _moved(self, node: Any) -> Typed | None:
+    def _moved(self, node: Any) -> TypedSql | None:
         """A date and a number of days; None for other operands."""
         from sqlglot import exp
 
         first, second = self(node.this), self(node.expression)
         if first.type == t.DATE and second.type in (t.BYTE, t.SHORT, t.INT):
-            return time_functions.moved("+" if isinstance(node, exp.Add) else "-")(first, second)
+            return time_functions.shift_days("+" if isinstance(node, exp.Add) else "-")(first, second)
         # Not to be translated once more: in a chain of sums, the time would double with each of them.
         for operand, value in ((node.this, first), (node.expression, second)):
             self._translated[id(operand)] = (operand, value)
         return None
 
 
-def _searched(case: Any) -> Any:
+def _as_searched_case(case: Any) -> Any:
     """`CASE WHEN x = a THEN ...` for `CASE x WHEN a THEN ...`."""
     from sqlglot import exp
 
@@ -342,15 +357,15 @@ def _aggregate_of(node: Any) -> Any:
 
 def is_aggregated(node: Any) -> bool:
     """Whether an expression has aggregate functions, outside of windows and queries in it."""
-    return any(_aggregate_of(each) is not None for each in _own(node, windows=False))
+    return any(_aggregate_of(each) is not None for each in _own_nodes(node, windows=False))
 
 
 def has_windows(node: Any) -> bool:
     """Whether an expression has window functions, outside of queries in it."""
-    return any(type(each).__name__ == "Window" for each in _own(node, windows=True))
+    return any(type(each).__name__ == "Window" for each in _own_nodes(node, windows=True))
 
 
-def _own(node: Any, windows: bool) -> Any:
+def _own_nodes(node: Any, windows: bool) -> Any:
     """The nodes of an expression. The function that a window is of is no aggregate of the query; its operands are."""
     pending = [node]
     while pending:

@@ -10,9 +10,9 @@ from lakescan.common import types as t
 from lakescan.errors import InvalidStatement
 from lakescan.expressions.scalar.interval_values import is_time
 from lakescan.expressions.scalar.intervals import Interval
-from lakescan.expressions.scalar.typed import Typed, common_type, converted, unsupported
+from lakescan.expressions.scalar.typed import TypedSql, common_type, convert, unsupported_error
 
-Translate = Callable[[Any], Typed]
+Translate = Callable[[Any], TypedSql]
 WINDOW_FUNCTIONS: dict[str, t.Type | None] = {
     "row_number": t.INT,
     "rank": t.INT,
@@ -32,17 +32,17 @@ WINDOW_FUNCTIONS: dict[str, t.Type | None] = {
 _NAMES = {"first": "first_value", "last": "last_value", "any_value": "first_value"}
 
 
-def window_call(name: str, args: Sequence[Typed], ignores: bool, window: str) -> Typed:
+def window_call(name: str, args: Sequence[TypedSql], ignores: bool, window: str) -> TypedSql:
     """A call of a window function."""
     kind = WINDOW_FUNCTIONS[name]
     if kind is not None:
         expected = 1 if name == "ntile" else 0
         if len(args) > expected or ignores:
-            raise unsupported(f"the function {name}() with these arguments")
+            raise unsupported_error(f"the function {name}() with these arguments")
         given = ", ".join(each.sql for each in args)
         if name == "ntile":
-            given = _count(args[0], name) if args else "1"
-        return Typed(f"CAST({name}({given}){window} AS {'DOUBLE' if kind == t.DOUBLE else 'INTEGER'})", kind)
+            given = _positive_constant(args[0], name) if args else "1"
+        return TypedSql(f"CAST({name}({given}){window} AS {'DOUBLE' if kind == t.DOUBLE else 'INTEGER'})", kind)
     if not args:
         raise InvalidStatement(f"{name}() takes a value")
     value, *more = args
@@ -50,38 +50,38 @@ def window_call(name: str, args: Sequence[Typed], ignores: bool, window: str) ->
         return _neighbour(name, value, more, ignores, window)
     if name == "nth_value":
         if len(more) != 1:
-            raise unsupported("the function nth_value() with these arguments")
-        extra = f", {_count(more[0], name)}"
+            raise unsupported_error("the function nth_value() with these arguments")
+        extra = f", {_positive_constant(more[0], name)}"
     else:
         if len(more) > 1 or any(not isinstance(each.literal, bool) for each in more):
-            raise unsupported(f"the function {name}() with these arguments")
+            raise unsupported_error(f"the function {name}() with these arguments")
         ignores, extra = ignores or any(each.literal for each in more), ""
     nulls = " IGNORE NULLS" if ignores else ""
-    return Typed(f"{_NAMES.get(name, name)}({value.sql}{extra}{nulls}){window}", value.type)
+    return TypedSql(f"{_NAMES.get(name, name)}({value.sql}{extra}{nulls}){window}", value.type)
 
 
-def _count(each: Typed, name: str) -> str:
+def _positive_constant(each: TypedSql, name: str) -> str:
     if not isinstance(each.literal, int) or each.literal < 1:
-        raise unsupported(f"the function {name}() with a number that is no constant from 1 on")
+        raise unsupported_error(f"the function {name}() with a number that is no constant from 1 on")
     return str(each.literal)
 
 
-def _neighbour(name: str, value: Typed, more: Sequence[Typed], ignores: bool, window: str) -> Typed:
+def _neighbour(name: str, value: TypedSql, more: Sequence[TypedSql], ignores: bool, window: str) -> TypedSql:
     """`lag` and `lead`, with an offset and a value where there is no such row."""
     if len(more) > 2 or (more and not isinstance(more[0].literal, int)):
-        raise unsupported(f"the function {name}() with an offset that is no constant")
+        raise unsupported_error(f"the function {name}() with an offset that is no constant")
     parts = [value.sql]
     kind = value.type
     if more:
         parts.append(str(more[0].literal))
     if len(more) == 2:
         kind = common_type(replace(value, literal=None), more[1], f"the function {name}()")
-        parts = [converted(value, kind).sql, parts[1], converted(more[1], kind).sql]
+        parts = [convert(value, kind).sql, parts[1], convert(more[1], kind).sql]
     nulls = " IGNORE NULLS" if ignores else ""
-    return Typed(f"{name}({', '.join(parts)}{nulls}){window}", kind)
+    return TypedSql(f"{name}({', '.join(parts)}{nulls}){window}", kind)
 
 
-def over(node: Any, values: Translate, windows: Mapping[str, Any]) -> str:
+def window_sql(node: Any, values: Translate, windows: Mapping[str, Any]) -> str:
     """The SQL of a window, ` OVER (...)`."""
     known = {"this", "partition_by", "order", "spec", "alias", "over"}
     extra = {key for key, value in node.args.items() if value} - known
@@ -89,37 +89,37 @@ def over(node: Any, values: Translate, windows: Mapping[str, Any]) -> str:
     parts = [node.args.get(key) for key in ("partition_by", "order", "spec")]
     if alias is not None:
         if any(parts) or alias.name.lower() not in windows:
-            raise unsupported(f"the window {node.sql('spark')!r}")
-        return over(windows[alias.name.lower()], values, {})
+            raise unsupported_error(f"the window {node.sql('spark')!r}")
+        return window_sql(windows[alias.name.lower()], values, {})
     if extra:
-        raise unsupported(f"the window {node.sql('spark')!r}")
+        raise unsupported_error(f"the window {node.sql('spark')!r}")
     partition, order, spec = parts
     texts = []
     if partition:
         texts.append("PARTITION BY " + ", ".join(_group_key(values(each)) for each in partition))
     keys = [] if order is None else [(values(each.this), each) for each in order.expressions]
     if keys:
-        texts.append("ORDER BY " + ", ".join(ordered(value, each) for value, each in keys))
+        texts.append("ORDER BY " + ", ".join(order_key(value, each) for value, each in keys))
     if spec is not None:
         texts.append(_frame(spec, keys, values))
     return f" OVER ({' '.join(texts)})"
 
 
-def _group_key(value: Typed) -> str:
+def _group_key(value: TypedSql) -> str:
     return value.sql if value.literal is None else f"({value.sql})"
 
 
-def ordered(value: Typed, node: Any) -> str:
+def order_key(value: TypedSql, node: Any) -> str:
     """One key of ORDER BY: nulls come first in ascending order, and last in descending order, as Spark has it."""
     if t.children(value.type):  # nulls within are the least in Spark, and the greatest in DuckDB
-        raise unsupported(f"an order by values of type {value.type}")
+        raise unsupported_error(f"an order by values of type {value.type}")
     direction = "DESC" if node.args.get("desc") else "ASC"
     return f"{value.sql} {direction} NULLS {'FIRST' if node.args.get('nulls_first') else 'LAST'}"
 
 
-def _frame(spec: Any, keys: Sequence[tuple[Typed, Any]], values: Translate) -> str:
+def _frame(spec: Any, keys: Sequence[tuple[TypedSql, Any]], values: Translate) -> str:
     if {key for key, value in spec.args.items() if value} - {"kind", "start", "start_side", "end", "end_side"}:
-        raise unsupported(f"the frame {spec.sql('spark')!r}")
+        raise unsupported_error(f"the frame {spec.sql('spark')!r}")
     kind = str(spec.args["kind"]).upper()
     start = _bound(spec.args["start"], spec.args.get("start_side"), kind, keys, values)
     end = spec.args.get("end")
@@ -127,20 +127,20 @@ def _frame(spec: Any, keys: Sequence[tuple[Typed, Any]], values: Translate) -> s
     return f"{kind} BETWEEN {start} AND {last}"
 
 
-def _bound(bound: Any, side: Any, kind: str, keys: Sequence[tuple[Typed, Any]], values: Translate) -> str:
+def _bound(bound: Any, side: Any, kind: str, keys: Sequence[tuple[TypedSql, Any]], values: Translate) -> str:
     if isinstance(bound, str):
         word = bound.upper()
         return f"UNBOUNDED {str(side).upper()}" if word == "UNBOUNDED" else word
     value = values(bound) if type(bound).__name__ in ("Literal", "Neg", "Interval") else None
     if value is not None and isinstance(value.type, Interval):
         if kind != "RANGE" or len(keys) != 1 or not is_time(keys[0][0].type):
-            raise unsupported(f"the bound {bound.sql('spark')!r} of a window that is not ordered by one time")
+            raise unsupported_error(f"the bound {bound.sql('spark')!r} of a window that is not ordered by one time")
         unit = "to_months" if value.type.has_months else "to_microseconds"
         return f"{unit}({value.sql}) {str(side).upper()}"
     if value is None or not isinstance(value.literal, int):
-        raise unsupported(f"the bound {bound.sql('spark')!r} of a window")
+        raise unsupported_error(f"the bound {bound.sql('spark')!r} of a window")
     if kind == "RANGE" and (len(keys) != 1 or keys[0][0].type not in (t.BYTE, t.SHORT, t.INT, t.LONG)):
-        raise unsupported("RANGE with a number in a window that is not ordered by one whole number")
+        raise unsupported_error("RANGE with a number in a window that is not ordered by one whole number")
     number, direction = value.literal, str(side).upper()
     if number < 0:
         number, direction = -number, {"PRECEDING": "FOLLOWING", "FOLLOWING": "PRECEDING"}[direction]

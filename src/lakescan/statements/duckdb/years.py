@@ -13,14 +13,14 @@ from lakescan.expressions.scalar.computed import FIRST_DAY, LAST_DAY
 _OF_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-def checked(rows: pa.Table, check: Callable[[pa.RecordBatch], pa.RecordBatch]) -> pa.Table:
+def check_batches(rows: pa.Table, check: Callable[[pa.RecordBatch], pa.RecordBatch]) -> pa.Table:
     """The rows; raises what `check` raises for them."""
     for batch in rows.to_batches():
         check(batch)
     return rows
 
 
-def with_known_years(batch: pa.RecordBatch) -> pa.RecordBatch:
+def check_years(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch; raises `UnsupportedFeature` if a time in it is beyond the years -290000 to 290000."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_date32(column.type):

@@ -1,18 +1,18 @@
 """Iceberg's procedures (`CALL catalog.system.name(...)`) as functions, whose results are Arrow tables."""
 
 from lakescan.statements.procedures.changelog import changes_of
-from lakescan.statements.procedures.declaration import Call, Parameter, Procedure
-from lakescan.statements.procedures.registry import PROCEDURES, bound, call, procedure_named
+from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall
+from lakescan.statements.procedures.registry import PROCEDURES, bind_arguments, call, find_procedure
 from lakescan.statements.procedures.sources import SourceTable
 
 __all__ = [
     "PROCEDURES",
-    "Call",
     "Parameter",
     "Procedure",
+    "ProcedureCall",
     "SourceTable",
-    "bound",
+    "bind_arguments",
     "call",
     "changes_of",
-    "procedure_named",
+    "find_procedure",
 ]

@@ -12,7 +12,7 @@ from lakescan.api.catalog import Catalog
 from lakescan.api.changes import Changes
 from lakescan.common.timestamps import from_millis
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.statements.procedures.declaration import Call, Parameter, Procedure, columns
+from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall, columns
 from lakescan.statements.procedures.values import BOOLEAN, OPTIONS, STRING, STRINGS
 
 _STARTS = ("start-snapshot-id", "start-timestamp")
@@ -51,12 +51,12 @@ def changes_of(catalog: Catalog, arguments: Mapping[str, Any]) -> tuple[str, Cha
                 "create_changelog_view: compute_updates needs identifier_columns: the table has no identifier fields"
             )
     options = dict(arguments["options"] or {})
-    start, end = _end_of(options, _STARTS), _end_of(options, _ENDS)
+    start, end = _range_end(options, _STARTS), _range_end(options, _ENDS)
     name = arguments["changelog_view"] or f"{table.name.name if table.name else 'table'}_changes"
     return name, table.changes(start, end, identity=identity, **options)
 
 
-def _end_of(options: dict[str, str], names: tuple[str, str]) -> int | datetime | None:
+def _range_end(options: dict[str, str], names: tuple[str, str]) -> int | datetime | None:
     """One end of the range, which is taken from the options: a snapshot, or a time in milliseconds."""
     found = {each: options.pop(each) for each in names if each in options}
     if len(found) > 1:
@@ -70,7 +70,7 @@ def _end_of(options: dict[str, str], names: tuple[str, str]) -> int | datetime |
     return None
 
 
-def _create_changelog_view(call: Call) -> pa.Table:
+def _create_changelog_view(call: ProcedureCall) -> pa.Table:
     return changes_of(call.catalog, call.arguments)[1].to_arrow()
 
 

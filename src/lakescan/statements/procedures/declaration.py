@@ -12,7 +12,7 @@ from lakescan.api.catalog import Catalog
 from lakescan.api.table import Table
 from lakescan.common.executors import PlanningExecutor
 from lakescan.statements.procedures.sources import SourceTable
-from lakescan.statements.procedures.values import Kind
+from lakescan.statements.procedures.values import ArgumentType
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,12 @@ class Parameter:
     """A parameter of a procedure: its name, what values it takes, and whether one has to be given."""
 
     name: str
-    kind: Kind
+    kind: ArgumentType
     required: bool = False
 
 
 @dataclass(frozen=True)
-class Call:
+class ProcedureCall:
     """A call of a procedure: the catalog that it is called in, its arguments by name, and where it runs.
 
     Arguments that are not given are None. `executor` is where files are read and rewritten; threads by default.
@@ -65,7 +65,7 @@ class Procedure:
     name: str
     parameters: tuple[Parameter, ...]
     output: pa.Schema
-    run: Callable[[Call], Sequence[Row] | pa.Table] | None = None
+    run: Callable[[ProcedureCall], Sequence[Row] | pa.Table] | None = None
     instead: str = ""
 
 

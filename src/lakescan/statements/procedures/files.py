@@ -6,21 +6,21 @@ import pyarrow as pa
 
 from lakescan.api.table import Table
 from lakescan.errors import InvalidOption
-from lakescan.statements.procedures.declaration import Call, Parameter, Procedure, Row
-from lakescan.statements.procedures.imports import folder_in, table_in
+from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall, Row
+from lakescan.statements.procedures.imports import find_source_table, parquet_folder
 from lakescan.statements.procedures.values import BOOLEAN, INT, OPTIONS, STRING
 
 _TABLE = Parameter("table", STRING, required=True)
 
 
-def _add_files(call: Call) -> list[Row]:
+def _add_files(call: ProcedureCall) -> list[Row]:
     threads = call["parallelism"]
     if threads is not None and threads < 1:
         raise InvalidOption(f"add_files: parallelism={threads}: expected a number above 0")
     partitions, files = call["partition_filter"] or {}, None
-    folder = folder_in(call["source_table"], "add_files of")
+    folder = parquet_folder(call["source_table"], "add_files of")
     if folder is None:
-        source = table_in(call, call["source_table"])
+        source = find_source_table(call, call["source_table"])
         folder, files = source.location, source.files
         if not files:
             return [(0, None)]
@@ -39,7 +39,7 @@ def _counts_partitions(table: Table) -> bool:
     return table.format_version == "1" and inherits.lower() != "true"
 
 
-def _register_table(call: Call) -> list[Row]:
+def _register_table(call: ProcedureCall) -> list[Row]:
     table = call.catalog.register_table(call["table"], call["metadata_file"])
     snapshots = table.inspect("snapshots").select(["snapshot_id", "summary"]).to_pylist()
     summaries = {each["snapshot_id"]: dict(each["summary"]) for each in snapshots}

@@ -6,9 +6,9 @@ import re
 
 import pyarrow as pa
 
-from lakescan.common.identifiers import parts_of
+from lakescan.common.identifiers import split_name
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.statements.procedures.declaration import Call, Parameter, Procedure, Row, columns
+from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall, Row, columns
 from lakescan.statements.procedures.sources import SourceTable
 from lakescan.statements.procedures.values import BOOLEAN, INT, OPTIONS, STRING
 
@@ -23,13 +23,13 @@ _OWN = (
 )
 
 
-def folder_in(source: str, what: str) -> str | None:
+def parquet_folder(source: str, what: str) -> str | None:
     """The folder of `parquet`.`path`; None for the name of a table. `what` is done is for messages.
 
     Raises `UnsupportedFeature` for a folder of another format.
     """
     found = _SOURCE.fullmatch(source)
-    parts = parts_of(source)
+    parts = split_name(source)
     kind, path = (found[1], found[2].replace("``", "`")) if found else (None, None)
     if found is None and parts is not None and len(parts) == 2 and parts[0].lower() == "parquet":
         kind, path = parts
@@ -40,17 +40,17 @@ def folder_in(source: str, what: str) -> str | None:
     return path
 
 
-def _snapshot(call: Call) -> list[Row]:
+def _snapshot(call: ProcedureCall) -> list[Row]:
     if call["parallelism"] is not None and call["parallelism"] < 1:
         raise InvalidOption(f"snapshot: parallelism={call['parallelism']}: expected a number above 0")
     source, given = call["source_table"], call["properties"] or {}
-    folder = folder_in(source, "a snapshot of")
+    folder = parquet_folder(source, "a snapshot of")
     if folder is not None:
         made = call.catalog.create_from_files(
             call["table"], folder, location=call["location"], properties={**given, **_MARKS}
         )
         return [(made.files,)]
-    table = table_in(call, source)
+    table = find_source_table(call, source)
     kept = {name: value for name, value in table.properties.items() if name not in _OWN}
     made = call.catalog.create_from_files(
         call["table"],
@@ -64,7 +64,7 @@ def _snapshot(call: Call) -> list[Row]:
     return [(made.files,)]
 
 
-def table_in(call: Call, name: str) -> SourceTable:
+def find_source_table(call: ProcedureCall, name: str) -> SourceTable:
     """The table of Spark's own catalog whose files a call takes; raises `UnsupportedFeature`, `NoSuchTable`."""
     if call.source_table is None:
         raise UnsupportedFeature(

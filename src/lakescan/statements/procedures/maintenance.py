@@ -14,7 +14,7 @@ from lakescan.common.option_values import parse_size
 from lakescan.common.references import split_list
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 from lakescan.maintenance import expire_with_files
-from lakescan.statements.procedures.declaration import Call, Parameter, Procedure, Row, columns
+from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall, Row, columns
 from lakescan.statements.procedures.values import BOOLEAN, INT, LONGS, OPTIONS, STRING, STRINGS, TIMESTAMP
 
 _TABLE = Parameter("table", STRING, required=True)
@@ -39,7 +39,7 @@ _REWRITE_DELETES = {
 }
 
 
-def _expire_snapshots(call: Call) -> list[Row]:
+def _expire_snapshots(call: ProcedureCall) -> list[Row]:
     _check_threads(call)
     if call["clean_expired_metadata"]:
         raise UnsupportedFeature(
@@ -52,14 +52,14 @@ def _expire_snapshots(call: Call) -> list[Row]:
     return [tuple(removed.get(kind, 0) for kind in _EXPIRED.values())]
 
 
-def _check_threads(call: Call) -> None:
+def _check_threads(call: ProcedureCall) -> None:
     """`max_concurrent_deletes` and `stream_results` say how, not what: files are removed in bulk here."""
     threads = call["max_concurrent_deletes"]
     if threads is not None and threads <= 0:
         raise InvalidOption(f"{call.procedure}: max_concurrent_deletes={threads}: expected a number above 0")
 
 
-def _remove_orphan_files(call: Call) -> list[Row]:
+def _remove_orphan_files(call: ProcedureCall) -> list[Row]:
     _check_threads(call)
     for name in ("file_list_view", "equal_schemes", "equal_authorities", "prefix_listing"):
         if call[name]:
@@ -80,13 +80,13 @@ def _remove_orphan_files(call: Call) -> list[Row]:
     return [(each,) for each in found]
 
 
-def _rewrite_data_files(call: Call) -> list[Row]:
+def _rewrite_data_files(call: ProcedureCall) -> list[Row]:
     table, options = call.table, dict(call["options"] or {})
     if "snapshots" not in table.metadata_tables:
         raise UnsupportedFeature(
             f"rewrite_data_files of the {table.format} table {table.name}", "Use OPTIMIZE, or Table.compact()."
         )
-    arranged = _arranged(call["strategy"], call["sort_order"])
+    arranged = _strategy_options(call["strategy"], call["sort_order"])
     if call["branch"] is not None:
         arranged["branch"] = call["branch"]
     given = {name.lower() for name in options}
@@ -102,7 +102,7 @@ def _rewrite_data_files(call: Call) -> list[Row]:
     return [(result.removed_files, result.files, result.removed_bytes, result.failed_files, deletes)]
 
 
-def _arranged(strategy: str | None, order: str | None) -> dict[str, Any]:
+def _strategy_options(strategy: str | None, order: str | None) -> dict[str, Any]:
     """The strategy and its order as options of `Table.compact`."""
     known = ("binpack", "sort")
     chosen = (strategy or ("sort" if order else "binpack")).lower()
@@ -136,7 +136,7 @@ def _removed_deletes(table: Table, before: set[int]) -> int:
     return sum(map(int, counts.drop_null().to_pylist()))
 
 
-def _rewrite_manifests(call: Call) -> list[Row]:
+def _rewrite_manifests(call: ProcedureCall) -> list[Row]:
     if call["sort_by"] is not None:
         raise UnsupportedFeature(
             "rewrite_manifests with sort_by", "Manifests are sorted by all partition fields, in order: leave it out."
@@ -149,7 +149,7 @@ def _rewrite_manifests(call: Call) -> list[Row]:
     return [(result.rewritten, result.written)]
 
 
-def _rewrite_position_delete_files(call: Call) -> list[Row]:
+def _rewrite_position_delete_files(call: ProcedureCall) -> list[Row]:
     found: dict[str, Any] = {}
     for name, text in (call["options"] or {}).items():
         own = _REWRITE_DELETES.get(name.lower())
@@ -159,12 +159,12 @@ def _rewrite_position_delete_files(call: Call) -> list[Row]:
                 f"It has {', '.join(_REWRITE_DELETES)}.{nearest(name, _REWRITE_DELETES)} The size of new files is the "
                 "table property write.delete.target-file-size-bytes.",
             )
-        found[own] = _parsed(name, text)
+        found[own] = _parse_option(name, text)
     result = call.table.rewrite_position_deletes(where=call["where"], **found)
     return [(result.rewritten_delete_files, result.added_delete_files, result.rewritten_bytes, result.added_bytes)]
 
 
-def _parsed(name: str, text: str) -> Any:
+def _parse_option(name: str, text: str) -> Any:
     if name.lower() == "rewrite-all":
         if text.lower() not in ("true", "false"):
             raise InvalidOption(f"rewrite_position_delete_files: {name}={text!r}: expected true or false")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakescan.statements.procedures.declaration import Call, Parameter, Procedure, Row
+from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall, Row
 from lakescan.statements.procedures.values import BOOLEAN, LONG, STRING, STRINGS
 from lakescan.tables.results import StatisticsResult
 
@@ -13,20 +13,22 @@ _SNAPSHOT = Parameter("snapshot_id", LONG)
 _NOT_LISTED = "N/A"  # what Iceberg's documents say for a list that was not asked for
 
 
-def _compute_table_stats(call: Call) -> list[Row]:
-    return _file(call.table.compute_statistics(call["columns"], version=call["snapshot_id"], executor=call.executor))
+def _compute_table_stats(call: ProcedureCall) -> list[Row]:
+    return _location_rows(
+        call.table.compute_statistics(call["columns"], version=call["snapshot_id"], executor=call.executor)
+    )
 
 
-def _compute_partition_stats(call: Call) -> list[Row]:
-    return _file(call.table.compute_partition_statistics(version=call["snapshot_id"], executor=call.executor))
+def _compute_partition_stats(call: ProcedureCall) -> list[Row]:
+    return _location_rows(call.table.compute_partition_statistics(version=call["snapshot_id"], executor=call.executor))
 
 
-def _file(result: StatisticsResult) -> list[Row]:
+def _location_rows(result: StatisticsResult) -> list[Row]:
     """The location, or no row for a table that has nothing to count."""
     return [] if result.location is None else [(result.location,)]
 
 
-def _rewrite_table_path(call: Call) -> list[Row]:
+def _rewrite_table_path(call: ProcedureCall) -> list[Row]:
     done = call.table.rewrite_paths(
         call["source_prefix"],
         call["target_prefix"],

@@ -11,7 +11,7 @@ from lakescan.api.catalog import Catalog
 from lakescan.common.executors import PlanningExecutor
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 from lakescan.statements.procedures import changelog, files, imports, maintenance, metadata_files, snapshots
-from lakescan.statements.procedures.declaration import Call, Parameter, Procedure
+from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall
 from lakescan.statements.procedures.sources import SourceTable
 
 PROCEDURES: Mapping[str, Procedure] = {
@@ -51,18 +51,18 @@ def call(
     Example:
         >>> call(lakescan.catalog("local"), "rollback_to_snapshot", ["db.sample", 1])
     """
-    procedure = procedure_named(name)
+    procedure = find_procedure(name)
     if procedure.run is None:
         raise UnsupportedFeature(f"the procedure {procedure.name}", procedure.instead)
-    arguments = bound(procedure, positional, named or {})
-    found = procedure.run(Call(procedure.name, catalog, arguments, executor, source_table))
+    arguments = bind_arguments(procedure, positional, named or {})
+    found = procedure.run(ProcedureCall(procedure.name, catalog, arguments, executor, source_table))
     if isinstance(found, pa.Table):
         return found
     rows = [dict(zip(procedure.output.names, row, strict=True)) for row in found]
     return pa.Table.from_pylist(rows, procedure.output)
 
 
-def procedure_named(name: str) -> Procedure:
+def find_procedure(name: str) -> Procedure:
     """The procedure of a name, whatever its case; raises `InvalidOption`, which suggests the nearest.
 
     Args:
@@ -78,7 +78,7 @@ def procedure_named(name: str) -> Procedure:
     return found
 
 
-def bound(procedure: Procedure, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+def bind_arguments(procedure: Procedure, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
     """Check the arguments of a call; return a value for each parameter, None where none is given.
 
     Args:
@@ -111,10 +111,10 @@ def bound(procedure: Procedure, positional: Sequence[Any], named: Mapping[str, A
     missing = [each.name for each in parameters if each.required and given.get(each.name) is None]
     if missing:
         raise InvalidOption(f"{name} needs {' and '.join(missing)}")
-    return {each.name: _read(name, each, given.get(each.name)) for each in parameters}
+    return {each.name: _parse_argument(name, each, given.get(each.name)) for each in parameters}
 
 
-def _read(name: str, parameter: Parameter, value: Any) -> Any:
+def _parse_argument(name: str, parameter: Parameter, value: Any) -> Any:
     if value is None:
         return None
     try:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.errors import InvalidOption
-from lakescan.statements.procedures.declaration import Call, Parameter, Procedure, Row, columns
+from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall, Row, columns
 from lakescan.statements.procedures.values import LONG, STRING, TIMESTAMP
 from lakescan.tables.results import RefResult
 
@@ -26,30 +26,30 @@ _FORWARDED = pa.schema(
 _ANCESTORS = pa.schema([pa.field("snapshot_id", pa.int64()), pa.field("timestamp", pa.int64())])
 
 
-def _moved(result: RefResult) -> list[Row]:
+def _ref_rows(result: RefResult) -> list[Row]:
     return [(result.previous, result.current)]
 
 
-def _rollback_to_snapshot(call: Call) -> list[Row]:
-    return _moved(call.table.rollback(version=call["snapshot_id"]))
+def _rollback_to_snapshot(call: ProcedureCall) -> list[Row]:
+    return _ref_rows(call.table.rollback(version=call["snapshot_id"]))
 
 
-def _rollback_to_timestamp(call: Call) -> list[Row]:
-    return _moved(call.table.rollback(timestamp=call["timestamp"]))
+def _rollback_to_timestamp(call: ProcedureCall) -> list[Row]:
+    return _ref_rows(call.table.rollback(timestamp=call["timestamp"]))
 
 
-def _set_current_snapshot(call: Call) -> list[Row]:
+def _set_current_snapshot(call: ProcedureCall) -> list[Row]:
     version, ref = call["snapshot_id"], call["ref"]
     if (version is None) == (ref is None):
         raise InvalidOption("set_current_snapshot needs either snapshot_id or ref, not both")
-    return _moved(call.table.set_current_snapshot(version=version, ref=ref))
+    return _ref_rows(call.table.set_current_snapshot(version=version, ref=ref))
 
 
-def _cherrypick_snapshot(call: Call) -> list[Row]:
+def _cherrypick_snapshot(call: ProcedureCall) -> list[Row]:
     return [(call["snapshot_id"], call.table.cherry_pick(call["snapshot_id"]).current)]
 
 
-def _publish_changes(call: Call) -> list[Row]:
+def _publish_changes(call: ProcedureCall) -> list[Row]:
     table, wap_id = call.table, call["wap_id"]
     current = table.publish(wap_id).current
     summaries = table.inspect("snapshots").select(["snapshot_id", "summary"])
@@ -57,12 +57,12 @@ def _publish_changes(call: Call) -> list[Row]:
     return [(summaries.filter(staged)["snapshot_id"][0].as_py(), current)]
 
 
-def _fast_forward(call: Call) -> list[Row]:
+def _fast_forward(call: ProcedureCall) -> list[Row]:
     result = call.table.fast_forward(call["branch"], call["to"])
     return [(result.name, result.previous, result.current)]
 
 
-def _ancestors_of(call: Call) -> pa.Table:
+def _ancestors_of(call: ProcedureCall) -> pa.Table:
     found = call.table.ancestors(call["snapshot_id"])
     times = found["committed_at"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
     return pa.table([found["snapshot_id"], times], schema=_ANCESTORS)

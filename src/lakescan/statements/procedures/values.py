@@ -11,7 +11,7 @@ from lakescan.common.timestamps import as_moment
 
 
 @dataclass(frozen=True)
-class Kind:
+class ArgumentType:
     """What values a parameter takes: `read` returns the value, or raises `ValueError`; `expects` is for messages."""
 
     expects: str
@@ -45,7 +45,7 @@ def _moment(value: Any) -> datetime:
     return as_moment(value)
 
 
-def _listed(item: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+def _array(item: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
     def read(value: Any) -> tuple[Any, ...]:
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise ValueError(value)
@@ -54,7 +54,7 @@ def _listed(item: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
     return read
 
 
-def _mapped(value: Any) -> dict[str, str]:
+def _string_map(value: Any) -> dict[str, str]:
     """A map; pairs, which is how Arrow and Spark hand over maps, are taken, too."""
     pairs = value.items() if isinstance(value, Mapping) else value
     if isinstance(pairs, str):
@@ -67,11 +67,11 @@ def _mapped(value: Any) -> dict[str, str]:
     return found
 
 
-STRING = Kind("a string", _text)
-LONG = Kind("a whole number of 64 bits", _whole(64))
-INT = Kind("a whole number of 32 bits", _whole(32))
-BOOLEAN = Kind("true or false", _flag)
-TIMESTAMP = Kind("a timestamp", _moment)
-STRINGS = Kind("an array of strings", _listed(_text))
-LONGS = Kind("an array of whole numbers", _listed(_whole(64)))
-OPTIONS = Kind("a map of strings to strings", _mapped)
+STRING = ArgumentType("a string", _text)
+LONG = ArgumentType("a whole number of 64 bits", _whole(64))
+INT = ArgumentType("a whole number of 32 bits", _whole(32))
+BOOLEAN = ArgumentType("true or false", _flag)
+TIMESTAMP = ArgumentType("a timestamp", _moment)
+STRINGS = ArgumentType("an array of strings", _array(_text))
+LONGS = ArgumentType("an array of whole numbers", _array(_whole(64)))
+OPTIONS = ArgumentType("a map of strings to strings", _string_map)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from lakescan.common import types as t
-from lakescan.common.references import quoted
+from lakescan.common.references import backquote
 from lakescan.errors import InvalidStatement, SchemaMismatch
 from lakescan.expressions.scalar import nested
-from lakescan.statements.duckdb.types import Foreign, plain
+from lakescan.statements.duckdb.types import ForeignType, comparable_type
 from lakescan.statements.rows.statements import Assignment, Clause, Delete, DmlStatement, Insert, Merge, Update
 from lakescan.statements.syntax.literals import text_literal
 from lakescan.statements.syntax.names import TableName
@@ -37,7 +37,7 @@ _DIGITS: dict[t.Type, int] = {t.BYTE: 3, t.SHORT: 5, t.INT: 10, t.LONG: 19}
 
 
 @dataclass(frozen=True)
-class Members:
+class MemberRules:
     """Which members a struct that is stored may have, next to those that its column has.
 
     - `may_add`: whether it may have others, which the write adds to the table.
@@ -48,17 +48,17 @@ class Members:
     may_lack: bool = False
 
 
-JUST_THESE = Members()
+JUST_THESE = MemberRules()
 
 
-def assigned(
+def cast_to_column(
     value_sql: str,
     found: t.Type,
     column: t.Field,
     *,
     ansi: bool,
     checks_floats: bool = False,
-    members: Members = JUST_THESE,
+    members: MemberRules = JUST_THESE,
     own: str | None = None,
 ) -> str:
     """The text of a value as a column takes it.
@@ -85,13 +85,13 @@ def assigned(
         >>> assigned("s.price", t.DOUBLE, t.Field(1, "price", t.INT), ansi=True)
         'CAST(s.price AS INT)'
     """
-    kind = plain(column.type)
+    kind = comparable_type(column.type)
     check_members(column.name, found, kind, members)
     if own is not None and isinstance(found, t.Struct) and isinstance(kind, t.Struct) and found != kind:
-        value_sql = _with_kept_members(value_sql, found, kind, own)
-    if nested.is_filled(found, kind) and (name := _nested_name(kind)) is not None:
+        value_sql = _keep_members(value_sql, found, kind, own)
+    if nested.is_filled(found, kind) and (name := _nested_type_name(kind)) is not None:
         return f"CAST({value_sql} AS {name})"
-    is_left = isinstance(found, Foreign) or (_is_nested(found) and _is_nested(kind))
+    is_left = isinstance(found, ForeignType) or (_is_nested(found) and _is_nested(kind))
     if found in (kind, t.UNKNOWN) or is_left:
         return value_sql
     if not _is_assignable(found, kind):
@@ -99,7 +99,7 @@ def assigned(
             f"column {column.name!r} is {column.type}, and its value {found}: Spark's rules of store assignment do not "
             f"convert {found} to {column.type}. Cast the value, if it is meant"
         )
-    name = _name(kind)
+    name = _type_name(kind)
     column_name = column.name.replace("\\", "\\\\").replace("'", "\\'")
     if checks_floats and found in t.FLOATING and kind in t.INTEGRAL:
         limit = t.exact_integers(found)
@@ -122,8 +122,8 @@ class Cast(Protocol):
         """Return the text; `place` is that of the value in the query."""
 
 
-def assigned_within(
-    types: Sequence[t.Type], *, ansi: bool, checks_floats: bool = False, members: Members = JUST_THESE
+def column_caster(
+    types: Sequence[t.Type], *, ansi: bool, checks_floats: bool = False, members: MemberRules = JUST_THESE
 ) -> Cast:
     """What makes the texts of values fit: of a whole column, or of a member to which names lead.
 
@@ -138,17 +138,17 @@ def assigned_within(
         'CAST(s.price AS INT)'
     """
 
-    def of(place: int, path: tuple[str, ...], value: str, column: t.Field, own: str | None = None) -> str:
+    def cast(place: int, path: tuple[str, ...], value: str, column: t.Field, own: str | None = None) -> str:
         found = types[place]
         for name in path:
             assert isinstance(found, t.Struct)
             found = next(each.type for each in found.fields if each.name == name)
-        return assigned(value, found, column, ansi=ansi, checks_floats=checks_floats, members=members, own=own)
+        return cast_to_column(value, found, column, ansi=ansi, checks_floats=checks_floats, members=members, own=own)
 
-    return of
+    return cast
 
 
-def check_members(path: str, found: t.Type, kind: t.Type, members: Members = JUST_THESE) -> None:
+def check_members(path: str, found: t.Type, kind: t.Type, members: MemberRules = JUST_THESE) -> None:
     """Raise `SchemaMismatch` for structs that have other members than those of a column, at any depth.
 
     A member that a value lacks would be lost, and one that the column lacks has no place. Order and case do not matter.
@@ -160,7 +160,8 @@ def check_members(path: str, found: t.Type, kind: t.Type, members: Members = JUS
             if lacks or has_more:
                 what = f"lacks the member {missing[0].name!r}" if lacks else f"has the member {more[0].name!r}, too"
                 raise SchemaMismatch(
-                    f"column {path!r} has the members {_names(kind)}, and its value, with {_names(found)}, {what}. "
+                    f"column {path!r} has the members {_member_names(kind)}, and its value, with "
+                    f"{_member_names(found)}, {what}. "
                     "Give just the column's members; MERGE and INSERT WITH SCHEMA EVOLUTION add new ones"
                 )
             for theirs, ours in pairs:
@@ -172,7 +173,7 @@ def check_members(path: str, found: t.Type, kind: t.Type, members: Members = JUS
             check_members(f"{path}.value", found.value.type, kind.value.type, members)
 
 
-def _names(struct: t.Struct) -> str:
+def _member_names(struct: t.Struct) -> str:
     return ", ".join(each.name for each in struct.fields)
 
 
@@ -186,7 +187,7 @@ def _matched_members(
     return pairs, missing, [each for n, each in enumerate(found.fields) if n not in places]
 
 
-def _with_kept_members(value: str, found: t.Struct, kind: t.Struct, own: str) -> str:
+def _keep_members(value: str, found: t.Struct, kind: t.Struct, own: str) -> str:
     """A struct with the members of the column that it lacks, as they are in the table."""
     pairs, missing, _ = _matched_members(found, kind)
     theirs = {ours.name: each for each, ours in pairs}
@@ -195,11 +196,11 @@ def _with_kept_members(value: str, found: t.Struct, kind: t.Struct, own: str) ->
         return value
     members = []
     for each in kind.fields:
-        place = f"{own}.{quoted(each.name)}"
+        place = f"{own}.{backquote(each.name)}"
         if (one := theirs.get(each.name)) is not None:
-            text = f"{value}.{quoted(one.name)}"
+            text = f"{value}.{backquote(one.name)}"
             is_struct = isinstance(one.type, t.Struct) and isinstance(each.type, t.Struct)
-            place = _with_kept_members(text, one.type, each.type, place) if is_struct else text  # type: ignore[arg-type]
+            place = _keep_members(text, one.type, each.type, place) if is_struct else text  # type: ignore[arg-type]
         members.append(f"{text_literal(each.name)}, {place}")
     return f"CASE WHEN {value} IS NULL THEN NULL ELSE named_struct({', '.join(members)}) END"
 
@@ -242,9 +243,9 @@ def _always_fits(found: t.Type, kind: t.Type) -> bool:
     return False
 
 
-def _nested_name(kind: t.Type) -> str | None:
+def _nested_type_name(kind: t.Type) -> str | None:
     """The name of a type; None if a type inside has none in SQL."""
-    inner = [_nested_name(each.type) for each in t.children(kind)]
+    inner = [_nested_type_name(each.type) for each in t.children(kind)]
     if None in inner:
         return None
     if isinstance(kind, t.Struct):
@@ -253,10 +254,10 @@ def _nested_name(kind: t.Type) -> str | None:
     if isinstance(kind, t.ListOf | t.MapOf):
         return f"{'ARRAY' if isinstance(kind, t.ListOf) else 'MAP'}<{', '.join(map(str, inner))}>"
     has_name = kind in _NAMES or isinstance(kind, t.Decimal | t.Timestamp)
-    return _name(kind) if has_name else None
+    return _type_name(kind) if has_name else None
 
 
-def _name(kind: t.Type) -> str:
+def _type_name(kind: t.Type) -> str:
     if isinstance(kind, t.Decimal):
         return f"DECIMAL({kind.precision}, {kind.scale})"
     if isinstance(kind, t.Timestamp):
@@ -295,7 +296,7 @@ def _qualifiers(target: TableName) -> set[tuple[str, ...]]:
     return {each[n:] for each in names for n in range(len(each))}
 
 
-def named_alike(name: str, names: Sequence[str], *, case_sensitive: bool) -> list[str]:
+def match_names(name: str, names: Sequence[str], *, case_sensitive: bool) -> list[str]:
     """Return the names that a name of a statement may mean: the same one, else those that differ in case.
 
     Args:
@@ -312,9 +313,7 @@ def named_alike(name: str, names: Sequence[str], *, case_sensitive: bool) -> lis
     return [] if case_sensitive else [each for each in names if each.lower() == name.lower()]
 
 
-def with_plain_columns(
-    statement: DmlStatement, columns: Sequence[str], *, case_sensitive: bool = False
-) -> DmlStatement:
+def strip_qualifiers(statement: DmlStatement, columns: Sequence[str], *, case_sensitive: bool = False) -> DmlStatement:
     """The statement with names of columns to set that begin with a column; see `column_of`.
 
     Raises:
@@ -322,28 +321,28 @@ def with_plain_columns(
     """
     match statement:
         case Update(target=target, assignments=assignments):
-            return replace(statement, assignments=_plain(assignments, target, columns, case_sensitive))
+            return replace(statement, assignments=_strip_assignments(assignments, target, columns, case_sensitive))
         case Merge(target=target, clauses=clauses):
-            plain = tuple(_plain_clause(each, target, columns, case_sensitive) for each in clauses)
+            plain = tuple(_strip_clause(each, target, columns, case_sensitive) for each in clauses)
             return replace(statement, clauses=plain)
         case Delete() | Insert():
             return statement
 
 
-def _plain_clause(clause: Clause, target: TableName, columns: Sequence[str], case_sensitive: bool) -> Clause:
+def _strip_clause(clause: Clause, target: TableName, columns: Sequence[str], case_sensitive: bool) -> Clause:
     if not clause.assignments:
         return clause
-    return replace(clause, assignments=_plain(clause.assignments, target, columns, case_sensitive))
+    return replace(clause, assignments=_strip_assignments(clause.assignments, target, columns, case_sensitive))
 
 
-def _plain(
+def _strip_assignments(
     assignments: tuple[Assignment, ...], target: TableName, columns: Sequence[str], case_sensitive: bool
 ) -> tuple[Assignment, ...]:
     found: list[Assignment] = []
     names: set[tuple[str, ...]] = set()
     for each in assignments:
         column = column_of(each.column, target, columns)
-        same = named_alike(column[0], columns, case_sensitive=case_sensitive)
+        same = match_names(column[0], columns, case_sensitive=case_sensitive)
         key = (same[0] if len(same) == 1 else column[0], *column[1:])
         if key in names:
             raise InvalidStatement(f"the column {'.'.join(column)} is set twice")

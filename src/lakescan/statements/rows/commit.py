@@ -19,10 +19,10 @@ from lakescan.reading.data_file import open_data_file
 from lakescan.reading.parquet.file import ParquetData
 from lakescan.storage import Storage
 from lakescan.tables.base import Target
-from lakescan.tables.overwritten_files import as_removed
-from lakescan.tables.removed import Removed
+from lakescan.tables.overwritten_files import as_removed_files
+from lakescan.tables.removed import RemovedFile
 from lakescan.tables.rewrite import rewrite_rows
-from lakescan.tables.row_changes import DeleteWriter, Mode
+from lakescan.tables.row_changes import DeleteWriter, RowLevelOperationMode
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.writing.roaring import encode_bitmaps
 from lakescan.writing.row_deletes import WrittenDeletes
@@ -32,7 +32,7 @@ _LEAST = 32 * 2**20  # bytes of a file with rows that stay, if threads share the
 
 
 @dataclass
-class Finished:
+class ChangeOutcome:
     """What becomes of the files that had changed rows.
 
     - `removed`: the files that go; `deletes`: the deletes of those that stay.
@@ -40,13 +40,13 @@ class Finished:
     - `changed`: how many rows were deleted or updated.
     """
 
-    removed: list[Removed] = field(default_factory=list)
+    removed: list[RemovedFile] = field(default_factory=list)
     deletes: list[WrittenDeletes] = field(default_factory=list)
     files: list[WrittenFile] = field(default_factory=list)
     changed: int = 0
 
 
-def touched(plan: FileTable, changed: Mapping[str, BitMap64]) -> tuple[FileTable, list[BitMap64]]:
+def find_changed_files(plan: FileTable, changed: Mapping[str, BitMap64]) -> tuple[FileTable, list[BitMap64]]:
     """The planned files that have changed rows, and these, in the same order."""
     paths = plan.files["path"].combine_chunks()
     wanted = pa.array(list(changed), pa.string())
@@ -54,11 +54,11 @@ def touched(plan: FileTable, changed: Mapping[str, BitMap64]) -> tuple[FileTable
     if places.null_count:
         lost = wanted.filter(places.is_null())[0]
         raise CorruptMetadata(f"rows were read of {lost}, which is not among the planned files: plan again")
-    return plan.take(places).used_deletes(), list(changed.values())
+    return plan.take(places).drop_unused_deletes(), list(changed.values())
 
 
 @dataclass(frozen=True)
-class Finishing:
+class ChangeRecorder:
     """How files with changed rows are finished. Pickled for workers.
 
     - `scan`: a scan of the base, with all columns that `moved` writes.
@@ -70,35 +70,35 @@ class Finishing:
     writer: DeleteWriter | None
 
     @staticmethod
-    def of(target: Target, mode: Mode, write_id: str) -> Finishing:
+    def build(target: Target, mode: RowLevelOperationMode, write_id: str) -> ChangeRecorder:
         """How the changes of a write are finished."""
-        if mode is Mode.MERGE_ON_READ:
-            return Finishing(target.scan, target.writes, target.delete_writer(write_id))
-        moved = target.writes.of_moved_rows
-        return Finishing(target.scan.select_columns(moved.schema), moved, None)
+        if mode is RowLevelOperationMode.MERGE_ON_READ:
+            return ChangeRecorder(target.scan, target.writes, target.delete_writer(write_id))
+        moved = target.writes.lineage_writes
+        return ChangeRecorder(target.scan.select_columns(moved.schema), moved, None)
 
     def finish(
         self, files: FileTable, positions: Sequence[BitMap64], executor: PlanningExecutor | None = None
-    ) -> Finished:
+    ) -> ChangeOutcome:
         """Write what records the changes. `files` are those with changed rows, of the base."""
         if not len(files):
-            return Finished()
+            return ChangeOutcome()
         whole = has_no_rows_left(files, positions, self.scan.storage)
-        done = Finished(removed=as_removed(files.filter(pa.array(whole))), changed=sum(map(len, positions)))
+        done = ChangeOutcome(removed=as_removed_files(files.filter(pa.array(whole))), changed=sum(map(len, positions)))
         rest = files.filter(pa.array(~whole))
         others = [each for each, is_whole in zip(positions, whole, strict=True) if not is_whole]
         if not len(rest):
             return done
         if self.writer is not None:
-            done.deletes += self.writer.write(rest.used_deletes(), others)
+            done.deletes += self.writer.write(rest.drop_unused_deletes(), others)
             return done
-        plan = self.scan.plan_table(without_rows(rest, others))
+        plan = self.scan.plan_table(add_inline_vectors(rest, others))
         done.files += rewrite_rows(self.moved, plan, self.scan.read_context(plan), executor, least_size=_LEAST)
-        done.removed += as_removed(rest)
+        done.removed += as_removed_files(rest)
         return done
 
 
-def without_rows(files: FileTable, positions: Sequence[BitMap64]) -> FileTable:
+def add_inline_vectors(files: FileTable, positions: Sequence[BitMap64]) -> FileTable:
     """The files with more deletes: vectors that are in no file."""
     count = files.deletes.num_rows
     vectors = pa.table(
@@ -117,7 +117,7 @@ def without_rows(files: FileTable, positions: Sequence[BitMap64]) -> FileTable:
     }
     deletes = pa.concat_tables([files.deletes, pa.table(columns, schema=DELETES)])
     every = np.arange(len(files))
-    return files.with_deletes(files.references.joined(DeleteReferences(len(files), every, count + every)), deletes)
+    return files.with_deletes(files.references.merge(DeleteReferences(len(files), every, count + every)), deletes)
 
 
 def has_no_rows_left(files: FileTable, positions: Sequence[BitMap64], storage: Storage) -> np.ndarray:
@@ -141,11 +141,11 @@ def has_no_rows_left(files: FileTable, positions: Sequence[BitMap64], storage: S
         whole[n] = len(changed) + sum(counts[i] for i in deletes) == rows[n]
     for n in np.flatnonzero(whole).tolist():
         format_name, path, key = (files.files[name][n].as_py() for name in ("file_format", "path", "key_metadata"))
-        whole[n] = _rows_in(format_name, storage.relocated(path), key, storage) == rows[n]
+        whole[n] = _footer_row_count(format_name, storage.current_location(path), key, storage) == rows[n]
     return whole
 
 
-def _rows_in(format_name: str, path: str, key_metadata: bytes | None, storage: Storage) -> int | None:
+def _footer_row_count(format_name: str, path: str, key_metadata: bytes | None, storage: Storage) -> int | None:
     """The number of rows by the file itself; None if it does not say so cheaply."""
     if format_name != "parquet":
         return None

@@ -9,8 +9,8 @@ from typing import Any
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
 from lakescan.statements.syntax.literals import literal
-from lakescan.statements.syntax.text import edited
-from lakescan.statements.syntax.words import Words
+from lakescan.statements.syntax.text import apply_edits
+from lakescan.statements.syntax.words import TokenReader
 from lakescan.writing.column_rules import ColumnRules
 
 _SETS = ("UNION", "EXCEPT", "INTERSECT", "MINUS")
@@ -37,7 +37,7 @@ def with_defaults(
     """
     if "default" not in query.lower():
         return query, frozenset()
-    words = Words(query)
+    words = TokenReader(query)
     rows = _rows(words)
     marked = [
         {n for n, (start, end) in enumerate(row) if end == start + 1 and words.spells(start, "DEFAULT")} for row in rows
@@ -58,10 +58,10 @@ def with_defaults(
             is_known = n in everywhere or n >= len(columns)
             value = "NULL" if is_known else _default_of(columns[n], rules)
             edits.append((token.start, token.end + 1, value))
-    return edited(query, edits), everywhere
+    return apply_edits(query, edits), everywhere
 
 
-def _rows(words: Words) -> list[list[tuple[int, int]]]:
+def _rows(words: TokenReader) -> list[list[tuple[int, int]]]:
     """Where the values of each row are: of VALUES, or of one SELECT."""
     end = len(words.words)
     start = words.find(lambda n: words.spells(n, "VALUES") or words.spells(n, "SELECT"))
@@ -69,9 +69,9 @@ def _rows(words: Words) -> list[list[tuple[int, int]]]:
         return []
     if words.spells(start, "VALUES"):
         rows = []
-        for first, behind in words.listed(start + 1, end):
+        for first, behind in words.split_items(start + 1, end):
             is_row = words.words[first].text == "("
-            rows.append(words.listed(first + 1, words.closing(first)) if is_row else [(first, behind)])
+            rows.append(words.split_items(first + 1, words.closing(first)) if is_row else [(first, behind)])
         return rows
     if words.find(lambda n: n > start and words.spells(n, "SELECT")) < end:
         return []  # of several queries, each may have other values
@@ -79,7 +79,7 @@ def _rows(words: Words) -> list[list[tuple[int, int]]]:
         return []  # whose tables may have a column of this name
     first = start + 1 + (words.spells(start + 1, "ALL") or words.spells(start + 1, "DISTINCT"))
     ends = ("WHERE", "LIMIT", *_SETS)
-    return [words.listed(first, words.find(lambda n: any(words.spells(n, each) for each in ends), first))]
+    return [words.split_items(first, words.find(lambda n: any(words.spells(n, each) for each in ends), first))]
 
 
 def _first_literal(columns: Sequence[t.Field], places: frozenset[int], rules: ColumnRules) -> int:
@@ -109,10 +109,10 @@ def with_values(text: str, values: Mapping[str, Any], of: Callable[[Any], str] =
     """A text with literals in the place of its named parameters."""
     if not values or ":" not in text:
         return text
-    words = Words(text).words
+    words = TokenReader(text).words
     edits = []
     for mark, name in pairwise(words):
         is_parameter = mark.text == ":" and name.text in values and mark.end + 1 == name.start
         if is_parameter and not (mark.start and (text[mark.start - 1].isalnum() or text[mark.start - 1] in "_`)]")):
             edits.append((mark.start, name.end + 1, of(values[name.text])))
-    return edited(text, edits)
+    return apply_edits(text, edits)

@@ -21,12 +21,12 @@ from lakescan.local.reader import read_batches
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
-from lakescan.statements.rows.commit import Finished, touched
-from lakescan.statements.rows.positions import FoundRows
-from lakescan.statements.rows.sink import Sunk
+from lakescan.statements.rows.commit import ChangeOutcome, find_changed_files
+from lakescan.statements.rows.positions import RowPositions
+from lakescan.statements.rows.sink import SinkResult
 from lakescan.statements.rows.statements import Delete
 from lakescan.statements.syntax.text import tokens
-from lakescan.tables.overwritten_files import as_removed
+from lakescan.tables.overwritten_files import as_removed_files
 from lakescan.tables.results import ChangeResult
 from lakescan.tables.scan_spec import ScanSpec, as_predicate
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ByFilter:
+class FilterDelete:
     """A DELETE by a filter: the files that match whole, how many rows they have, and a scan and plan of the others."""
 
     where: Predicate
@@ -47,21 +47,23 @@ class ByFilter:
     scan: ScanSpec
     others: ScanPlan
 
-    def commit(self, change: Change, rows: FoundRows, done: Finished, found: float | None = None) -> ChangeResult:
+    def commit(
+        self, change: Change, rows: RowPositions, done: ChangeOutcome, found: float | None = None
+    ) -> ChangeResult:
         """Commit the DELETE of the files that match whole, and of the `rows` of others; `found` is when they were."""
-        done.removed += as_removed(self.whole)
+        done.removed += as_removed_files(self.whole)
         done.changed += self.rows
-        return change.commit_finished(Sunk(rows, []), done, self.where, found)
+        return change.commit_finished(SinkResult(rows, []), done, self.where, found)
 
 
-def by_filter(change: Change, *, of_sql: bool) -> ByFilter | None:
+def plan_filter_delete(change: Change, *, of_sql: bool) -> FilterDelete | None:
     """What a DELETE does if its condition is a filter; None if rows must be looked for by a query.
 
     With `of_sql`, it must also mean what it means in SQL: filters read constants by the type of their column.
     """
     assert isinstance(change.statement, Delete)
     target, found = change.target, _filter_of(change.statement) if change.given is None else change.given
-    if found is None or (of_sql and not _is_as_in_sql(found, target.writes.schema)):
+    if found is None or (of_sql and not _has_sql_meaning(found, target.writes.schema)):
         return None
     try:
         scan = target.scan.where(found)
@@ -78,21 +80,21 @@ def by_filter(change: Change, *, of_sql: bool) -> ByFilter | None:
     scan = scan.select_columns(scan.selectable.select(change.places))
     others = scan.plan_table(plan.table.filter(pa.array(read)))
     whole = plan.table.filter(pa.array(~read))
-    return ByFilter(found, whole, _count(whole, target.scan, change.places[1]), scan, others)
+    return FilterDelete(found, whole, _count_live_rows(whole, target.scan, change.places[1]), scan, others)
 
 
 def delete_by_filter(change: Change, executor: PlanningExecutor | None, *, of_sql: bool) -> ChangeResult | None:
     """Delete by a filter in this process; None if its condition is none."""
-    quick = by_filter(change, of_sql=of_sql)
+    quick = plan_filter_delete(change, of_sql=of_sql)
     if quick is None:
         return None
-    found, done = FoundRows(is_unique=False), Finished()
+    found, done = RowPositions(is_unique=False), ChangeOutcome()
     for batch in read_batches([(quick.others, quick.scan.read_context(quick.others, batch_size=_BATCH_ROWS))]):
         found.add(batch.column(0), batch.column(1), np.ones(batch.num_rows, dtype=bool))
     end = time.perf_counter()
     if found.changed:
         pa.default_memory_pool().release_unused()  # what the search held, before files are written again
-        done = change.finishing.finish(*touched(quick.others.table, found.changed), executor)
+        done = change.finishing.finish(*find_changed_files(quick.others.table, found.changed), executor)
     return quick.commit(change, found, done, end)
 
 
@@ -116,7 +118,7 @@ def _filter_of(statement: Delete) -> Predicate | None:
         return None
 
 
-def _is_as_in_sql(found: Predicate, schema: Schema) -> bool:
+def _has_sql_meaning(found: Predicate, schema: Schema) -> bool:
     """Whether a filter keeps the rows that SQL keeps, in any time zone: it compares values of the same type."""
     if has_sql(found):
         return False
@@ -148,7 +150,7 @@ def _is_plain(value: object, kind: t.Type) -> bool:
     return False
 
 
-def _count(files: FileTable, scan: ScanSpec, position: str) -> int:
+def _count_live_rows(files: FileTable, scan: ScanSpec, position: str) -> int:
     """How many rows files still have: by metadata, and where that does not say it, by their deletes."""
     rows = _live_rows(files)
     unknown = files.filter(pa.array(rows < 0))

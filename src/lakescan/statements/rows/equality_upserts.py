@@ -13,12 +13,12 @@ from lakescan.tables.base import Target
 from lakescan.tables.results import ChangeResult
 from lakescan.tables.save import upsert
 from lakescan.writing.partitioned_writer import new_write_id
-from lakescan.writing.upserts import Upserted, UpsertWriter
+from lakescan.writing.upserts import UpsertFiles, UpsertWriter
 
 
 def upsert_by_equality(target: Target, rows: pa.Table, keys: Sequence[str]) -> ChangeResult:
     """Upsert rows, each key once, in this process."""
-    check_whole(target, rows.column_names)
+    check_all_columns(target, rows.column_names)
     columns = {each.name.lower(): each for each in columns_of(rows.schema)}
     for each in target.writes.schema.fields:
         check_members(each.name, columns[each.name.lower()].type, each.type)
@@ -49,7 +49,7 @@ def check_keys(rows: pa.Table, keys: Sequence[str], table: str) -> list[str]:
     return found
 
 
-def check_whole(target: Target, columns: Sequence[str]) -> None:
+def check_all_columns(target: Target, columns: Sequence[str]) -> None:
     """Raise `SchemaMismatch` if rows lack a column: the values of the rows that they replace are not read."""
     given = {name.lower() for name in columns}
     missing = [name for name in target.writes.schema.names if name.lower() not in given]
@@ -60,7 +60,7 @@ def check_whole(target: Target, columns: Sequence[str]) -> None:
         )
 
 
-def commit_upserts(target: Target, written: Upserted) -> ChangeResult:
+def commit_upserts(target: Target, written: UpsertFiles) -> ChangeResult:
     """Commit the files; what they replace is not known, so all rows count as inserted.
 
     If another writer committed the same transaction, the files are removed and nothing is committed.

@@ -19,29 +19,35 @@ from lakescan.common.executors import PlanningExecutor
 from lakescan.common.metadata_columns import FILE, POS, ROW_ID
 from lakescan.errors import AmbiguousMerge, InvalidStatement, UnsupportedFeature
 from lakescan.expressions.predicate import Comparison, Predicate, conjunction
-from lakescan.statements.rows.assignment import Members, assigned_within, with_plain_columns
-from lakescan.statements.rows.commit import Finished, Finishing, touched
+from lakescan.statements.rows.assignment import MemberRules, column_caster, strip_qualifiers
+from lakescan.statements.rows.commit import ChangeOutcome, ChangeRecorder, find_changed_files
 from lakescan.statements.rows.delete_whole_files import delete_by_filter
-from lakescan.statements.rows.expressions import check_parts, in_own_words, unstable_call, with_short_names, with_sides
+from lakescan.statements.rows.expressions import (
+    check_parts,
+    qualify_sides,
+    shorten_names,
+    translate_error_places,
+    unstable_call,
+)
 from lakescan.statements.rows.insert import insert
 from lakescan.statements.rows.merge import SOURCE
 from lakescan.statements.rows.parse import parse
-from lakescan.statements.rows.positions import FoundTwice
-from lakescan.statements.rows.select import TARGET, ChangeQuery, Selecting, Statement
-from lakescan.statements.rows.sink import ChangeSink, ChangeWrites, Sunk
-from lakescan.statements.rows.statements import Action, Clause, Delete, Insert, Merge, Update, When
+from lakescan.statements.rows.positions import DuplicateMatch
+from lakescan.statements.rows.select import TARGET, ChangeQuery, ChangeQueryBuilder, ChangeStatement
+from lakescan.statements.rows.sink import ChangeSink, ChangeWrites, SinkResult
+from lakescan.statements.rows.statements import Clause, Delete, Insert, Merge, MergeAction, Update, When
 from lakescan.statements.rows.target import changed_table
 from lakescan.statements.select.frames import arrow_table, may_have_rounded
 from lakescan.statements.select.namespace import current_namespace
 from lakescan.statements.select.nanoseconds import as_microseconds
-from lakescan.statements.select.query import Joins, Query, columns_of, most_rows, query, scan_of
-from lakescan.statements.syntax.parse import Arguments, with_named_parameters
+from lakescan.statements.select.query import JoinSettings, Query, columns_of, most_rows, query, scan_of
+from lakescan.statements.syntax.parse import Arguments, name_parameters
 from lakescan.tables import row_changes
 from lakescan.tables.base import Target
 from lakescan.tables.results import ChangeResult, WriteResult
-from lakescan.tables.row_changes import RowChanges, Times
-from lakescan.tables.save import removed_on_failure, with_new_columns
-from lakescan.tables.scan_spec import PlansMade, ScanSpec
+from lakescan.tables.row_changes import OperationTimes, RowChanges
+from lakescan.tables.save import add_new_columns, remove_on_failure
+from lakescan.tables.scan_spec import PlanCache, ScanSpec
 from lakescan.writing.partitioned_writer import new_write_id
 
 _RECORDED = {
@@ -65,7 +71,7 @@ class Change:
     def __init__(
         self,
         target: Target,
-        statement: Statement,
+        statement: ChangeStatement,
         source_columns: Sequence[str] = (),
         *,
         given: Predicate | None = None,
@@ -79,22 +85,22 @@ class Change:
         self.given = given
         self._case_sensitive = case_sensitive
         self.pinned: ScanSpec = target.scan if pinned is None else pinned
-        plain = with_plain_columns(statement, target.writes.schema.names, case_sensitive=case_sensitive)
+        plain = strip_qualifiers(statement, target.writes.schema.names, case_sensitive=case_sensitive)
         assert not isinstance(plain, Insert)
         check_parts(plain)
         names = target.writes.schema.names
         self.target = target
-        self.statement: Delete | Update | Merge = with_sides(with_short_names(plain, names), names, source_columns)
+        self.statement: Delete | Update | Merge = qualify_sides(shorten_names(plain, names), names, source_columns)
         if _writes_rows(plain):
             _check_types(target)
-        self.kind: row_changes.Statement = row_changes.Statement(type(statement).__name__.lower())
-        self.mode: row_changes.Mode = target.mode_of(self.kind)
+        self.kind: row_changes.RowLevelCommand = row_changes.RowLevelCommand(type(statement).__name__.lower())
+        self.mode: row_changes.RowLevelOperationMode = target.mode_of(self.kind)
         self.write_id: str = new_write_id()
         self._check_stable()
         changes = target.change_files
-        self._plans = PlansMade()
+        self._plans = PlanCache()
         self._change_writes = None if changes is None else changes.writes
-        self._moved = target.writes.of_moved_rows if _updates(statement) else target.writes
+        self._moved = target.writes.lineage_writes if _updates(statement) else target.writes
 
     def _check_stable(self) -> None:
         match self.statement:
@@ -110,12 +116,12 @@ class Change:
                 )
 
     @property
-    def selecting(self) -> Selecting:
+    def selecting(self) -> ChangeQueryBuilder:
         """The query, as far as it is known without the source."""
         writes = self.target.writes
         hidden = self._moved.schema.fields[len(writes.schema.fields) :]
         row_id = next((each.name for each in hidden if each.id == ROW_ID.id), None)
-        return Selecting(
+        return ChangeQueryBuilder(
             self.statement,
             writes.schema,
             frozenset(writes.rules.generated),
@@ -146,10 +152,10 @@ class Change:
         return self.statement.with_schema_evolution or self.target.writes.options.merge_schema
 
     @property
-    def members(self) -> Members:
+    def members(self) -> MemberRules:
         """Which members the structs of a source may have."""
         evolves = isinstance(self.statement, Merge) and self.evolves
-        return Members(evolves, evolves and self.target.writes.fills_members)
+        return MemberRules(evolves, evolves and self.target.writes.fills_members)
 
     def with_source(self, source: pa.Schema) -> Change:
         """The change, with what the source has. WITH SCHEMA EVOLUTION adds its columns to the target."""
@@ -160,7 +166,7 @@ class Change:
             set_columns = {each.column[0].lower() for clause in statement.clauses for each in clause.assignments or ()}
             takes_all = any(clause.assignments is None for clause in statement.clauses)
             taken = pa.schema([each for each in source if takes_all or each.name.lower() in set_columns])
-            target = with_new_columns(target, taken)
+            target = add_new_columns(target, taken)
         return Change(
             target,
             statement,
@@ -196,27 +202,29 @@ class Change:
         return ChangeWrites(found, self.target.writes, self._moved, self._change_writes, self.write_id)
 
     @property
-    def finishing(self) -> Finishing:
+    def finishing(self) -> ChangeRecorder:
         """How files with changed rows are finished."""
-        return Finishing.of(self.target, self.mode, self.write_id)
+        return ChangeRecorder.build(self.target, self.mode, self.write_id)
 
-    def commit(self, sunk: Sunk, scan: ScanSpec, executor: PlanningExecutor | None) -> ChangeResult:
+    def commit(self, sunk: SinkResult, scan: ScanSpec, executor: PlanningExecutor | None) -> ChangeResult:
         """Write deletes, or files without the changed rows, and commit. `scan` is that of the target in the query."""
         written: list[Any] = [*sunk.files, *sunk.change_files]
         found = time.perf_counter()
         try:
-            done = Finished()
+            done = ChangeOutcome()
             if sunk.rows.changed:
-                files, positions = touched(scan.plan().table, sunk.rows.changed)
+                files, positions = find_changed_files(scan.plan().table, sunk.rows.changed)
                 pa.default_memory_pool().release_unused()  # what the query held, before files are written again
                 done = self.finishing.finish(files, positions, executor)
                 written += [*done.files, *done.deletes]
         except BaseException:
             self.target.storage.remove([each.location for each in written])
             raise
-        return self.commit_finished(sunk, done, read_by(scan), found)
+        return self.commit_finished(sunk, done, scan_condition(scan), found)
 
-    def commit_finished(self, sunk: Sunk, done: Finished, read: Predicate, found: float | None = None) -> ChangeResult:
+    def commit_finished(
+        self, sunk: SinkResult, done: ChangeOutcome, read: Predicate, found: float | None = None
+    ) -> ChangeResult:
         """Commit what is written; `found` is when all rows were found, on the clock `time.perf_counter`."""
         now = time.perf_counter()
         scan, rewrite = (None, None) if found is None else (found - self.started, now - found)
@@ -233,12 +241,12 @@ class Change:
             sunk.change_files or None,  # files that went whole: readers of a feed infer the changes of their rows
             counts,
             self._parameters,
-            Times(now - self.started, scan, rewrite),
+            OperationTimes(now - self.started, scan, rewrite),
         )
         if not changes:
             self.target.commit_columns()
             return ChangeResult()
-        with removed_on_failure(self.target, written):
+        with remove_on_failure(self.target, written):
             self.target.change(changes)
         return ChangeResult(
             counts.inserted,
@@ -255,14 +263,17 @@ class Change:
     def _parameters(self) -> Mapping[str, str]:
         match self.statement:
             case Merge(on=on, clauses=clauses):
-                return {"predicate": on.text, **{name: _recorded(clauses, when) for when, name in _RECORDED.items()}}
+                return {
+                    "predicate": on.text,
+                    **{name: _history_clauses(clauses, when) for when, name in _RECORDED.items()},
+                }
             case Delete() | Update() if self.given is not None:
                 return {"predicate": str(self.given)}
             case Delete(where=where) | Update(where=where):
                 return {} if where is None else {"predicate": where.text}
         return {}
 
-    def ambiguous(self, twice: FoundTwice) -> AmbiguousMerge:
+    def ambiguity_error(self, twice: DuplicateMatch) -> AmbiguousMerge:
         """The error for a row of the target that has several matches, with its values."""
         assert isinstance(self.statement, Merge)
         words = {each.lower() for each in re.findall(r"\w+", self.statement.on.text)}
@@ -290,18 +301,18 @@ def _check_types(target: Target) -> None:
             )
 
 
-def _writes_rows(statement: Statement) -> bool:
+def _writes_rows(statement: ChangeStatement) -> bool:
     if isinstance(statement, Merge):
-        return any(each.action != Action.DELETE for each in statement.clauses)
+        return any(each.action != MergeAction.DELETE for each in statement.clauses)
     return isinstance(statement, Update)
 
 
-def read_by(scan: ScanSpec) -> Predicate:
+def scan_condition(scan: ScanSpec) -> Predicate:
     """What a scan says of the rows that it read."""
     return conjunction([scan.condition, scan.pruning])
 
 
-def _recorded(clauses: Sequence[Clause], when: When) -> str:
+def _history_clauses(clauses: Sequence[Clause], when: When) -> str:
     """Clauses of a MERGE as Delta's history has them."""
     found = []
     for each in clauses:
@@ -311,15 +322,15 @@ def _recorded(clauses: Sequence[Clause], when: When) -> str:
     return json.dumps(found)
 
 
-def _updates(statement: Statement) -> bool:
+def _updates(statement: ChangeStatement) -> bool:
     if isinstance(statement, Merge):
-        return any(each.action == Action.UPDATE for each in statement.clauses)
+        return any(each.action == MergeAction.UPDATE for each in statement.clauses)
     return isinstance(statement, Update)
 
 
 def change(
     target: Target,
-    statement: Statement,
+    statement: ChangeStatement,
     frames: Mapping[str, Any],
     arguments: Any = None,
     within: tuple[str, ...] | None = None,
@@ -346,7 +357,7 @@ def change(
         )
         return result
     rounds = may_have_rounded(frames)
-    frames = {name: read_again(name, frame) for name, frame in frames.items()}
+    frames = {name: hold_stream(name, frame) for name, frame in frames.items()}
     for name, frame in frames.items():
         if isinstance(frame, pa.Table):
             as_microseconds(frame, "the source" if name == SOURCE else name)
@@ -367,27 +378,27 @@ def change(
             source = given_rows.schema
         else:
             text = f"SELECT * FROM {statement.source}\n"
-            with in_own_words(statement, text, ()):
+            with translate_error_places(statement, text, ()):
                 source = run(text).schema
         one = one.with_source(source)
     selecting = one.selecting
     text = selecting.query().text
-    with in_own_words(one.statement, text, target.writes.schema.names):
+    with translate_error_places(one.statement, text, target.writes.schema.names):
         raw = run(text)
         types = [kind for _, kind in columns_of(raw)]
     if isinstance(statement, Merge):
         own = scan_of(raw, TARGET).plan().report.records
         selecting = replace(selecting, streams_source=own is not None and most_rows(raw, besides=TARGET) > own)
-    found = selecting.query(assigned_within(types, ansi=True, checks_floats=rounds, members=one.members))
+    found = selecting.query(column_caster(types, ansi=True, checks_floats=rounds, members=one.members))
     rows = run(found.text)
     sink = ChangeSink(one.writes(found))
     try:
         for batch in rows.to_batches():
             sink.take(batch)
         sunk = sink.close()
-    except FoundTwice as twice:
+    except DuplicateMatch as twice:
         sink.undo()
-        raise one.ambiguous(twice) from None
+        raise one.ambiguity_error(twice) from None
     except BaseException:
         sink.undo()
         raise
@@ -396,7 +407,7 @@ def change(
     return one.commit(sunk, scan_of(rows, TARGET), executor)
 
 
-def read_again(name: str, frame: Any) -> Any:
+def hold_stream(name: str, frame: Any) -> Any:
     """Data that can be read more than once: a stream is read now, and held."""
     is_lasting = isinstance(frame, Table | Scan | pa.Table) or hasattr(frame, "sparkSession")
     return frame if is_lasting else arrow_table(name, frame)
@@ -404,12 +415,12 @@ def read_again(name: str, frame: Any) -> Any:
 
 def query_of(one: Change, frames: Mapping[str, Any], arguments: Any, within: tuple[str, ...], text: str) -> Query:
     """A query of a statement in this process; it has the target's scan under the name `select.TARGET`."""
-    joins = Joins(one.target.writes.options.memory_limit)
+    joins = JoinSettings(one.target.writes.options.memory_limit)
     return query(text, arguments, {**frames, TARGET: Scan(one.scan)}, within, joins=joins, pinned=one.pinned)
 
 
 def run(
-    statement: Statement, args: Any, frames: Mapping[str, Any], within: tuple[str, ...], text: str | None = None
+    statement: ChangeStatement, args: Any, frames: Mapping[str, Any], within: tuple[str, ...], text: str | None = None
 ) -> ChangeResult:
     """Run a statement of SQL in this process; `args` are values of its parameters by name, `text` is for messages."""
     found = changed_table(statement.target, within, frames, text)
@@ -427,7 +438,7 @@ def run_statement(
         frames: Tables and rows by the names that it has for them.
         within: The catalog and namespace of short names.
     """
-    text, values = with_named_parameters(text, args)
+    text, values = name_parameters(text, args)
     statement = parse(text, values)
     if statement is None:
         raise UnsupportedFeature("INSERT OVERWRITE DIRECTORY", "Write the rows of the query: lakescan.sql(query).")

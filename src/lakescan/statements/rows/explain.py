@@ -7,16 +7,16 @@ from typing import Any
 
 from lakescan.errors import UnsupportedFeature
 from lakescan.planning.explain import plan_as_text
-from lakescan.statements.rows.delete_whole_files import by_filter
+from lakescan.statements.rows.delete_whole_files import plan_filter_delete
 from lakescan.statements.rows.execute import Change, query_of
-from lakescan.statements.rows.expressions import in_own_words
-from lakescan.statements.rows.insert import inserted
+from lakescan.statements.rows.expressions import translate_error_places
+from lakescan.statements.rows.insert import run_insert
 from lakescan.statements.rows.parse import parse
 from lakescan.statements.rows.select import TARGET
 from lakescan.statements.rows.statements import Delete, Insert, Merge, Update
 from lakescan.statements.rows.target import changed_table
 from lakescan.statements.select.query import Query, query
-from lakescan.statements.syntax.parse import Arguments, with_named_parameters
+from lakescan.statements.syntax.parse import Arguments, name_parameters
 from lakescan.tables.base import Target
 
 
@@ -40,7 +40,7 @@ def explain_statement(text: str, args: Arguments, frames: Mapping[str, Any], wit
         DELETE FROM local.shop.orders (copy-on-write)
         ...
     """
-    text, values = with_named_parameters(text, args)
+    text, values = name_parameters(text, args)
     statement = parse(text, values)
     if statement is None:
         raise UnsupportedFeature("EXPLAIN of INSERT OVERWRITE DIRECTORY", "Explain the query.")
@@ -54,13 +54,15 @@ def explain_statement(text: str, args: Arguments, frames: Mapping[str, Any], wit
             lines.append(f"INSERT {what} {name}")
             lines.append(query(one.query, values or None, frames, within).explain())
 
-        inserted(statement, found, values, insertion)
+        run_insert(statement, found, values, insertion)
     else:
-        found.run({}, lambda target, _: lines.extend(_of_change(target, statement, values or None, frames, within)))
+        found.run(
+            {}, lambda target, _: lines.extend(_explain_change(target, statement, values or None, frames, within))
+        )
     return "\n".join(lines)
 
 
-def _of_change(
+def _explain_change(
     target: Target,
     statement: Delete | Update | Merge,
     values: Mapping[str, Any] | None,
@@ -74,13 +76,13 @@ def _of_change(
     def run(text: str) -> Query:
         return query_of(one, frames, values, within, text)
 
-    if isinstance(statement, Delete) and not values and (quick := by_filter(one, of_sql=True)) is not None:
+    if isinstance(statement, Delete) and not values and (quick := plan_filter_delete(one, of_sql=True)) is not None:
         lines.append(f"files removed without being read: {len(quick.whole):,}, of {quick.rows:,} rows")
         lines.append(f"files that are read, where {quick.where}: {len(quick.others.table):,}")
         return [*lines, *(f"  {line}" for line in plan_as_text(quick.others).splitlines())]
     if isinstance(statement, Merge) and one.needs_source:
         text = f"SELECT * FROM {statement.source}\n"
-        with in_own_words(statement, text, ()):
+        with translate_error_places(statement, text, ()):
             names = run(text).schema.names
         known = {name.lower() for name in target.writes.schema.names}
         if one.evolves and (new := [name for name in names if name.lower() not in known]):
@@ -90,6 +92,6 @@ def _of_change(
             )
         one = Change(target, statement, names)
     text = one.selecting.query().text
-    with in_own_words(one.statement, text, target.writes.schema.names):
+    with translate_error_places(one.statement, text, target.writes.schema.names):
         lines.append(run(text).explain().replace(TARGET, name))
     return lines

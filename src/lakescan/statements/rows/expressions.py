@@ -13,11 +13,11 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from lakescan.common.references import quoted
+from lakescan.common.references import backquote
 from lakescan.errors import InvalidStatement, NoSuchColumn, NoSuchNamespace, NoSuchTable
 from lakescan.statements.rows.statements import Clause, Delete, Merge, Update, When
 from lakescan.statements.syntax.names import Sql, TableName
-from lakescan.statements.syntax.text import tokens, underlined_at
+from lakescan.statements.syntax.text import tokens, underline_place
 
 _PLACE = re.compile(r" \(line (\d+), column (\d+)\)\n[^\n]*\n *(\^+)\s*$")
 _COLUMNS = re.compile(r" There are: ([^\n]*)\.(?=\Z| Did you| \(line)")
@@ -44,7 +44,7 @@ def check_parts(statement: Delete | Update | Merge) -> None:
     for clause in statement.clauses:
         absent = {When.NOT_MATCHED: target, When.NOT_MATCHED_BY_SOURCE: source}.get(clause.when)
         if absent is not None:
-            for each in _of_clause(clause):
+            for each in _clause_expressions(clause):
                 _check_reads(each.text, absent, clause.when)
 
 
@@ -72,11 +72,11 @@ def _check_whole(text: str) -> None:
             opened.append(word)
         elif word.token_type.name == "R_PAREN":
             if not opened:
-                place = underlined_at(text, word.start, word.end + 1)
+                place = underline_place(text, word.start, word.end + 1)
                 raise InvalidStatement(f"not valid SQL: this parenthesis closes none{place}")
             opened.pop()
     if opened:
-        place = underlined_at(text, opened[-1].start, opened[-1].end + 1)
+        place = underline_place(text, opened[-1].start, opened[-1].end + 1)
         raise InvalidStatement(f"not valid SQL: this parenthesis is not closed{place}")
 
 
@@ -88,11 +88,11 @@ def _check_reads(text: str, absent: str, when: When) -> None:
     for n, (name, dot) in enumerate(pairwise(words)):
         is_first = n == 0 or words[n - 1].text != "."
         if is_first and dot.text == "." and name.token_type.name != "STRING" and name.text.lower() == absent.lower():
-            place = underlined_at(text, name.start, name.end + 1)
+            place = underline_place(text, name.start, name.end + 1)
             raise InvalidStatement(f"a clause for rows that are {when} has no row of {absent}{place}")
 
 
-def with_short_names(statement: _Statement, columns: Sequence[str]) -> _Statement:
+def shorten_names(statement: _Statement, columns: Sequence[str]) -> _Statement:
     """The statement with columns by the table's last name, where expressions have more of it: `db.t.id`.
 
     Example:
@@ -103,10 +103,10 @@ def with_short_names(statement: _Statement, columns: Sequence[str]) -> _Statemen
     if target.alias is not None or len(target.parts) < 2:
         return statement
     known = {name.lower() for name in columns}
-    return _mapped(statement, lambda each: replace(each, text=_shortened(each.text, target, known)))
+    return _map_expressions(statement, lambda each: replace(each, text=_shorten(each.text, target, known)))
 
 
-def _shortened(text: str, target: TableName, known: set[str]) -> str:
+def _shorten(text: str, target: TableName, known: set[str]) -> str:
     parts = [part.lower() for part in target.parts]
     if parts[-1] not in text.lower():
         return text
@@ -122,13 +122,13 @@ def _shortened(text: str, target: TableName, known: set[str]) -> str:
             if lower[:size] == parts[-size:] and lower[size] in known:
                 edits.append((word.start, names[size - 1].end + 1))
                 break
-    short = quoted(target.qualifier)
+    short = backquote(target.qualifier)
     for start, end in reversed(edits):
         text = text[:start] + short + text[end:]
     return text
 
 
-def with_sides(statement: _Statement, target: Sequence[str], source: Sequence[str]) -> _Statement:
+def qualify_sides(statement: _Statement, target: Sequence[str], source: Sequence[str]) -> _Statement:
     """The statement with columns of the only side that a clause has, where their names alone may mean either.
 
     Args:
@@ -153,19 +153,19 @@ def with_sides(statement: _Statement, target: Sequence[str], source: Sequence[st
             continue
         one = replace(statement, clauses=(each,), on=Sql("TRUE"))
         side, names = sides[each.when]
-        clauses += _mapped(one, partial(_told, side=side, names=names)).clauses
+        clauses += _map_expressions(one, partial(_qualify, side=side, names=names)).clauses
     return replace(statement, clauses=tuple(clauses))
 
 
-def _told(each: Sql, side: str, names: set[str]) -> Sql:
-    return replace(each, text=_of_side(each.text, side, names))
+def _qualify(each: Sql, side: str, names: set[str]) -> Sql:
+    return replace(each, text=_qualify_names(each.text, side, names))
 
 
-def _of_side(text: str, side: str, names: set[str]) -> str:
+def _qualify_names(text: str, side: str, names: set[str]) -> str:
     words = tokens(text)
     if any(word.text.upper() == "SELECT" or word.text == "->" for word in words):
         return text  # names may be those of other tables, or of lambda functions
-    marked = f"{quoted(side)}."
+    marked = f"{backquote(side)}."
     places = []
     for n, word in enumerate(words):
         before, after = words[n - 1].text if n else "", words[n + 1].text if n + 1 < len(words) else ""
@@ -178,7 +178,7 @@ def _of_side(text: str, side: str, names: set[str]) -> str:
 
 
 @contextmanager
-def in_own_words(statement: Delete | Update | Merge, query: str, columns: Sequence[str]) -> Iterator[None]:
+def translate_error_places(statement: Delete | Update | Merge, query: str, columns: Sequence[str]) -> Iterator[None]:
     """Errors of a query show their place in the expression that the user wrote, not in the query.
 
     Args:
@@ -199,13 +199,13 @@ def in_own_words(statement: Delete | Update | Merge, query: str, columns: Sequen
         message = _COLUMNS.sub(lambda _: there, message)
         if isinstance(statement, Merge):
             message = _QUALIFIED.sub(lambda absent: f"{absent[0]}{_sides(statement, absent[1])}", message)
-        message = with_own_place(statement, query, message)
+        message = relocate_error(statement, query, message)
         if message == str(error):
             raise
         raise type(error)(message) from error
 
 
-def with_own_place(statement: Delete | Update | Merge, query: str, message: str) -> str:
+def relocate_error(statement: Delete | Update | Merge, query: str, message: str) -> str:
     """Return a message about a query with the place in the expression that the user wrote, instead of in the query."""
     found = _PLACE.search(message)
     return message if found is None else message[: found.start()] + _own_place(statement, query, found)
@@ -216,7 +216,7 @@ def _sides(statement: Merge, qualifier: str) -> str:
     target, source = statement.target.qualifier, statement.source_alias
     if qualifier.lower() in (target.lower(), (source or "").lower()):
         return ""
-    return f" The table is {quoted(target)} here{f', the source {quoted(source)}' if source else ''}."
+    return f" The table is {backquote(target)} here{f', the source {backquote(source)}' if source else ''}."
 
 
 def _own_place(statement: Delete | Update | Merge, query: str, found: re.Match[str]) -> str:
@@ -233,9 +233,9 @@ def _own_place(statement: Delete | Update | Merge, query: str, found: re.Match[s
         for match in re.finditer(re.escape(part), query):
             if match.start() <= at < match.end():
                 start = at - match.start()
-                return underlined_at(part, start, min(start + size, len(part)))
+                return underline_place(part, start, min(start + size, len(part)))
             if match.end() <= at <= match.end() + 1:  # the line and the parenthesis behind it
-                return underlined_at(part, len(part) - 1, len(part))
+                return underline_place(part, len(part) - 1, len(part))
     return ""
 
 
@@ -247,16 +247,16 @@ def _expressions(statement: Delete | Update | Merge) -> list[Sql]:
         found.append(each)
         return each
 
-    _mapped(statement, take)
+    _map_expressions(statement, take)
     return found
 
 
-def _of_clause(clause: Clause) -> list[Sql]:
+def _clause_expressions(clause: Clause) -> list[Sql]:
     values = [each.value for each in clause.assignments or ()]
     return values if clause.condition is None else [clause.condition, *values]
 
 
-def _mapped(statement: _Statement, change: Callable[[Sql], Sql]) -> _Statement:
+def _map_expressions(statement: _Statement, change: Callable[[Sql], Sql]) -> _Statement:
     """The statement with other conditions and values."""
     changed: Any = statement
     if isinstance(statement, Merge):

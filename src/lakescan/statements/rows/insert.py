@@ -12,16 +12,16 @@ from functools import cached_property
 from typing import Any
 
 from lakescan.common import types as t
-from lakescan.common.references import parse_reference, quoted, split_list
+from lakescan.common.references import backquote, parse_reference, split_list
 from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, nearest
 from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjunction
 from lakescan.options.write import WriteOptions
-from lakescan.statements.rows.assignment import Members, assigned, named_alike
+from lakescan.statements.rows.assignment import MemberRules, cast_to_column, match_names
 from lakescan.statements.rows.defaults import with_defaults, with_values
 from lakescan.statements.rows.statements import Insert
 from lakescan.statements.rows.target import ChangedTable, changed_table
 from lakescan.statements.select.frames import may_have_rounded
-from lakescan.statements.select.query import Query, columns_of, query, reads
+from lakescan.statements.select.query import Query, columns_of, query, reads_table
 from lakescan.statements.syntax.text import tokens
 from lakescan.tables.base import Target
 from lakescan.tables.into import append_rows, overwrite_rows
@@ -34,7 +34,7 @@ Columns = Sequence[tuple[str, t.Type]]
 
 
 @dataclass(frozen=True)
-class Output:
+class InsertColumn:
     """A column of the rows that are written: its name, and the text of its value over the columns `c0`, `c1`, ..."""
 
     name: str
@@ -64,7 +64,7 @@ class Insertion:
     def _column(self, name: str) -> t.Field:
         """The column of a name, in any case unless the table, or the session, tells columns apart by it."""
         names = [each.name for each in self._fields]
-        found = named_alike(name, names, case_sensitive=self.case_sensitive)
+        found = match_names(name, names, case_sensitive=self.case_sensitive)
         if len(found) != 1:
             what = f"the table {self.target.name} has no column {name!r}" if not found else f"{name!r} is ambiguous"
             raise NoSuchColumn(f"{what}.{nearest(name, names)} Columns: {', '.join(names)}")
@@ -120,7 +120,7 @@ class Insertion:
         """The query, without `DEFAULT`."""
         return self._with_defaults[0]
 
-    def outputs(self, found: Columns, kinds: Sequence[t.Type], *, ansi: bool) -> list[Output]:
+    def outputs(self, found: Columns, kinds: Sequence[t.Type], *, ansi: bool) -> list[InsertColumn]:
         """The columns to write.
 
         Args:
@@ -134,24 +134,24 @@ class Insertion:
         """
         _, left_out = self._with_defaults
         outputs = []
-        for n, (column, (name, kind)) in enumerate(zip(self._matched(found), found, strict=True)):
+        for n, (column, (name, kind)) in enumerate(zip(self._match_columns(found), found, strict=True)):
             if n in left_out:
                 continue
             if column is not None and self.listed is not None:
                 _check_members(column.name, kind, column.type)
-            text = quoted(f"c{n}")
+            text = backquote(f"c{n}")
             if column is None:
-                outputs.append(Output(name, text))
+                outputs.append(InsertColumn(name, text))
                 continue
             evolves = self.statement.with_schema_evolution
-            members = Members(evolves, evolves and self.target.writes.fills_members)
-            value = assigned(text, kind, column, ansi=ansi, checks_floats=self.checks_floats, members=members)
-            outputs.append(Output(column.name, value))
+            members = MemberRules(evolves, evolves and self.target.writes.fills_members)
+            value = cast_to_column(text, kind, column, ansi=ansi, checks_floats=self.checks_floats, members=members)
+            outputs.append(InsertColumn(column.name, value))
         for (name, text), kind in zip(self.partition.items(), kinds, strict=True):
-            outputs.append(Output(name, assigned(text, kind, self._column(name), ansi=ansi)))
+            outputs.append(InsertColumn(name, cast_to_column(text, kind, self._column(name), ansi=ansi)))
         return outputs
 
-    def _matched(self, found: Columns) -> list[t.Field | None]:
+    def _match_columns(self, found: Columns) -> list[t.Field | None]:
         """The table's column for each of the query's; None for one to add."""
         evolves = self.statement.with_schema_evolution
         names = [name for name, _ in found]
@@ -161,7 +161,7 @@ class Insertion:
                 raise InvalidStatement(f"the query has the column {both[0]!r}, which has a value in PARTITION")
             return [
                 self._column(each)
-                if not evolves or named_alike(each, known, case_sensitive=self.case_sensitive)
+                if not evolves or match_names(each, known, case_sensitive=self.case_sensitive)
                 else None
                 for each in names
             ]
@@ -175,14 +175,14 @@ class Insertion:
             )
         return [*self.listed, *[None] * (len(found) - len(self.listed))]
 
-    def projected(self, outputs: Sequence[Output], count: int) -> str:
+    def projection_query(self, outputs: Sequence[InsertColumn], count: int) -> str:
         """The query with the columns to write, of those that it has."""
-        columns = ", ".join(f"{each.text} AS {quoted(each.name)}" for each in outputs)
-        names = ", ".join(quoted(f"c{n}") for n in range(count))
+        columns = ", ".join(f"{each.text} AS {backquote(each.name)}" for each in outputs)
+        names = ", ".join(backquote(f"c{n}") for n in range(count))
         return f"SELECT {columns} FROM ({self.query}\n) AS `lakescan_rows` ({names})"
 
     def write(
-        self, rows: Rows, outputs: Sequence[Output], value_of: Callable[[str], Any], *, reads_target: bool
+        self, rows: Rows, outputs: Sequence[InsertColumn], value_of: Callable[[str], Any], *, reads_target: bool
     ) -> WriteResult:
         """Write the rows, and commit them.
 
@@ -194,10 +194,10 @@ class Insertion:
         """
         if not self.statement.overwrite:
             return append_rows(self.target, rows, self.options)
-        where = self._replaced({each.name: each.text for each in outputs}, value_of)
+        where = self._overwrite_filter({each.name: each.text for each in outputs}, value_of)
         return overwrite_rows(self.target, rows, self.options, where, reads_target=reads_target)
 
-    def _replaced(self, texts: Mapping[str, str], value_of: Callable[[str], Any]) -> Predicate | None:
+    def _overwrite_filter(self, texts: Mapping[str, str], value_of: Callable[[str], Any]) -> Predicate | None:
         """The rows that an overwrite replaces; None for all, or for those of the partitions of new rows."""
         if self.statement.replace_where is not None:
             return as_predicate(with_values(self.statement.replace_where.text, self.values))
@@ -206,7 +206,7 @@ class Insertion:
         tests: list[Predicate] = []
         for name in self.partition:
             value = value_of(texts[name])
-            tests.append(IsNull(quoted(name)) if value is None else Comparison(quoted(name), op="=", value=value))
+            tests.append(IsNull(backquote(name)) if value is None else Comparison(backquote(name), op="=", value=value))
         return conjunction(tests)
 
 
@@ -214,7 +214,7 @@ def _fields_of(partitioning: str) -> tuple[str, ...]:
     return split_list(partitioning, keep_calls=True)
 
 
-def inserted(
+def run_insert(
     statement: Insert,
     found: ChangedTable,
     values: Mapping[str, Any],
@@ -257,18 +257,18 @@ def insert(
     def value_of(text: str) -> Any:
         return run(f"SELECT {text} AS v").to_arrow()["v"][0].as_py()
 
-    def written(one: Insertion) -> WriteResult:
+    def run_insertion(one: Insertion) -> WriteResult:
         asked = run(one.query)
         columns = columns_of(asked)
         kinds = [columns_of(run(f"SELECT {text} AS v"))[0][1] for text in one.partition.values()]
         outputs = one.outputs(columns, kinds, ansi=True)
-        rows = run(one.projected(outputs, len(columns)))
+        rows = run(one.projection_query(outputs, len(columns)))
         reader = rows.to_reader()
-        reads_target = reads(rows, one.target.scan.table.location)
+        reads_target = reads_table(rows, one.target.scan.table.location)
         return one.write(ArrowRows(reader.schema, reader), outputs, value_of, reads_target=reads_target)
 
     found = changed_table(statement.target, within, frames, text)
-    return inserted(statement, found, args, written, checks_floats=may_have_rounded(frames))
+    return run_insert(statement, found, args, run_insertion, checks_floats=may_have_rounded(frames))
 
 
 def _check_members(path: str, found: t.Type, kind: t.Type) -> None:

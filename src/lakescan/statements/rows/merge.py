@@ -8,7 +8,7 @@ from typing import Any
 
 from lakescan.common.references import parse_reference
 from lakescan.errors import InvalidStatement
-from lakescan.statements.rows.statements import Action, Assignment, Clause, Merge, When
+from lakescan.statements.rows.statements import Assignment, Clause, Merge, MergeAction, When
 from lakescan.statements.syntax.names import Sql, TableName
 from lakescan.tables.results import ChangeResult
 
@@ -43,7 +43,7 @@ class MergeBuilder:
         Example:
             >>> merge.when_matched_update({"price": "s.price", "at": "current_timestamp()"}, "s.price <> t.price")
         """
-        return self._with(When.MATCHED, Action.UPDATE, condition, set)
+        return self._with(When.MATCHED, MergeAction.UPDATE, condition, set)
 
     def when_matched_update_all(self, condition: str | None = None) -> MergeBuilder:
         """Update all columns of rows that match, by the source's columns of the same names.
@@ -54,7 +54,7 @@ class MergeBuilder:
         Example:
             >>> merge.when_matched_update_all("s.version > t.version")
         """
-        return self._with(When.MATCHED, Action.UPDATE, condition, None)
+        return self._with(When.MATCHED, MergeAction.UPDATE, condition, None)
 
     def when_matched_delete(self, condition: str | None = None) -> MergeBuilder:
         """Delete rows that match.
@@ -65,7 +65,7 @@ class MergeBuilder:
         Example:
             >>> merge.when_matched_delete("s.kind = 'D'")
         """
-        return self._with(When.MATCHED, Action.DELETE, condition)
+        return self._with(When.MATCHED, MergeAction.DELETE, condition)
 
     def when_not_matched_insert(self, values: Mapping[str, str], condition: str | None = None) -> MergeBuilder:
         """Insert rows of the source that match no row of the table.
@@ -77,7 +77,7 @@ class MergeBuilder:
         Example:
             >>> merge.when_not_matched_insert({"id": "s.id", "price": "s.price"})
         """
-        return self._with(When.NOT_MATCHED, Action.INSERT, condition, values)
+        return self._with(When.NOT_MATCHED, MergeAction.INSERT, condition, values)
 
     def when_not_matched_insert_all(self, condition: str | None = None) -> MergeBuilder:
         """Insert rows of the source that match no row of the table, by the columns' names.
@@ -88,7 +88,7 @@ class MergeBuilder:
         Example:
             >>> merge.when_not_matched_insert_all()
         """
-        return self._with(When.NOT_MATCHED, Action.INSERT, condition, None)
+        return self._with(When.NOT_MATCHED, MergeAction.INSERT, condition, None)
 
     def when_not_matched_by_source_update(self, set: Mapping[str, str], condition: str | None = None) -> MergeBuilder:
         """Update rows of the table that match no row of the source.
@@ -100,7 +100,7 @@ class MergeBuilder:
         Example:
             >>> merge.when_not_matched_by_source_update({"is_active": "false"})
         """
-        return self._with(When.NOT_MATCHED_BY_SOURCE, Action.UPDATE, condition, set)
+        return self._with(When.NOT_MATCHED_BY_SOURCE, MergeAction.UPDATE, condition, set)
 
     def when_not_matched_by_source_delete(self, condition: str | None = None) -> MergeBuilder:
         """Delete rows of the table that match no row of the source.
@@ -111,7 +111,7 @@ class MergeBuilder:
         Example:
             >>> merge.when_not_matched_by_source_delete("t.day = '2026-01-31'")
         """
-        return self._with(When.NOT_MATCHED_BY_SOURCE, Action.DELETE, condition)
+        return self._with(When.NOT_MATCHED_BY_SOURCE, MergeAction.DELETE, condition)
 
     def execute(self) -> ChangeResult:
         """Run the MERGE in one commit.
@@ -134,9 +134,9 @@ class MergeBuilder:
         return self._run(self._statement)
 
     def _with(
-        self, when: When, action: Action, condition: str | None, values: Mapping[str, str] | None = None
+        self, when: When, action: MergeAction, condition: str | None, values: Mapping[str, str] | None = None
     ) -> MergeBuilder:
-        assignments = () if action is Action.DELETE else None if values is None else assignments_of(values)
+        assignments = () if action is MergeAction.DELETE else None if values is None else assignments_of(values)
         clause = Clause(when, action, None if condition is None else Sql(condition), assignments)
         before = [each for each in self._statement.clauses if each.when == when]
         if before and before[-1].condition is None:

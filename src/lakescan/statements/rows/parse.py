@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from lakescan.errors import UnsupportedFeature
-from lakescan.statements.rows.assignments import assigned
-from lakescan.statements.rows.parse_merge import merge
+from lakescan.statements.rows.assignments import read_assignments
+from lakescan.statements.rows.parse_merge import read_merge
 from lakescan.statements.rows.statements import Delete, DmlStatement, Insert, Merge, Update
 from lakescan.statements.syntax.names import Sql, TableName
-from lakescan.statements.syntax.parse import Kind, behind_with, statement_of
+from lakescan.statements.syntax.parse import StatementKind, end_of_with, statement_of
 from lakescan.statements.syntax.table_options import options_behind, read_options
-from lakescan.statements.syntax.words import Words
+from lakescan.statements.syntax.words import TokenReader
 
 _QUERY = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")
 # Behind these, `(SELECT ...)` is a part of a condition.
@@ -46,34 +46,34 @@ def parse(text: str, values: Mapping[str, Any] | None = None) -> DmlStatement | 
     kind = statement_of(text).kind
     if not kind.changes_rows:
         return None
-    words = Words(text, values)
+    words = TokenReader(text, values)
     clause = _with_clause(words)
     match kind:
-        case Kind.DELETE:
+        case StatementKind.DELETE:
             found: DmlStatement | None = _delete(words)
-        case Kind.UPDATE:
+        case StatementKind.UPDATE:
             found = _update(words)
-        case Kind.MERGE:
-            found = merge(words, clause)
-        case Kind.TRUNCATE:
+        case StatementKind.MERGE:
+            found = read_merge(words, clause)
+        case StatementKind.TRUNCATE:
             found = _truncate(words)
         case _:
             found = _insert(words)
-    if clause is None or kind is Kind.MERGE or found is None:
+    if clause is None or kind is StatementKind.MERGE or found is None:
         return found
     assert not isinstance(found, Merge)
     return replace(found, with_clause=clause)
 
 
-def _with_clause(words: Words) -> Sql | None:
+def _with_clause(words: TokenReader) -> Sql | None:
     """Read a WITH that begins the statement."""
     if not words.sees("WITH"):
         return None
-    words.at = behind_with(words.words)
+    words.at = end_of_with(words.words)
     return words.between(0, words.at, "WITH")
 
 
-def _target(words: Words, *stops: str) -> TableName:
+def _target(words: TokenReader, *stops: str) -> TableName:
     """Read the name of the table to change, and its alias."""
     name = words.table_name("the name of a table")
     if options_behind(words.text, words.words[words.at - 1].end + 1) is not None:
@@ -84,7 +84,7 @@ def _target(words: Words, *stops: str) -> TableName:
     return replace(name, alias=words.alias(*stops))
 
 
-def _where(words: Words) -> Sql | None:
+def _where(words: TokenReader) -> Sql | None:
     """Read WHERE and its condition, which end a statement."""
     if words.is_at_end:
         return None
@@ -93,20 +93,20 @@ def _where(words: Words) -> Sql | None:
     return words.until(lambda n: False, "the condition behind WHERE")
 
 
-def _delete(words: Words) -> Delete:
+def _delete(words: TokenReader) -> Delete:
     words.needs("DELETE", "FROM")
     return Delete(_target(words, "WHERE"), _where(words))
 
 
-def _update(words: Words) -> Update:
+def _update(words: TokenReader) -> Update:
     words.needs("UPDATE")
     target = _target(words, "SET")
     words.needs("SET")
-    assignments = assigned(words, lambda n: words.spells(n, "WHERE") and not words.is_member(n))
+    assignments = read_assignments(words, lambda n: words.spells(n, "WHERE") and not words.is_member(n))
     return Update(target, assignments, _where(words))
 
 
-def _truncate(words: Words) -> Delete:
+def _truncate(words: TokenReader) -> Delete:
     words.needs("TRUNCATE", "TABLE")
     target = words.table_name("the name of a table")
     if not words.sees("PARTITION"):
@@ -126,14 +126,14 @@ def partition_condition(partition: tuple[tuple[str, Sql | None], ...]) -> Sql:
     return Sql(" AND ".join(named))
 
 
-def _partition(words: Words) -> tuple[tuple[str, Sql | None], ...]:
+def _partition(words: TokenReader) -> tuple[tuple[str, Sql | None], ...]:
     """Read `PARTITION (a = 1, b)`."""
     words.needs("PARTITION")
     if not words.sees("("):
-        raise words.expected("(")
+        raise words.unexpected_word("(")
     found: list[tuple[str, Sql | None]] = []
     opening = words.at
-    for first, behind in words.listed(opening + 1, words.closing(opening)):
+    for first, behind in words.split_items(opening + 1, words.closing(opening)):
         words.at = first
         name = words.name("a column")
         if any(name.lower() == each.lower() for each, _ in found):
@@ -142,13 +142,13 @@ def _partition(words: Words) -> tuple[tuple[str, Sql | None], ...]:
         if words.takes("=") or words.takes("=="):
             value = _constant(words, words.at, behind)
         elif words.at < behind:
-            raise words.expected("=", ",", ")")
+            raise words.unexpected_word("=", ",", ")")
         found.append((name, value))
     words.at = words.behind(opening)
     return tuple(found)
 
 
-def _constant(words: Words, start: int, end: int) -> Sql:
+def _constant(words: TokenReader, start: int, end: int) -> Sql:
     """A literal, with a sign or the name of its type, or a parameter; raises `InvalidStatement` for another value."""
     found = words.between(start, end, "the value")
     last = words.words[end - 1]
@@ -163,7 +163,7 @@ def _constant(words: Words, start: int, end: int) -> Sql:
     return found
 
 
-def _insert(words: Words) -> Insert | None:
+def _insert(words: TokenReader) -> Insert | None:
     if words.sees("FROM"):
         raise UnsupportedFeature("FROM ... INSERT, Hive's order of the clauses", "Write INSERT INTO table SELECT ... .")
     words.needs("INSERT")
@@ -172,7 +172,7 @@ def _insert(words: Words) -> Insert | None:
     if overwrite and _is_directory(words):
         return None
     if not overwrite and not words.takes("INTO"):
-        raise words.expected("INTO", "OVERWRITE")
+        raise words.unexpected_word("INTO", "OVERWRITE")
     if words.sees("TABLE") and words.is_name(words.at + 1):
         words.at += 1
     target = words.table_name("the name of a table")
@@ -189,15 +189,15 @@ def _insert(words: Words) -> Insert | None:
     if words.sees("REPLACE"):
         if overwrite or partition:
             raise words.error("REPLACE WHERE is for INSERT INTO without PARTITION", words.at)
-        where, overwrite = _replaced(words), True
+        where, overwrite = _replace_condition(words), True
     start = words.at
     if not _begins_query(words, start):
-        raise words.expected(*_QUERY[:1], "VALUES", "TABLE", "BY NAME", "PARTITION", "REPLACE WHERE")
+        raise words.unexpected_word(*_QUERY[:1], "VALUES", "TABLE", "BY NAME", "PARTITION", "REPLACE WHERE")
     query = words.between(start, len(words.words), "the query")
     return Insert(target, query, columns, by_name, overwrite, partition, where, None, evolves, options)
 
 
-def _options(words: Words) -> dict[str, str]:
+def _options(words: TokenReader) -> dict[str, str]:
     """Read the options of the write, behind the table's name."""
     if words.sees("WITH") and words.words[words.at + 1 :] and words.words[words.at + 1].text == "(":
         opening = words.at + 1
@@ -207,7 +207,7 @@ def _options(words: Words) -> dict[str, str]:
     return {} if found is None else found[0]
 
 
-def _is_directory(words: Words) -> bool:
+def _is_directory(words: TokenReader) -> bool:
     """Whether it is INSERT OVERWRITE DIRECTORY, which writes files without a table."""
     at = words.at + words.sees("LOCAL", "DIRECTORY")
     behind = words.words[at + 1 : at + 2]
@@ -216,16 +216,16 @@ def _is_directory(words: Words) -> bool:
     )
 
 
-def _begins_query(words: Words, n: int) -> bool:
+def _begins_query(words: TokenReader, n: int) -> bool:
     return any(words.spells(n, each) for each in (*_QUERY, "("))
 
 
-def _columns(words: Words) -> tuple[str, ...] | None:
+def _columns(words: TokenReader) -> tuple[str, ...] | None:
     """Read a list of columns; None if there is none, as in `INSERT INTO t (SELECT 1)`."""
     opening = words.at
     if not words.sees("("):
         return None
-    items = words.listed(opening + 1, words.closing(opening))
+    items = words.split_items(opening + 1, words.closing(opening))
     behind = words.behind(opening)
     if not (_begins_query(words, behind) or words.spells(behind, "REPLACE")):
         return None
@@ -236,7 +236,7 @@ def _columns(words: Words) -> tuple[str, ...] | None:
         if words.at < end:
             if words.words[words.at].token_type.name == "DOT":
                 raise words.error("INSERT takes whole columns, not members of structs", first, end - 1)
-            raise words.expected(",", ")")
+            raise words.unexpected_word(",", ")")
         if name in found:
             raise words.error(f"the column {name} is listed twice", first)
         found.append(name)
@@ -244,7 +244,7 @@ def _columns(words: Words) -> tuple[str, ...] | None:
     return tuple(found)
 
 
-def _replaced(words: Words) -> Sql:
+def _replace_condition(words: TokenReader) -> Sql:
     """Read REPLACE WHERE and its condition, which ends where a query begins."""
     words.needs("REPLACE")
     for other in ("USING", "ON"):
@@ -254,7 +254,7 @@ def _replaced(words: Words) -> Sql:
     return words.until(lambda n: _ends_condition(words, n), "the condition behind REPLACE WHERE")
 
 
-def _ends_condition(words: Words, n: int) -> bool:
+def _ends_condition(words: TokenReader, n: int) -> bool:
     before = words.words[n - 1]
     if words.spells(n, "("):
         is_value = words.is_name(n - 1) or before.token_type.name in ("STRING", "NUMBER", "R_PAREN", "R_BRACKET")

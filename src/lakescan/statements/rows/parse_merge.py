@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakescan.errors import UnsupportedFeature
-from lakescan.statements.rows.assignments import assigned
-from lakescan.statements.rows.statements import Action, Assignment, Clause, Merge, When
+from lakescan.statements.rows.assignments import read_assignments
+from lakescan.statements.rows.statements import Assignment, Clause, Merge, MergeAction, When
 from lakescan.statements.syntax.names import Sql
-from lakescan.statements.syntax.parse import behind_with
-from lakescan.statements.syntax.words import Words
+from lakescan.statements.syntax.parse import end_of_with
+from lakescan.statements.syntax.words import TokenReader
 
 _UNITS = {"YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND"}
 _UNITS |= {f"{unit}S" for unit in _UNITS}
@@ -26,7 +26,7 @@ _ACTIONS = {
 }
 
 
-def merge(words: Words, with_clause: Sql | None = None) -> Merge:
+def read_merge(words: TokenReader, with_clause: Sql | None = None) -> Merge:
     """Read a MERGE; `with_clause` is what stands before it, which becomes a part of the source."""
     words.needs("MERGE")
     evolves = words.takes("WITH", "SCHEMA", "EVOLUTION")
@@ -46,20 +46,20 @@ def merge(words: Words, with_clause: Sql | None = None) -> Merge:
     while not words.is_at_end:
         clauses.append(_clause(words, clauses))
     if not clauses:
-        raise words.expected("WHEN MATCHED", "WHEN NOT MATCHED")
+        raise words.unexpected_word("WHEN MATCHED", "WHEN NOT MATCHED")
     return Merge(target, source, alias, on, tuple(clauses), evolves)
 
 
-def _is_when(words: Words, n: int) -> bool:
+def _is_when(words: TokenReader, n: int) -> bool:
     """Whether a clause begins at a word: WHEN that is no column."""
     return words.spells(n, "WHEN") and not words.is_member(n) and (words.is_name(n - 1) or _ends(words, n - 1))
 
 
-def _ends(words: Words, n: int) -> bool:
+def _ends(words: TokenReader, n: int) -> bool:
     return words.words[n].token_type.name in ("R_PAREN", "R_BRACKET", "STRING", "NUMBER", "PLACEHOLDER", "STAR")
 
 
-def _source(words: Words) -> tuple[Sql, str | None]:
+def _source(words: TokenReader) -> tuple[Sql, str | None]:
     """Read the source, and its alias."""
     first = words.at
     if words.sees("("):
@@ -82,7 +82,7 @@ def _source(words: Words) -> tuple[Sql, str | None]:
     return source, words.alias("ON")
 
 
-def _last_name(words: Words, first: int) -> str:
+def _last_name(words: TokenReader, first: int) -> str:
     """The last part of the name that begins at a word: the qualifier of its columns, if it has no alias."""
     at = words.at
     words.at = first
@@ -91,7 +91,7 @@ def _last_name(words: Words, first: int) -> str:
     return name
 
 
-def _is_alias(words: Words, n: int, start: int) -> bool:
+def _is_alias(words: TokenReader, n: int, start: int) -> bool:
     """Whether the last word before ON is an alias, and no part of the expression of a time or version."""
     if n <= start or not words.is_name(n) or words.is_member(n):
         return False
@@ -99,7 +99,9 @@ def _is_alias(words: Words, n: int, start: int) -> bool:
     return not is_unit and (_ends(words, n - 1) or words.is_name(n - 1))
 
 
-def _with_queries(words: Words, clause: Sql, first: int, source: Sql, alias: str | None) -> tuple[Sql, str | None]:
+def _with_queries(
+    words: TokenReader, clause: Sql, first: int, source: Sql, alias: str | None
+) -> tuple[Sql, str | None]:
     """The source with the queries of WITH in it: there only they can be read."""
     names = _names_of_with(words)
     for n, each in enumerate(words.words[words.at :], words.at):
@@ -118,9 +120,9 @@ def _with_queries(words: Words, clause: Sql, first: int, source: Sql, alias: str
     return whole, alias
 
 
-def _names_of_with(words: Words) -> set[str]:
+def _names_of_with(words: TokenReader) -> set[str]:
     """The names of the queries of the WITH that begins the statement, in lower case."""
-    end = behind_with(words.words)
+    end = end_of_with(words.words)
     found, at = set(), 1
     while at < end:
         found.add(words.words[at].text.lower())
@@ -128,7 +130,7 @@ def _names_of_with(words: Words) -> set[str]:
     return found
 
 
-def _clause(words: Words, earlier: list[Clause]) -> Clause:
+def _clause(words: TokenReader, earlier: list[Clause]) -> Clause:
     """Read `WHEN ... THEN ...`."""
     first = words.at
     words.needs("WHEN")
@@ -143,19 +145,19 @@ def _clause(words: Words, earlier: list[Clause]) -> Clause:
         said = f"WHEN {when.upper()} without a condition must be the last of its kind: no row reaches this clause"
         raise words.error(said, first, words.at - 1)
     if not words.takes("THEN"):
-        raise words.expected("THEN") if condition is not None else words.expected("AND", "THEN")
+        raise words.unexpected_word("THEN") if condition is not None else words.unexpected_word("AND", "THEN")
     return _action(words, when, condition)
 
 
-def _is_then(words: Words, n: int) -> bool:
+def _is_then(words: TokenReader, n: int) -> bool:
     return words.spells(n, "THEN") and not words.is_member(n)
 
 
-def _when(words: Words) -> When:
+def _when(words: TokenReader) -> When:
     if words.takes("MATCHED"):
         return When.MATCHED
     if not (words.takes("NOT") or words.takes("!")):
-        raise words.expected("MATCHED", "NOT MATCHED")
+        raise words.unexpected_word("MATCHED", "NOT MATCHED")
     words.needs("MATCHED")
     if not words.takes("BY"):
         return When.NOT_MATCHED
@@ -163,33 +165,37 @@ def _when(words: Words) -> When:
         return When.NOT_MATCHED_BY_SOURCE
     if words.takes("TARGET"):
         return When.NOT_MATCHED
-    raise words.expected("SOURCE", "TARGET")
+    raise words.unexpected_word("SOURCE", "TARGET")
 
 
-def _action(words: Words, when: When, condition: Sql | None) -> Clause:
+def _action(words: TokenReader, when: When, condition: Sql | None) -> Clause:
     allowed = _ACTIONS[when]
-    for action, name in ((Action.DELETE, "DELETE"), (Action.UPDATE, "UPDATE"), (Action.INSERT, "INSERT")):
+    for action, name in (
+        (MergeAction.DELETE, "DELETE"),
+        (MergeAction.UPDATE, "UPDATE"),
+        (MergeAction.INSERT, "INSERT"),
+    ):
         if words.sees(name) and not any(each.startswith(name) for each in allowed):
             raise words.error(f"WHEN {when.upper()} takes {' or '.join(allowed)}, not {name}", words.at)
         if not words.takes(name):
             continue
         match action:
-            case Action.DELETE:
+            case MergeAction.DELETE:
                 found = Clause(when, action, condition)
-            case Action.UPDATE:
-                found = Clause(when, action, condition, _updated(words, when))
+            case MergeAction.UPDATE:
+                found = Clause(when, action, condition, _update_assignments(words, when))
             case _:
-                found = Clause(when, action, condition, _inserted(words))
+                found = Clause(when, action, condition, _insert_assignments(words))
         if not words.is_at_end and not _is_when(words, words.at):
             words.ends("WHEN")
         return found
-    raise words.expected(*allowed)
+    raise words.unexpected_word(*allowed)
 
 
-def _updated(words: Words, when: When) -> tuple[Assignment, ...] | None:
+def _update_assignments(words: TokenReader, when: When) -> tuple[Assignment, ...] | None:
     words.needs("SET")
     if not words.sees("*"):
-        return assigned(words, lambda n: _is_when(words, n))
+        return read_assignments(words, lambda n: _is_when(words, n))
     if when is When.NOT_MATCHED_BY_SOURCE:
         raise words.error("WHEN NOT MATCHED BY SOURCE has no source row for UPDATE SET *: name the columns", words.at)
     words.at += 1
@@ -197,26 +203,26 @@ def _updated(words: Words, when: When) -> tuple[Assignment, ...] | None:
     return None
 
 
-def _inserted(words: Words) -> tuple[Assignment, ...] | None:
+def _insert_assignments(words: TokenReader) -> tuple[Assignment, ...] | None:
     if words.takes("*"):
         _refuse_except(words)
         return None
     if not words.sees("("):
-        raise words.expected("*", "(")
+        raise words.unexpected_word("*", "(")
     columns_at, columns = words.at, []
-    for first, behind in words.listed(columns_at + 1, words.closing(columns_at)):
+    for first, behind in words.split_items(columns_at + 1, words.closing(columns_at)):
         words.at = first
         columns.append(words.names("a column"))
         if words.at < behind:
-            raise words.expected(",", ")")
+            raise words.unexpected_word(",", ")")
         if columns[-1] in columns[:-1]:
             raise words.error(f"the column {'.'.join(columns[-1])} is listed twice", first, behind - 1)
     words.at = words.behind(columns_at)
     words.needs("VALUES")
     if not words.sees("("):
-        raise words.expected("(")
+        raise words.unexpected_word("(")
     values_at = words.at
-    places = words.listed(values_at + 1, words.closing(values_at))
+    places = words.split_items(values_at + 1, words.closing(values_at))
     words.at = words.behind(values_at)
     if len(places) != len(columns):
         said = f"INSERT has {len(columns)} columns and {len(places)} values"
@@ -225,6 +231,6 @@ def _inserted(words: Words) -> tuple[Assignment, ...] | None:
     return tuple(Assignment(column, value) for column, value in zip(columns, values, strict=True))
 
 
-def _refuse_except(words: Words) -> None:
+def _refuse_except(words: TokenReader) -> None:
     if words.sees("EXCEPT"):
         raise UnsupportedFeature("* EXCEPT in a MERGE", "Name the columns.")

@@ -10,7 +10,7 @@ from pyroaring import BitMap64
 from lakescan.reading.deletes.roaring import bitmap_of
 
 
-class FoundTwice(Exception):
+class DuplicateMatch(Exception):
     """A row was found twice. Pickled by workers."""
 
     def __init__(self, path: str, position: int) -> None:
@@ -19,7 +19,7 @@ class FoundTwice(Exception):
         self.position = position
 
 
-class FoundRows:
+class RowPositions:
     """Rows by data file and position.
 
     - `changed`: those to delete, by file: rows that are deleted, or updated.
@@ -54,7 +54,7 @@ class FoundRows:
         if self._is_unique:
             again = np.flatnonzero(rows[1:] == rows[:-1])
             if len(again):
-                raise FoundTwice(path, int(rows[again[0]]))
+                raise DuplicateMatch(path, int(rows[again[0]]))
             unite_matches(self.matched, path, bitmap_of(rows))
         changed = rows if is_changed.all() else rows[is_changed]
         if len(changed):
@@ -74,5 +74,5 @@ def unite_matches(found: dict[str, BitMap64], path: str, more: BitMap64) -> None
     """Add rows of a file, of which none may be there already; raises `FoundTwice`."""
     known = found.get(path)
     if known is not None and (both := known & more):
-        raise FoundTwice(path, int(both[0]))
+        raise DuplicateMatch(path, int(both[0]))
     unite(found, path, more)

@@ -14,18 +14,18 @@ from functools import partial
 
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import FILE, POS
-from lakescan.common.references import quoted
+from lakescan.common.references import backquote
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, nearest
-from lakescan.statements.rows.assignment import Cast, named_alike
-from lakescan.statements.rows.statements import Action, Assignment, Clause, Delete, Merge, Update, When
+from lakescan.statements.rows.assignment import Cast, match_names
+from lakescan.statements.rows.statements import Assignment, Clause, Delete, Merge, MergeAction, Update, When
 from lakescan.statements.syntax.literals import text_literal
 from lakescan.statements.syntax.names import Sql
 
 TARGET = "__lakescan_target"  # the name of the target's scan
 FILE_AT, POSITION_AT, ACTION_AT = 0, 1, 2  # places of the first columns
 
-Statement = Delete | Update | Merge
+ChangeStatement = Delete | Update | Merge
 _REFERENCE = re.compile(r"\(?(`[^`]+`|[^\W\d]\w*)(\.(`[^`]+`|[^\W\d]\w*))*\s*\)?")
 _CastIn = Callable[..., str]  # `Cast` of one place
 _Text = Callable[[_CastIn | None], str]
@@ -40,7 +40,7 @@ class RowAction:
     - `when`: which rows a MERGE has it for.
     """
 
-    action: Action
+    action: MergeAction
     values: Mapping[str, int]
     when: When = When.MATCHED
 
@@ -63,7 +63,7 @@ class ChangeQuery:
 
 
 @dataclass(frozen=True)
-class Selecting:
+class ChangeQueryBuilder:
     """Makes the query of one statement.
 
     - `schema`: the target's columns.
@@ -78,7 +78,7 @@ class Selecting:
     - `streams_source`: the source is larger than the target, which is held in memory instead, if an engine holds one.
     """
 
-    statement: Statement
+    statement: ChangeStatement
     schema: Schema
     generated: Collection[str] = ()
     row_id: str | None = None
@@ -90,20 +90,20 @@ class Selecting:
     case_sensitive: bool = False
     places: tuple[str, str] = (FILE.name, POS.name)
 
-    def _own(self, name: object) -> str:
+    def _query_column(self, name: object) -> str:
         """The name of a column of the query, in backquotes."""
-        return quoted(f"__lakescan_{self.mark}_{name}")
+        return backquote(f"__lakescan_{self.mark}_{name}")
 
     def query(self, cast: Cast | None = None) -> ChangeQuery:
         """The query; `cast` makes of the text of a value in a place, or of a member of it, one that fits its column."""
-        outputs = [f"{self._target}.{quoted(name)} AS {self._own(n)}" for n, name in enumerate(self.places)]
-        outputs.append(f"{self._action_text} AS {self._own('action')}")
+        outputs = [f"{self._target}.{backquote(name)} AS {self._query_column(n)}" for n, name in enumerate(self.places)]
+        outputs.append(f"{self._action_text} AS {self._query_column('action')}")
         actions: dict[int, RowAction] = {}
         kept: set[str] = set()
         for number, clause in enumerate(self._clauses, 1):
             values: dict[str, int] = {}
             for column, value in self._values(clause):
-                if value is not None and clause.action == Action.UPDATE:
+                if value is not None and clause.action == MergeAction.UPDATE:
                     self._check_stays(column)
                 if value is None:  # its own value
                     kept.add(column.name)
@@ -112,22 +112,22 @@ class Selecting:
                 values[column.name] = place
                 text = value(None if cast is None else partial(cast, place))
                 if self._has_conditions and not _REFERENCE.fullmatch(text):
-                    text = f"CASE WHEN {self._own('action')} = {number} THEN {text}\nEND"
-                outputs.append(f"{text} AS {self._own(place)}")
+                    text = f"CASE WHEN {self._query_column('action')} = {number} THEN {text}\nEND"
+                outputs.append(f"{text} AS {self._query_column(place)}")
             actions[number] = RowAction(clause.action, values, clause.when)
-        if self.reads_old and any(each.action != Action.INSERT for each in actions.values()):
+        if self.reads_old and any(each.action != MergeAction.INSERT for each in actions.values()):
             kept = set(self.schema.names)
         old = {}
         for name in (each for each in self.schema.names if each in kept):
             old[name] = len(outputs)
-            outputs.append(f"{self._target}.{quoted(name)} AS {self._own(len(outputs))}")
+            outputs.append(f"{self._target}.{backquote(name)} AS {self._query_column(len(outputs))}")
         for number, each in actions.items():
-            if each.action == Action.UPDATE:
-                actions[number] = replace(each, values={**self._unassigned(number, old), **each.values})
+            if each.action == MergeAction.UPDATE:
+                actions[number] = replace(each, values={**self._old_value_places(number, old), **each.values})
         row_id = None
-        if self.row_id is not None and any(each.action == Action.UPDATE for each in actions.values()):
+        if self.row_id is not None and any(each.action == MergeAction.UPDATE for each in actions.values()):
             row_id = len(outputs)
-            outputs.append(f"{self._target}.{quoted(self.row_id)} AS {self._own(row_id)}")
+            outputs.append(f"{self._target}.{backquote(self.row_id)} AS {self._query_column(row_id)}")
         text = f"{self._with}SELECT {', '.join(outputs)} FROM {self._from}"
         return ChangeQuery(text, actions, old, row_id, self._checks_matches)
 
@@ -139,26 +139,26 @@ class Selecting:
 
     @property
     def _target(self) -> str:
-        return quoted(self.statement.target.qualifier)
+        return backquote(self.statement.target.qualifier)
 
     @property
     def _from(self) -> str:
-        target = f"{quoted(TARGET)} AS {self._target}"
+        target = f"{backquote(TARGET)} AS {self._target}"
         match self.statement:
             case Merge(source=source, on=on):
-                marked = f"(SELECT *, TRUE AS {self._own('matched')} FROM {source}\n) AS {self._source}"
+                marked = f"(SELECT *, TRUE AS {self._query_column('matched')} FROM {source}\n) AS {self._source}"
                 left, right, join = target, marked, self._join
                 if self.streams_source:
                     left, right, join = right, left, {"LEFT": "RIGHT", "RIGHT": "LEFT"}.get(join, join)
-                return f"{left} {join} JOIN {right} ON {in_parentheses(on)}"
+                return f"{left} {join} JOIN {right} ON {parenthesize(on)}"
             case Delete(where=where) | Update(where=where):
-                return target if where is None else f"{target} WHERE {in_parentheses(where)}"
+                return target if where is None else f"{target} WHERE {parenthesize(where)}"
         raise TypeError(f"not a statement that changes rows: {self.statement!r}")
 
     @property
     def _source(self) -> str:
         assert isinstance(self.statement, Merge)
-        return quoted(self.statement.source_alias or "source")
+        return backquote(self.statement.source_alias or "source")
 
     @property
     def _join(self) -> str:
@@ -176,8 +176,8 @@ class Selecting:
             case Merge(clauses=clauses):
                 return clauses
             case Update(assignments=assignments):
-                return (Clause(When.MATCHED, Action.UPDATE, None, assignments),)
-        return (Clause(When.MATCHED, Action.DELETE),)
+                return (Clause(When.MATCHED, MergeAction.UPDATE, None, assignments),)
+        return (Clause(When.MATCHED, MergeAction.DELETE),)
 
     @property
     def _has_conditions(self) -> bool:
@@ -191,7 +191,7 @@ class Selecting:
             return False
         matched = [each for each in self._clauses if each.when == When.MATCHED]
         return bool(matched) and not (
-            len(matched) == 1 and matched[0].action == Action.DELETE and matched[0].condition is None
+            len(matched) == 1 and matched[0].action == MergeAction.DELETE and matched[0].condition is None
         )
 
     @property
@@ -199,8 +199,8 @@ class Selecting:
         if not isinstance(self.statement, Merge):
             return "1"
         branches = []
-        is_target = f"{self._target}.{quoted(self.places[1])} IS NOT NULL"
-        is_source = f"{self._source}.{self._own('matched')} IS NOT NULL"
+        is_target = f"{self._target}.{backquote(self.places[1])} IS NOT NULL"
+        is_source = f"{self._source}.{self._query_column('matched')} IS NOT NULL"
         for when, test in (
             (When.MATCHED, f"{is_target} AND {is_source}"),
             (When.NOT_MATCHED, is_source),
@@ -208,7 +208,7 @@ class Selecting:
         ):
             numbered = [(n, each) for n, each in enumerate(self._clauses, 1) if each.when == when]
             if numbered:
-                branches.append(f"WHEN {test} THEN {_first(numbered)}")
+                branches.append(f"WHEN {test} THEN {_first_clause(numbered)}")
             elif when == When.MATCHED:
                 branches.append(f"WHEN {test} THEN 0")
         return f"CASE {' '.join(branches)} ELSE 0 END"
@@ -218,7 +218,7 @@ class Selecting:
 
         Columns with `DEFAULT` are left out of both, and so are generated ones.
         """
-        if clause.action == Action.DELETE:
+        if clause.action == MergeAction.DELETE:
             return []
         if clause.assignments is None:
             return self._all_values(clause.action)
@@ -230,12 +230,12 @@ class Selecting:
         for column in self.schema.fields:
             parts = assigned.get(column.name)
             if parts is None:
-                if clause.action == Action.UPDATE and column.name not in self.generated:
+                if clause.action == MergeAction.UPDATE and column.name not in self.generated:
                     found.append((column, None))
                 continue
-            if clause.action == Action.UPDATE:
+            if clause.action == MergeAction.UPDATE:
                 self._check_stays(column)  # by DEFAULT, too
-            text = self._assigned(column, parts)
+            text = self._new_value(column, parts)
             if text is not None:
                 found.append((column, text))
         return found
@@ -244,31 +244,32 @@ class Selecting:
         if column.name in self.identities:
             raise SchemaMismatch(f"the identity column {column.name!r} is not updated: list the other columns to set")
 
-    def _all_values(self, action: Action) -> list[tuple[t.Field, _Text | None]]:
-        given = {each.name: self._of_source(each.name) for each in self.schema.fields}
+    def _all_values(self, action: MergeAction) -> list[tuple[t.Field, _Text | None]]:
+        given = {each.name: self._source_column(each.name) for each in self.schema.fields}
         missing = [
             name for name, found in given.items() if found is None and name not in (*self.generated, *self.identities)
         ]
         assert isinstance(self.statement, Merge)
         if missing and not self.statement.with_schema_evolution:
             raise InvalidStatement(
-                f"{'UPDATE SET' if action == Action.UPDATE else 'INSERT'} *: the source has no column {missing[0]!r}."
+                f"{'UPDATE SET' if action == MergeAction.UPDATE else 'INSERT'} *: the source has no column "
+                f"{missing[0]!r}."
                 f"{nearest(missing[0], self.source_columns)} List the columns to set, or merge WITH SCHEMA EVOLUTION"
             )
         found: list[tuple[t.Field, _Text | None]] = []
         for column in self.schema.fields:
             name = given[column.name]
             if name is not None:
-                is_kept = action == Action.UPDATE and self.statement.with_schema_evolution
-                own = f"{self._target}.{quoted(column.name)}" if is_kept else None
-                found.append((column, partial(_whole, f"{self._source}.{quoted(name)}", column, own=own)))
-            elif action == Action.UPDATE and column.name not in self.generated:
+                is_kept = action == MergeAction.UPDATE and self.statement.with_schema_evolution
+                own = f"{self._target}.{backquote(column.name)}" if is_kept else None
+                found.append((column, partial(_cast_whole, f"{self._source}.{backquote(name)}", column, own=own)))
+            elif action == MergeAction.UPDATE and column.name not in self.generated:
                 found.append((column, None))
         return found
 
     def _column(self, each: Assignment) -> t.Field:
         name = each.column[0]
-        found = named_alike(name, self.schema.names, case_sensitive=self.case_sensitive)
+        found = match_names(name, self.schema.names, case_sensitive=self.case_sensitive)
         if not found:
             raise NoSuchColumn(
                 f"the table has no column {'.'.join(each.column)!r} to set.{nearest(name, self.schema.names)} Columns: "
@@ -278,33 +279,33 @@ class Selecting:
             raise InvalidStatement(f"{name!r} may be any of the columns {', '.join(found)}")
         return next(column for column in self.schema.fields if column.name == found[0])
 
-    def _of_source(self, name: str) -> str | None:
+    def _source_column(self, name: str) -> str | None:
         """The source's column of a column of the target, for `*`; None if it has none."""
-        found = named_alike(name, self.source_columns, case_sensitive=self.case_sensitive)
+        found = match_names(name, self.source_columns, case_sensitive=self.case_sensitive)
         if len(found) > 1:
             raise InvalidStatement(f"the source has several columns for {name!r}: {', '.join(found)}. List the columns")
         return found[0] if found else None
 
-    def _assigned(self, column: t.Field, parts: Sequence[tuple[tuple[str, ...], Sql]]) -> _Text | None:
+    def _new_value(self, column: t.Field, parts: Sequence[tuple[tuple[str, ...], Sql]]) -> _Text | None:
         """The value of a column of which the whole, or members, are set."""
         if len({path for path, _ in parts}) < len(parts) or (len(parts) > 1 and any(not path for path, _ in parts)):
             raise InvalidStatement(f"the column {column.name!r} is set twice")
         path, value = parts[0]
         if not path:
-            return None if _is_default(value) else partial(_whole, in_parentheses(value), column)
+            return None if _is_default(value) else partial(_cast_whole, parenthesize(value), column)
         member = partial(_member, case_sensitive=self.case_sensitive)
         if any(_is_default(value) for _, value in parts):
             raise InvalidStatement(f"DEFAULT is the value of a column, and no member of {column.name!r} has one")
-        return partial(_with_members, f"{self._target}.{quoted(column.name)}", column, parts, (), member)
+        return partial(_struct_text, f"{self._target}.{backquote(column.name)}", column, parts, (), member)
 
-    def _unassigned(self, number: int, old: Mapping[str, int]) -> dict[str, int]:
+    def _old_value_places(self, number: int, old: Mapping[str, int]) -> dict[str, int]:
         """The places of the values that an update keeps."""
         return {
             column.name: old[column.name] for column, value in self._values(self._clauses[number - 1]) if value is None
         }
 
 
-def _first(numbered: Sequence[tuple[int, Clause]]) -> str:
+def _first_clause(numbered: Sequence[tuple[int, Clause]]) -> str:
     """The number of the first clause whose condition is true."""
     if len(numbered) == 1 and numbered[0][1].condition is None:
         return str(numbered[0][0])
@@ -313,7 +314,7 @@ def _first(numbered: Sequence[tuple[int, Clause]]) -> str:
         if clause.condition is None:
             rest = str(number)
             break
-        branches.append(f"WHEN {in_parentheses(clause.condition)} THEN {number}")
+        branches.append(f"WHEN {parenthesize(clause.condition)} THEN {number}")
     return f"CASE {' '.join(branches)} ELSE {rest} END"
 
 
@@ -321,11 +322,11 @@ def _is_default(value: Sql) -> bool:
     return value.text.strip().upper() == "DEFAULT"
 
 
-def _whole(text: str, column: t.Field, cast: _CastIn | None, own: str | None = None) -> str:
+def _cast_whole(text: str, column: t.Field, cast: _CastIn | None, own: str | None = None) -> str:
     return text if cast is None else cast((), text, column, own)
 
 
-def _with_members(
+def _struct_text(
     own: str,
     column: t.Field,
     parts: Sequence[tuple[tuple[str, ...], Sql]],
@@ -342,16 +343,16 @@ def _with_members(
     members = []
     for each in column.type.fields:
         mine = by_member.get(each.name, [])
-        place = f"{own}.{quoted(each.name)}"
+        place = f"{own}.{backquote(each.name)}"
         if not mine:
             value = place
         elif not mine[0][0]:
             if len(mine) > 1:
                 raise InvalidStatement(f"the member {each.name!r} of {column.name!r} is set twice")
-            value = in_parentheses(mine[0][1])
+            value = parenthesize(mine[0][1])
             value = value if cast is None else cast((*within, each.name), value, each)
         else:
-            value = _with_members(place, each, mine, (*within, each.name), member, cast)
+            value = _struct_text(place, each, mine, (*within, each.name), member, cast)
         members.append(f"{text_literal(each.name)}, {value}")
     return f"named_struct({', '.join(members)})"
 
@@ -359,7 +360,7 @@ def _with_members(
 def _member(column: t.Field, name: str, *, case_sensitive: bool) -> str:
     """The name of the member that a statement sets."""
     names = [each.name for each in t.children(column.type)]
-    found = named_alike(name, names, case_sensitive=case_sensitive)
+    found = match_names(name, names, case_sensitive=case_sensitive)
     if not found:
         raise NoSuchColumn(f"{column.name!r} has no member {name!r}.{nearest(name, names)}")
     if len(found) > 1:
@@ -367,6 +368,6 @@ def _member(column: t.Field, name: str, *, case_sensitive: bool) -> str:
     return found[0]
 
 
-def in_parentheses(value: Sql) -> str:
+def parenthesize(value: Sql) -> str:
     """A part of the user's text, which may end in a comment."""
     return f"({value}\n)"

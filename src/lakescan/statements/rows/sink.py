@@ -10,18 +10,18 @@ import numpy as np
 import pyarrow as pa
 
 from lakescan.common.metadata_columns import CHANGE_TYPE
-from lakescan.statements.rows.positions import FoundRows
+from lakescan.statements.rows.positions import RowPositions
 from lakescan.statements.rows.select import ACTION_AT, FILE_AT, POSITION_AT, ChangeQuery, RowAction
-from lakescan.statements.rows.statements import Action, When
+from lakescan.statements.rows.statements import MergeAction, When
 from lakescan.tables.row_changes import RowCounts
-from lakescan.writing.column_rules import MARKS, NewRows
+from lakescan.writing.column_rules import MARKS, RowCompleter
 from lakescan.writing.partitioned_writer import PartitionedWriter
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 
 _KINDS = {
-    Action.UPDATE: ("update_preimage", "update_postimage"),
-    Action.DELETE: ("delete", ""),
-    Action.INSERT: ("", "insert"),
+    MergeAction.UPDATE: ("update_preimage", "update_postimage"),
+    MergeAction.DELETE: ("delete", ""),
+    MergeAction.INSERT: ("", "insert"),
 }
 
 
@@ -43,14 +43,14 @@ class ChangeWrites:
     @property
     def updates(self) -> bool:
         """Whether rows may be updated."""
-        return any(each.action == Action.UPDATE for each in self.query.actions.values())
+        return any(each.action == MergeAction.UPDATE for each in self.query.actions.values())
 
 
 @dataclass
-class Sunk:
+class SinkResult:
     """What was found and written."""
 
-    rows: FoundRows
+    rows: RowPositions
     files: list[WrittenFile]
     change_files: list[WrittenFile] = field(default_factory=list)
     counts: RowCounts = field(default_factory=RowCounts)
@@ -61,22 +61,24 @@ class ChangeSink:
 
     def __init__(self, writes: ChangeWrites, task: int | None = None) -> None:
         self._writes, self._query = writes, writes.query
-        self._found = FoundRows(is_unique=writes.query.checks_matches)
-        self._counts = Counter[tuple[Action, bool]]()  # by action, and whether there is no row of the source
+        self._found = RowPositions(is_unique=writes.query.checks_matches)
+        self._counts = Counter[tuple[MergeAction, bool]]()  # by action, and whether there is no row of the source
         table = writes.rows
         rules = table.rules
         self._target = writes.moved if writes.updates else table
         self._hidden = self._target.schema.fields[len(table.schema.fields) :]
-        self._inserts = NewRows(rules, table.schema, {}, task)
+        self._inserts = RowCompleter(rules, table.schema, {}, task)
         # Rows that are updated keep their ids.
-        self._updates = NewRows(replace(rules, identities={}), table.schema, {}, task)
+        self._updates = RowCompleter(replace(rules, identities={}), table.schema, {}, task)
         self._writer: PartitionedWriter | None = None
         self._changes: PartitionedWriter | None = None
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Take rows; raises `FoundTwice`, and `SchemaMismatch` for rows that the table does not take."""
         numbers = np.asarray(batch.column(ACTION_AT).cast(pa.int32()).fill_null(0))
-        is_changed = np.isin(numbers, [n for n, each in self._query.actions.items() if each.action != Action.INSERT])
+        is_changed = np.isin(
+            numbers, [n for n, each in self._query.actions.items() if each.action != MergeAction.INSERT]
+        )
         self._found.add(batch.column(FILE_AT), batch.column(POSITION_AT), is_changed)
         for number, action in self._query.actions.items():
             mask = numbers == number
@@ -91,12 +93,12 @@ class ChangeSink:
             self._record(_columns(rows, self._query.old), before)
         if not after:
             return
-        made = self._updates if action.action == Action.UPDATE else self._inserts
+        made = self._updates if action.action == MergeAction.UPDATE else self._inserts
         start = 0
-        for done in made.completed([_columns(rows, action.values)]):
+        for done in made.complete([_columns(rows, action.values)]):
             hidden = self._hidden_values(rows.slice(start, done.num_rows))
             start += done.num_rows
-            self._written().write(_extended(done, self._target.schema.names, hidden))
+            self._row_writer().write(_append_hidden(done, self._target.schema.names, hidden))
             if self._writes.changes is not None:
                 self._record(done, after)
 
@@ -113,27 +115,27 @@ class ChangeSink:
             self._changes = PartitionedWriter(self._writes.changes, self._writes.write_id)
         self._changes.write(rows.append_column(CHANGE_TYPE.name, pa.repeat(kind, rows.num_rows)))
 
-    def _written(self) -> PartitionedWriter:
+    def _row_writer(self) -> PartitionedWriter:
         if self._writer is None:
             self._writer = PartitionedWriter(self._target, self._writes.write_id)
         return self._writer
 
-    def close(self) -> Sunk:
+    def close(self) -> SinkResult:
         """Finish all files."""
         files = [] if self._writer is None else self._writer.close()
         if marks := self._inserts.marks:
             files = [replace(each, details={**each.details, MARKS: marks}) for each in files]
         changes = [] if self._changes is None else self._changes.close()
-        return Sunk(self._found, files, changes, self._row_counts())
+        return SinkResult(self._found, files, changes, self._row_counts())
 
     def _row_counts(self) -> RowCounts:
-        matched, alone = ({each: self._counts[each, is_alone] for each in Action} for is_alone in (False, True))
+        matched, alone = ({each: self._counts[each, is_alone] for each in MergeAction} for is_alone in (False, True))
         return RowCounts(
-            matched[Action.INSERT],
-            matched[Action.UPDATE] + alone[Action.UPDATE],
-            matched[Action.DELETE] + alone[Action.DELETE],
-            updated_alone=alone[Action.UPDATE],
-            deleted_alone=alone[Action.DELETE],
+            matched[MergeAction.INSERT],
+            matched[MergeAction.UPDATE] + alone[MergeAction.UPDATE],
+            matched[MergeAction.DELETE] + alone[MergeAction.DELETE],
+            updated_alone=alone[MergeAction.UPDATE],
+            deleted_alone=alone[MergeAction.DELETE],
         )
 
     def undo(self) -> None:
@@ -150,12 +152,12 @@ def _columns(rows: pa.RecordBatch, places: Mapping[str, int]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([rows.column(place) for place in places.values()], names=list(places))
 
 
-def _extended(rows: pa.RecordBatch, names: Sequence[str], hidden: Sequence[pa.Array]) -> pa.RecordBatch:
+def _append_hidden(rows: pa.RecordBatch, names: Sequence[str], hidden: Sequence[pa.Array]) -> pa.RecordBatch:
     """The rows with hidden columns behind their own."""
     return pa.RecordBatch.from_arrays([*rows.columns, *hidden], names=list(names)) if hidden else rows
 
 
-def total(counts: Sequence[RowCounts]) -> RowCounts:
+def total_counts(counts: Sequence[RowCounts]) -> RowCounts:
     """The sum of counts."""
     return RowCounts(
         sum(each.inserted for each in counts),

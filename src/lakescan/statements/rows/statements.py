@@ -32,7 +32,7 @@ class When(StrEnum):
     NOT_MATCHED_BY_SOURCE = "not matched by source"
 
 
-class Action(StrEnum):
+class MergeAction(StrEnum):
     """What a clause of a MERGE does."""
 
     UPDATE = "update"
@@ -45,7 +45,7 @@ class Clause:
     """One clause of a MERGE. `assignments` None: all columns (`*`), by their names."""
 
     when: When
-    action: Action
+    action: MergeAction
     condition: Sql | None = None
     assignments: tuple[Assignment, ...] | None = ()
 

@@ -11,14 +11,14 @@ from lakescan.api.scan import Scan
 from lakescan.api.table import Table
 from lakescan.common import types as t
 from lakescan.common.executors import PlanningExecutor
-from lakescan.common.references import quoted
+from lakescan.common.references import backquote
 from lakescan.errors import AmbiguousMerge, InvalidOption, QueryFailed, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
 from lakescan.statements.rows.equality_upserts import check_keys, upsert_by_equality
-from lakescan.statements.rows.execute import change, read_again
+from lakescan.statements.rows.execute import change, hold_stream
 from lakescan.statements.rows.merge import SOURCE, MergeBuilder, assignments_of, merge_of
 from lakescan.statements.rows.select import TARGET
-from lakescan.statements.rows.statements import Action, Clause, Delete, Update, When
+from lakescan.statements.rows.statements import Clause, Delete, MergeAction, Update, When
 from lakescan.statements.rows.upsert_keys import StoredKeys
 from lakescan.statements.select.frames import arrow_table
 from lakescan.statements.select.query import columns_of, query
@@ -26,19 +26,22 @@ from lakescan.statements.syntax.names import Sql, TableName
 from lakescan.tables.base import Target
 from lakescan.tables.results import ChangeResult
 
-_EVERY = (Clause(When.MATCHED, Action.UPDATE, None, None), Clause(When.NOT_MATCHED, Action.INSERT, None, None))
+_EVERY = (
+    Clause(When.MATCHED, MergeAction.UPDATE, None, None),
+    Clause(When.NOT_MATCHED, MergeAction.INSERT, None, None),
+)
 
 
 def delete(target: Target, where: str | Predicate | None, executor: PlanningExecutor | None = None) -> ChangeResult:
     """Delete the rows of a target that match a condition; see `Table.delete`."""
     condition, given = _condition(where)
-    return change(target, Delete(_unnamed(target), condition), {}, executor=executor, of_sql=False, given=given)
+    return change(target, Delete(_anonymous_name(target), condition), {}, executor=executor, of_sql=False, given=given)
 
 
 def update(target: Target, values: Mapping[str, str], where: str | Predicate | None) -> ChangeResult:
     """Update the rows of a target that match a condition; see `Table.update`."""
     condition, given = _condition(where)
-    return change(target, Update(_unnamed(target), assignments_of(values), condition), {}, given=given)
+    return change(target, Update(_anonymous_name(target), assignments_of(values), condition), {}, given=given)
 
 
 def _condition(where: str | Predicate | None) -> tuple[Sql | None, Predicate | None]:
@@ -46,7 +49,7 @@ def _condition(where: str | Predicate | None) -> tuple[Sql | None, Predicate | N
     return (None, where) if isinstance(where, Predicate) else (None if where is None else Sql(where), None)
 
 
-def _unnamed(target: Target) -> TableName:
+def _anonymous_name(target: Target) -> TableName:
     """The name of a table whose statement has none: a column that is called `t` is not taken for it."""
     is_taken = any(name.lower() == "t" for name in target.writes.schema.names)
     return TableName((TARGET if is_taken else "t",))
@@ -71,15 +74,15 @@ def upsert(target: Target, rows: Any, keys: Sequence[str] | None, mode: str | No
         return ChangeResult()
     if mode == "equality":
         return _upsert_by_equality(target, rows, names)
-    source = read_again("rows", rows)
+    source = hold_stream("rows", rows)
     columns, ansi = _columns_of(source)
-    stored = StoredKeys.of(target, columns, names, ansi=ansi)
+    stored = StoredKeys.build(target, columns, names, ansi=ansi)
     try:
         _check_keys(target, source, stored)
         _check_unique(target, source, stored.source(SOURCE), names)
     except QueryFailed as error:
         raise QueryFailed(f"upsert into {target.name}: {stored.shown}: {error}") from error
-    on = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in names)
+    on = " AND ".join(f"t.{backquote(name)} = s.{backquote(name)}" for name in names)
     statement = replace(merge_of(on, "t", "s"), source=Sql(stored.source(SOURCE)), clauses=_EVERY)
     return change(target, statement, {SOURCE: source})
 
@@ -92,7 +95,7 @@ def _upsert_by_equality(target: Target, rows: Any, keys: Sequence[str]) -> Chang
     source = rows.scan() if isinstance(rows, Table) else rows
     table = source.to_arrow() if isinstance(source, Scan) else arrow_table("rows", source)
     of_keys = check_keys(table, keys, target.name)
-    stored = StoredKeys.of(target, _columns_of(table)[0], keys, ansi=True)
+    stored = StoredKeys.build(target, _columns_of(table)[0], keys, ansi=True)
     _check_keys(target, table, stored)
     _check_unique(target, table, stored.source(SOURCE), of_keys)
     return upsert_by_equality(target, table, keys)
@@ -106,7 +109,7 @@ def _columns_of(rows: Any) -> tuple[dict[str, t.Type], bool]:
     return dict(columns_of(query(f"SELECT * FROM `{SOURCE}`", None, {SOURCE: rows}, ()))), True
 
 
-def _found(rows: Any, text: str) -> list[dict[str, Any]]:
+def _query_rows(rows: Any, text: str) -> list[dict[str, Any]]:
     """The rows of a query of a source."""
     if hasattr(rows, "sparkSession"):
         table = engines.load("spark").run_sql(rows.sparkSession, text, None, **{SOURCE: rows}).toArrow()
@@ -118,19 +121,19 @@ def _found(rows: Any, text: str) -> list[dict[str, Any]]:
 
 def _check_keys(target: Target, rows: Any, stored: StoredKeys) -> None:
     """Raise `SchemaMismatch` if a key would be stored as another, and could be that of an existing row then."""
-    text = stored.changed_in(SOURCE)
+    text = stored.change_query(SOURCE)
     if text is None:
         return
-    found = _found(rows, text)
+    found = _query_rows(rows, text)
     if found:
         stored.refuse(target.name, found[0])
 
 
 def _check_unique(target: Target, rows: Any, source: str, keys: Sequence[str]) -> None:
     """Raise `AmbiguousMerge` if rows have the same keys: one could not be told from an update of the other."""
-    columns = ", ".join(quoted(name) for name in keys)
-    filled = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in keys)
-    found = _found(
+    columns = ", ".join(backquote(name) for name in keys)
+    filled = " AND ".join(f"{backquote(name)} IS NOT NULL" for name in keys)
+    found = _query_rows(
         rows,
         f"SELECT {columns}, count(*) AS `__lakescan_count` FROM {source} WHERE {filled} GROUP BY {columns} "
         "HAVING count(*) > 1 LIMIT 1",

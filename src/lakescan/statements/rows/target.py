@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from lakescan.api.open import open_table
 from lakescan.api.table import Table
-from lakescan.catalogs.registry import is_known, known
+from lakescan.catalogs.registry import catalog_names, is_known
 from lakescan.common.identifiers import Identifier
 from lakescan.errors import InvalidStatement, NoSuchNamespace, NoSuchTable, nearest
 from lakescan.expressions.predicate import TRUE
@@ -17,7 +17,7 @@ from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.statements.select.tables import FORMATS
 from lakescan.statements.syntax.names import TableName
-from lakescan.statements.syntax.text import underlined_at
+from lakescan.statements.syntax.text import underline_place
 from lakescan.tables.base import Target
 
 _BRANCH, _TAG = "branch_", "tag_"
@@ -70,9 +70,9 @@ def changed_table(
             raise InvalidStatement(f"{parts[0]} is {type(given).__name__}, not a table: its rows cannot be changed")
         return ChangedTable(given, {})
     try:
-        return _of_path(parts) if _is_path(parts) else _of_catalog(parts, within)
+        return _table_at_path(parts) if _is_path(parts) else _catalog_table(parts, within)
     except (NoSuchTable, NoSuchNamespace) as error:
-        place = "" if text is None else underlined_at(text, name.start, name.end)
+        place = "" if text is None else underline_place(text, name.start, name.end)
         raise type(error)(f"{error}{place}") from error
 
 
@@ -92,23 +92,23 @@ def _is_path(parts: tuple[str, ...]) -> bool:
     return parts[0].lower() in FORMATS and (len(parts) == 2 or (len(parts) == 3 and not is_known(parts[0])))
 
 
-def _of_path(parts: tuple[str, ...]) -> ChangedTable:
-    table = open_table(parts[1], ReadOptions.of({"format": parts[0].lower()}))
+def _table_at_path(parts: tuple[str, ...]) -> ChangedTable:
+    table = open_table(parts[1], ReadOptions.parse({"format": parts[0].lower()}))
     spec = table.scan().spec
     if spec.selector is not None or spec.condition != TRUE:  # /table@v3, /table/date=2026-01-31
         raise InvalidStatement(
             f"{parts[1]} is a state or a part of a table: its rows cannot be changed. Name the table"
         )
-    return _of_branch(table, parts[2], parts) if len(parts) > 2 else ChangedTable(table, {})
+    return _branch_table(table, parts[2], parts) if len(parts) > 2 else ChangedTable(table, {})
 
 
-def _of_catalog(parts: tuple[str, ...], within: tuple[str, ...]) -> ChangedTable:
+def _catalog_table(parts: tuple[str, ...], within: tuple[str, ...]) -> ChangedTable:
     if len(parts) > 2 and is_known(parts[0]):
         candidates = [parts]
     elif within:
         candidates = [(*within, *parts)] if len(parts) == 1 else [(within[0], *parts), (*within, *parts)]
     else:
-        hint = nearest(parts[0], known())
+        hint = nearest(parts[0], catalog_names())
         raise NoSuchTable(
             f"there is no table {'.'.join(parts)!r}.{hint} Tables are named catalog.namespace.table (see "
             "lakescan.catalog), iceberg.`path` or delta.`path`; short names need USE."
@@ -119,15 +119,15 @@ def _of_catalog(parts: tuple[str, ...], within: tuple[str, ...]) -> ChangedTable
             if len(names) < 3 or (branch is not None and not branch.lower().startswith((_BRANCH, _TAG))):
                 continue
             try:
-                table = open_table(Identifier(names[0], names[1:-1], names[-1]), ReadOptions.of({}))
+                table = open_table(Identifier(names[0], names[1:-1], names[-1]), ReadOptions.parse({}))
             except (NoSuchTable, NoSuchNamespace) as error:
                 missing = missing or error
             else:
-                return ChangedTable(table, {}) if branch is None else _of_branch(table, branch, parts)
+                return ChangedTable(table, {}) if branch is None else _branch_table(table, branch, parts)
     raise missing or NoSuchTable(f"there is no table {'.'.join(parts)!r}: tables are named catalog.namespace.table")
 
 
-def _of_branch(table: Table, part: str, parts: tuple[str, ...]) -> ChangedTable:
+def _branch_table(table: Table, part: str, parts: tuple[str, ...]) -> ChangedTable:
     """A branch of a table, which is there: a statement makes none by a mistyped name. `parts` is the whole name."""
     if part.lower().startswith(_TAG):
         raise InvalidStatement(f"{'.'.join(parts)} is a tag: it always names the same state. Write to a branch")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakescan.common import types as t
-from lakescan.common.references import quoted
+from lakescan.common.references import backquote
 from lakescan.errors import SchemaMismatch
-from lakescan.statements.duckdb.types import Foreign, plain
-from lakescan.statements.rows.assignment import assigned
+from lakescan.statements.duckdb.types import ForeignType, comparable_type
+from lakescan.statements.rows.assignment import cast_to_column
 from lakescan.tables.base import Target
 from lakescan.writing.text_lengths import TextLength
 
@@ -52,7 +52,7 @@ class StoredKeys:
     keys: tuple[StoredKey, ...]
 
     @staticmethod
-    def of(target: Target, columns: Mapping[str, t.Type], keys: Sequence[str], *, ansi: bool) -> StoredKeys:
+    def build(target: Target, columns: Mapping[str, t.Type], keys: Sequence[str], *, ansi: bool) -> StoredKeys:
         """How keys are stored.
 
         Args:
@@ -66,7 +66,7 @@ class StoredKeys:
         """
         given = {name.lower(): name for name in columns}
         pairs = [(given[key.lower()], target.writes.schema.column(key)) for key in keys if key.lower() in given]
-        found = [_stored(name, columns[name], column, target, ansi) for name, column in pairs]
+        found = [_make_stored_key(name, columns[name], column, target, ansi) for name, column in pairs]
         return StoredKeys(tuple(columns), tuple(each for each in found if each is not None))
 
     @property
@@ -77,32 +77,32 @@ class StoredKeys:
     def source(self, name: str) -> str:
         """What stands for the rows of a source in FROM: its name, or a query with keys as they are stored."""
         if not self.keys:
-            return quoted(name)
-        return f"(SELECT {', '.join(self.items)} FROM {quoted(name)})"
+            return backquote(name)
+        return f"(SELECT {', '.join(self.items)} FROM {backquote(name)})"
 
     @property
     def items(self) -> list[str]:
         """The columns of a SELECT of all columns."""
         texts = {each.name: each.text for each in self.keys}
-        return [f"{texts[name]} AS {quoted(name)}" if name in texts else quoted(name) for name in self.columns]
+        return [f"{texts[name]} AS {backquote(name)}" if name in texts else backquote(name) for name in self.columns]
 
     @property
-    def tested(self) -> list[StoredKey]:
+    def lossy_keys(self) -> list[StoredKey]:
         """Those that may be stored as other values."""
         return [each for each in self.keys if each.changed is not None]
 
-    def changed_in(self, name: str) -> str | None:
+    def change_query(self, name: str) -> str | None:
         """A query of one row of a source with a key that would change; None if there is none."""
-        if not self.tested:
+        if not self.lossy_keys:
             return None
-        items = [quoted(each.name) for each in self.tested]
-        items += [f"coalesce({each.changed}, FALSE) AS {quoted(_mark(n))}" for n, each in enumerate(self.tested)]
-        condition = " OR ".join(f"({each.changed})" for each in self.tested)
-        return f"SELECT {', '.join(items)} FROM {quoted(name)} WHERE {condition} LIMIT 1"
+        items = [backquote(each.name) for each in self.lossy_keys]
+        items += [f"coalesce({each.changed}, FALSE) AS {backquote(_mark(n))}" for n, each in enumerate(self.lossy_keys)]
+        condition = " OR ".join(f"({each.changed})" for each in self.lossy_keys)
+        return f"SELECT {', '.join(items)} FROM {backquote(name)} WHERE {condition} LIMIT 1"
 
     def refuse(self, table: str, row: Mapping[str, Any]) -> None:
         """Raise `SchemaMismatch` for a row of `changed_in`."""
-        for n, each in enumerate(self.tested):
+        for n, each in enumerate(self.lossy_keys):
             if row[_mark(n)]:
                 raise SchemaMismatch(f"upsert into {table}: a row has {each.name} = {row[each.name]!r}, {each.problem}")
 
@@ -111,31 +111,31 @@ def _mark(number: int) -> str:
     return f"__lakescan_changed_{number}"
 
 
-def _stored(name: str, found: t.Type, column: t.Field, target: Target, ansi: bool) -> StoredKey | None:
-    kind, given = plain(column.type), quoted(name)
+def _make_stored_key(name: str, found: t.Type, column: t.Field, target: Target, ansi: bool) -> StoredKey | None:
+    kind, given = comparable_type(column.type), backquote(name)
     length = target.writes.rules.lengths.get(column.name)
     if column.type == t.UUID and found == t.STRING:
         return StoredKey(name, column, "uuid", f"lower({given})", None)
     if isinstance(length, TextLength):
-        text = assigned(given, found, column, ansi=ansi)
+        text = cast_to_column(given, found, column, ansi=ansi)
         if length.is_padded:
             short = f"rtrim({text})"
             padded = f"rpad({short}, {length.length}, ' ')"
             return StoredKey(name, column, str(length), padded, f"length({short}) > {length.length}")
         return StoredKey(name, column, str(length), text, f"length({text}) > {length.length}")
-    if found in (kind, t.UNKNOWN) or isinstance(found, Foreign) or _is_kept(found, kind):
+    if found in (kind, t.UNKNOWN) or isinstance(found, ForeignType) or _is_kept(found, kind):
         return None
-    text = assigned(given, found, column, ansi=ansi)
-    return StoredKey(name, column, str(column.type), text, _changed(given, text, found, kind))
+    text = cast_to_column(given, found, column, ansi=ansi)
+    return StoredKey(name, column, str(column.type), text, _change_test(given, text, found, kind))
 
 
 def _is_kept(found: t.Type, kind: t.Type) -> bool:
     """Whether values are compared as they are, and stored without change if at all."""
     whole = found in t.INTEGRAL and kind in t.INTEGRAL
-    return whole or t.widens(found, kind) or (found == t.DATE and isinstance(kind, t.Timestamp))
+    return whole or t.is_widening(found, kind) or (found == t.DATE and isinstance(kind, t.Timestamp))
 
 
-def _changed(given: str, stored: str, found: t.Type, kind: t.Type) -> str | None:
+def _change_test(given: str, stored: str, found: t.Type, kind: t.Type) -> str | None:
     """Whether a key is stored as another value; texts are compared as more exact numbers and times."""
     exact = given
     if found == t.STRING:

@@ -16,25 +16,25 @@ from lakescan.api.table import Table
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement, UnsupportedFeature, nearest
 from lakescan.formats.metadata_table import MetadataTable
-from lakescan.local.aggregates import known_by_metadata
-from lakescan.statements.duckdb.queries import Given
-from lakescan.statements.duckdb.statement import Translated, translated
-from lakescan.statements.duckdb.types import of_arrow, plain
-from lakescan.statements.select.catalog_views import with_catalog_views
+from lakescan.local.aggregates import aggregates_by_metadata
+from lakescan.statements.duckdb.queries import QueryTable
+from lakescan.statements.duckdb.statement import DuckDBQuery, translate_query
+from lakescan.statements.duckdb.types import comparable_type, spark_type
+from lakescan.statements.select.catalog_views import expand_catalog_views
 from lakescan.statements.select.conditions import ValuesOf
 from lakescan.statements.select.join_keys import JoinKeys
-from lakescan.statements.select.pushdown import pushed_down
-from lakescan.statements.select.relations import Pushed
-from lakescan.statements.select.renaming import renamed, with_views
-from lakescan.statements.select.session_settings import Settings
+from lakescan.statements.select.pushdown import find_pushdowns
+from lakescan.statements.select.relations import Pushdown
+from lakescan.statements.select.renaming import expand_session_views, rename_tables
+from lakescan.statements.select.session_settings import QuerySettings
 from lakescan.statements.select.table_changes import is_call
 from lakescan.statements.select.table_references import Occurrence, occurrences
-from lakescan.statements.select.tables import Named, Tables
-from lakescan.statements.select.views import Views
-from lakescan.statements.syntax.parse import Arguments, has_pipes, parsed, with_literals, with_named_parameters
-from lakescan.statements.syntax.spark_syntax import respelled, with_named_tables
-from lakescan.statements.syntax.table_options import check_hints, with_clauses
-from lakescan.statements.syntax.text import edited, tokens
+from lakescan.statements.select.tables import ResolvedTable, TableResolver
+from lakescan.statements.select.views import SessionNames
+from lakescan.statements.syntax.parse import Arguments, has_pipes, name_parameters, parse_tree, substitute_literals
+from lakescan.statements.syntax.spark_syntax import resolve_identifiers, rewrite_syntax
+from lakescan.statements.syntax.table_options import check_hints, restore_with_clauses
+from lakescan.statements.syntax.text import apply_edits, tokens
 from lakescan.tables.scan_spec import ScanSpec
 
 PREFIX = "lakescan_table_"
@@ -42,7 +42,7 @@ _ABSENT = re.compile(r"^(there is no column '(?:[^\n]*\.)?([^\n.]*)'\.) There ar
 
 
 @dataclass(frozen=True)
-class Analyzed:
+class QueryAnalysis:
     """A query.
 
     - `text`: the statement, with names for its parameters; `tree`: parsed. `values`: of its parameters, by name.
@@ -53,32 +53,32 @@ class Analyzed:
     text: str
     tree: Any
     values: Mapping[str, Any]
-    tables: Tables
-    named: Mapping[Occurrence, Named]
+    tables: TableResolver
+    named: Mapping[Occurrence, ResolvedTable]
     unknown: tuple[Occurrence, ...]
     frames: Mapping[str, pa.Table] = field(default_factory=dict)
 
     @cached_property
-    def pushed(self) -> dict[Occurrence, Pushed]:
+    def pushdowns(self) -> dict[Occurrence, Pushdown]:
         """What goes into the scan of each table that is no metadata table."""
-        nothing = {each: Pushed() for each, named in self.named.items() if named.schema is not None}
+        nothing = {each: Pushdown() for each, named in self.named.items() if named.schema is not None}
         if not self.tables.settings.reads_as_default or has_pipes(self.text):
             return nothing
         try:
-            return self._pushed()
+            return self._find_pushdowns()
         except RecursionError:  # nested too deep
             return nothing
 
-    def _pushed(self) -> dict[Occurrence, Pushed]:
+    def _find_pushdowns(self) -> dict[Occurrence, Pushdown]:
         schemas = {each: schema for each, named in self.named.items() if (schema := named.schema) is not None}
         columns = {each: self.tables.views.columns(each.names[0]) for each in self.unknown if len(each.names) == 1}
         frames = {each: names for each, names in columns.items() if names is not None}
         if not self.values:
-            return pushed_down(self.tree, schemas, frames, self.tables.settings)
-        known = with_literals(self.tree.copy(), self.values)
+            return find_pushdowns(self.tree, schemas, frames, self.tables.settings)
+        known = substitute_literals(self.tree.copy(), self.values)
         twins = dict(zip(map(id, _tables(self.tree)), _tables(known), strict=True))
         moved = {each: each.at(twins[id(each.node)]) for each in (*schemas, *frames)}
-        found = pushed_down(
+        found = find_pushdowns(
             known,
             {moved[each]: schema for each, schema in schemas.items()},
             {moved[each]: names for each, names in frames.items()},
@@ -95,10 +95,10 @@ class Analyzed:
     @cached_property
     def join_keys(self) -> JoinKeys:
         """The scans with what the statement says, and what the keys of joins add to them."""
-        specs = {each: self.named[each].narrowed(pushed) for each, pushed in self.pushed.items()}
+        specs = {each: self.named[each].narrowed(pushed) for each, pushed in self.pushdowns.items()}
         among = {
             each: [(path, values) for path, values in pushed.among if all(map(self._has_keys, values))]
-            for each, pushed in self.pushed.items()
+            for each, pushed in self.pushdowns.items()
             if not self.named[each].is_net
         }
         return JoinKeys(specs, among, rows=lambda each: self.tables.views.rows(each.names[0]))
@@ -107,21 +107,23 @@ class Analyzed:
         """Whether the rows of a scan are those of its table: of net changes, kinds are known only when they are net."""
         return values.occurrence not in self.named or not self.named[values.occurrence].is_net
 
-    def reads(self, location: str) -> bool:
+    def reads_table(self, location: str) -> bool:
         """Whether it reads the table of a location."""
         return any(named.spec.table.location == location for named in self.named.values())
 
     @property
     def aggregated(self) -> Occurrence | None:
         """The table of a query that consists of its counts, least and greatest values; None for another query."""
-        found = [each for each, pushed in self.pushed.items() if pushed.aggregates and not self.named[each].is_changes]
+        found = [
+            each for each, pushed in self.pushdowns.items() if pushed.aggregates and not self.named[each].is_changes
+        ]
         return found[0] if found else None
 
     @cached_property
-    def known(self) -> list[pa.Scalar] | None:
+    def metadata_row(self) -> list[pa.Scalar] | None:
         """The only row of the result, if it consists of aggregates that metadata proves."""
         each = self.aggregated
-        return None if each is None else known_by_metadata(self.scans[each], self.pushed[each].aggregates)
+        return None if each is None else aggregates_by_metadata(self.scans[each], self.pushdowns[each].aggregates)
 
     @cached_property
     def metadata(self) -> dict[Occurrence, MetadataTable]:
@@ -132,9 +134,9 @@ class Analyzed:
     @cached_property
     def names(self) -> dict[str, ScanSpec | Changes | MetadataTable]:
         """A name for each table that is read, under which the engine gets its rows."""
-        return dict(zip(map(self.name_of, self.named), map(self._of, self.named), strict=True))
+        return dict(zip(map(self.name_of, self.named), map(self._row_source, self.named), strict=True))
 
-    def _of(self, each: Occurrence) -> ScanSpec | Changes | MetadataTable:
+    def _row_source(self, each: Occurrence) -> ScanSpec | Changes | MetadataTable:
         if self.named[each].is_net:
             return Changes(self.scans[each])
         return self.scans[each] if each in self.scans else self.metadata[each]
@@ -145,7 +147,7 @@ class Analyzed:
         return f"{PREFIX}{'_' * self.text.lower().count(PREFIX)}{number}"
 
     @cached_property
-    def translated(self) -> Translated:
+    def duckdb_query(self) -> DuckDBQuery:
         """The query in DuckDB's dialect, over the engine's names; tables that are not among these have the user's."""
         if has_pipes(self.text):
             raise UnsupportedFeature(
@@ -153,18 +155,18 @@ class Analyzed:
             )
         places = {each.start: each for each in self.named}
 
-        def given(table: Any) -> Given:
+        def query_table(table: Any) -> QueryTable:
             first = table.this if is_call(table) else table.parts[0]
             each = places.get(first.meta.get("start"))
             if each is not None:
                 hidden = self.named[each].hidden
-                return Given(self.name_of(each), self._columns(each), each.qualifiers, self._pads(each), hidden)
+                return QueryTable(self.name_of(each), self._columns(each), each.qualifiers, self._pads(each), hidden)
             name, rows = next((n, f) for n, f in self.frames.items() if n.lower() == table.name.lower())
-            columns = [(field.name, of_arrow(field.type)) for field in rows.schema]
-            return Given(name, columns, frozenset({(name.lower(),)}))
+            columns = [(field.name, spark_type(field.type)) for field in rows.schema]
+            return QueryTable(name, columns, frozenset({(name.lower(),)}))
 
         try:
-            return translated(self.text, given, self.values)
+            return translate_query(self.text, query_table, self.values)
         except InvalidStatement as error:
             raise InvalidStatement(_ABSENT.sub(self._with_hint, str(error))) from error
 
@@ -178,11 +180,11 @@ class Analyzed:
         return absent[1] + (nearest(absent[2], names) or f" There are: {', '.join(names[:20])}.")
 
     def _columns(self, each: Occurrence) -> list[tuple[str, t.Type]]:
-        found = self._of(each)
+        found = self._row_source(each)
         if isinstance(found, Changes):
-            return [(field.name, of_arrow(field.type)) for field in found.schema]
+            return [(field.name, spark_type(field.type)) for field in found.schema]
         schema = found.output if isinstance(found, ScanSpec) else found.schema
-        return [(field.name, plain(field.type)) for field in schema.fields]
+        return [(field.name, comparable_type(field.type)) for field in schema.fields]
 
     def _pads(self, each: Occurrence) -> dict[str, int]:
         """The lengths of columns of CHAR(n)."""
@@ -191,7 +193,7 @@ class Analyzed:
 
     def text_with(self, names: Mapping[Occurrence, str]) -> str:
         """The statement's own text with other names for tables; aliases keep the rest of it valid."""
-        return with_clauses(renamed(self.text, self.tree, names))
+        return restore_with_clauses(rename_tables(self.text, self.tree, names))
 
 
 def _metadata_names(tree: Any, shows_all: bool) -> set[str]:
@@ -210,40 +212,40 @@ def _tables(tree: Any) -> list[Any]:
     return list(tree.find_all(exp.Table))
 
 
-def analyzed(
+def analyze(
     text: str,
     arguments: Arguments,
     frames: Mapping[str, Table | Scan],
     within: tuple[str, ...],
-    settings: Settings,
-    views: Views | None = None,
+    settings: QuerySettings,
+    views: SessionNames | None = None,
     pinned: ScanSpec | None = None,
-) -> Analyzed:
+) -> QueryAnalysis:
     """Parse a query and open its tables; raises `InvalidStatement`, and what opening raises.
 
     `pinned` is a table in the state in which the statement reads it, wherever it names it.
     """
-    text, values = with_collections(*with_named_parameters(text, arguments))
-    text = respelled(text)
-    tree = parsed(text)
-    if (named_text := with_named_tables(text, tree, values)) != text:
-        text, tree = named_text, parsed(named_text)
-    views = views or Views()
-    if views.has_queries and (whole_text := with_views(text, views, frames, values)) != text:
-        text, tree = whole_text, parsed(whole_text)
-    tables = Tables(text, within, frames, settings, views, values)
+    text, values = with_collections(*name_parameters(text, arguments))
+    text = rewrite_syntax(text)
+    tree = parse_tree(text)
+    if (named_text := resolve_identifiers(text, tree, values)) != text:
+        text, tree = named_text, parse_tree(named_text)
+    views = views or SessionNames()
+    if views.has_queries and (whole_text := expand_session_views(text, views, frames, values)) != text:
+        text, tree = whole_text, parse_tree(whole_text)
+    tables = TableResolver(text, within, frames, settings, views, values)
     if pinned is not None:
         tables.pin(pinned)
-    if (whole_text := with_catalog_views(text, tree, tables, values)) != text:
-        text, tree = whole_text, parsed(whole_text)
+    if (whole_text := expand_catalog_views(text, tree, tables, values)) != text:
+        text, tree = whole_text, parse_tree(whole_text)
         tables.text = text
     places = occurrences(tree, text, values)
     check_hints(text, [each.end for each in places if each.options])
-    found = [(each, tables.named(each)) for each in places]
+    found = [(each, tables.resolve_table(each)) for each in places]
     if hidden := _metadata_names(tree, settings.shows_all):
         found = [(each, None if what is None else what.with_hidden(hidden)) for each, what in found]
     named = {replace(each, full=what.full): what for each, what in found if what is not None}
-    return Analyzed(text, tree, values, tables, named, tuple(each for each, what in found if what is None))
+    return QueryAnalysis(text, tree, values, tables, named, tuple(each for each, what in found if what is None))
 
 
 _Values = dict[str, Any]
@@ -272,7 +274,7 @@ def with_collections(text: str, values: Mapping[str, Any]) -> tuple[str, _Values
         and name.text in made
         and (before is None or before.end + 1 != colon.start or before.token_type.name in ("L_PAREN", "COMMA", "EQ"))
     ]
-    return edited(text, edits), found
+    return apply_edits(text, edits), found
 
 
 def _is_collection(value: Any) -> bool:

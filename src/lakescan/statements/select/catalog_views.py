@@ -11,24 +11,24 @@ from typing import Any
 
 from lakescan.api.open import split_metadata_name
 from lakescan.api.view import View
-from lakescan.catalogs.registry import allowed_in, is_known
+from lakescan.catalogs.registry import is_known, location_limits
 from lakescan.common.identifiers import Identifier
-from lakescan.common.references import quoted
+from lakescan.common.references import backquote
 from lakescan.errors import InvalidStatement, NoSuchCatalog, NoSuchTable, UnsupportedFeature
-from lakescan.statements.select.renaming import renamed
+from lakescan.statements.select.renaming import rename_tables
 from lakescan.statements.select.table_references import Occurrence, occurrences
-from lakescan.statements.select.tables import FORMATS, Tables
-from lakescan.statements.syntax.parse import has_pipes, parsed, statement_of
+from lakescan.statements.select.tables import FORMATS, TableResolver
+from lakescan.statements.syntax.parse import has_pipes, parse_tree, statement_of
 from lakescan.statements.syntax.spark_functions import FUNCTIONS
-from lakescan.statements.syntax.spark_syntax import respelled, with_named_tables
-from lakescan.statements.syntax.text import edited, underlined_at
+from lakescan.statements.syntax.spark_syntax import resolve_identifiers, rewrite_syntax
+from lakescan.statements.syntax.text import apply_edits, underline_place
 
 _DEEPEST = 50  # views within views
 _NO_VALUES: Mapping[str, Any] = {}
 
 
-def with_catalog_views(
-    text: str, tree: Any, tables: Tables, values: Mapping[str, Any], within: tuple[Identifier, ...] = ()
+def expand_catalog_views(
+    text: str, tree: Any, tables: TableResolver, values: Mapping[str, Any], within: tuple[Identifier, ...] = ()
 ) -> str:
     """The text with the queries of the views of catalogs in the place of their names.
 
@@ -51,18 +51,18 @@ def with_catalog_views(
             continue
         _check_plain(each, text)
         queries[each] = f"({_query_of(View(view), view.location, tables, within)}\n)"
-    return renamed(text, tree, queries) if queries else text
+    return rename_tables(text, tree, queries) if queries else text
 
 
 def _check_plain(each: Occurrence, text: str) -> None:
-    place = underlined_at(text, each.start, each.end)
+    place = underline_place(text, each.start, each.end)
     if each.travel is not None:
         raise InvalidStatement(f"{each.names[-1]} is a view: its tables have earlier states, not it{place}")
     if each.changes is not None:
         raise InvalidStatement(f"{each.names[-1]} is a view: its tables have changes, not it{place}")
 
 
-def _query_of(view: View, home: str | None, tables: Tables, within: tuple[Identifier, ...]) -> str:
+def _query_of(view: View, home: str | None, tables: TableResolver, within: tuple[Identifier, ...]) -> str:
     """The query of a view, over tables alone, with the view's names for its columns.
 
     `home` is its metadata file, if its catalog has one. Raises `LocationRefused` for a table by its path that a table
@@ -73,18 +73,18 @@ def _query_of(view: View, home: str | None, tables: Tables, within: tuple[Identi
         raise InvalidStatement(f"views read each other: {chain}. Replace one of them by a query over tables")
     if len(within) >= _DEEPEST:
         raise InvalidStatement(f"views are nested deeper than {_DEEPEST}: {within[0]} is the outermost")
-    text = qualified(_as_tokens(view), view.default_namespace, f"the view {view.name}")
-    tree = parsed(text)
+    text = qualify_names(_as_tokens(view), view.default_namespace, f"the view {view.name}")
+    tree = parse_tree(text)
     _check_functions(tree, view)
-    allowed = allowed_in(view.name.catalog, home or view.location)
+    allowed = location_limits(view.name.catalog, home or view.location)
     for each in occurrences(tree, text):
         if _is_path(each.names):
             allowed.check(split_metadata_name(each.names[1])[0])
         if tables.view(each.names) is None:
             _check_there(each, tables, view)
     columns = view.schema.names
-    return _with_columns(
-        with_catalog_views(text, tree, tables, _NO_VALUES, (*within, view.name)), tree, view.query_columns, columns
+    return _rename_columns(
+        expand_catalog_views(text, tree, tables, _NO_VALUES, (*within, view.name)), tree, view.query_columns, columns
     )
 
 
@@ -126,10 +126,10 @@ def _check_functions(tree: Any, view: View) -> None:
         )
 
 
-def _check_there(each: Occurrence, tables: Tables, view: View) -> None:
+def _check_there(each: Occurrence, tables: TableResolver, view: View) -> None:
     """Raise `NoSuchTable` for a table that a view reads and that is not there, with the view's name."""
     try:
-        tables.named(each)
+        tables.resolve_table(each)
     except NoSuchTable as error:
         what = str(error).splitlines()[0].split(" (line")[0]
         raise NoSuchTable(
@@ -137,7 +137,7 @@ def _check_there(each: Occurrence, tables: Tables, view: View) -> None:
         ) from error
 
 
-def _with_columns(text: str, tree: Any, own: tuple[str, ...], names: list[str]) -> str:
+def _rename_columns(text: str, tree: Any, own: tuple[str, ...], names: list[str]) -> str:
     """The query with the view's names of its columns.
 
     Columns of `SELECT *` are found by the names that they had when the view was made, since tables may have others by
@@ -146,10 +146,10 @@ def _with_columns(text: str, tree: Any, own: tuple[str, ...], names: list[str]) 
     if not (_has_star(tree) or has_pipes(text)):
         if tree.named_selects == names:
             return text
-        return f"SELECT * FROM ({text}\n) AS `lakescan_view` ({', '.join(map(quoted, names))})"
+        return f"SELECT * FROM ({text}\n) AS `lakescan_view` ({', '.join(map(backquote, names))})"
     if len({each.lower() for each in own}) < len(names):
-        return f"SELECT * FROM ({text}\n) AS `lakescan_view` ({', '.join(map(quoted, names))})"
-    columns = ", ".join(f"{quoted(one)} AS {quoted(name)}" for one, name in zip(own, names, strict=True))
+        return f"SELECT * FROM ({text}\n) AS `lakescan_view` ({', '.join(map(backquote, names))})"
+    columns = ", ".join(f"{backquote(one)} AS {backquote(name)}" for one, name in zip(own, names, strict=True))
     return f"SELECT {columns} FROM ({text}\n)"
 
 
@@ -161,7 +161,7 @@ def _has_star(tree: Any) -> bool:
     return any(each.is_star for each in selects if isinstance(each, exp.Query))
 
 
-def qualified(text: str, within: tuple[str, ...], what: str) -> str:
+def qualify_names(text: str, within: tuple[str, ...], what: str) -> str:
     """The text of a view with the names of its tables from their catalogs on.
 
     Args:
@@ -175,9 +175,9 @@ def qualified(text: str, within: tuple[str, ...], what: str) -> str:
     """
     from sqlglot import exp
 
-    text = respelled(statement_of(text).text)
-    text = with_named_tables(text, parsed(text), _NO_VALUES)
-    tree = parsed(text)
+    text = rewrite_syntax(statement_of(text).text)
+    text = resolve_identifiers(text, parse_tree(text), _NO_VALUES)
+    tree = parse_tree(text)
     if (parameter := next(tree.find_all(exp.Placeholder, exp.Parameter), None)) is not None:
         raise InvalidStatement(f"{what} takes no parameters, and its query has {parameter.sql('spark')}: write values")
     edits = []
@@ -188,8 +188,8 @@ def qualified(text: str, within: tuple[str, ...], what: str) -> str:
         if each.changes is not None:
             raise InvalidStatement(f"in {what}, table_changes takes a name from the catalog on: {'.'.join(full)}")
         parts = each.node.parts
-        edits.append((parts[0].meta["start"], parts[-1].meta["end"] + 1, ".".join(map(quoted, full))))
-    return edited(text, edits)
+        edits.append((parts[0].meta["start"], parts[-1].meta["end"] + 1, ".".join(map(backquote, full))))
+    return apply_edits(text, edits)
 
 
 def _is_path(names: tuple[str, ...]) -> bool:

@@ -12,13 +12,13 @@ Path = tuple[str, ...]
 
 
 @dataclass
-class Condition:
+class ResolvedCondition:
     """A condition whose columns were resolved: `paths` by the nodes' ids."""
 
     node: Any
     columns: list[Any]
 
-    def with_paths(self, paths: Sequence[Path]) -> Condition:
+    def with_paths(self, paths: Sequence[Path]) -> ResolvedCondition:
         """The same condition over other columns."""
         node = self.node.copy()
         copies = columns_of(node)
@@ -28,7 +28,7 @@ class Condition:
                 node = column
             else:
                 old.replace(column)
-        return Condition(node, new)
+        return ResolvedCondition(node, new)
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ValuesOf:
     path: Path
 
 
-class AmongValues(Condition):
+class AmongValues(ResolvedCondition):
     """The condition that a column equals one of the values that other columns have."""
 
     def __init__(self, column: Any, values: tuple[ValuesOf, ...]) -> None:

@@ -55,7 +55,7 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 )
 
 
-def plain(message: str) -> str | None:
+def spark_error_message(message: str) -> str | None:
     """What is wrong with a value, by DuckDB's message; None for a message about something else.
 
     A name in capitals is that of Spark's error (ANSI mode).

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakescan.common import types as t
-from lakescan.common.distinct_names import distinct
+from lakescan.common.distinct_names import distinct_names
 from lakescan.common.metadata_columns import RESERVED_IDS
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.instants import plain_value
-from lakescan.expressions.scalar.typed import literal, quoted, quoted_name
+from lakescan.expressions.scalar.typed import literal, quote_name, quote_text
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext
@@ -28,8 +28,8 @@ from lakescan.reading.data_file import open_data_file
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.parquet.file import ParquetData
 from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
-from lakescan.reading.projection import Source, resolve
-from lakescan.statements.duckdb.years import with_known_years
+from lakescan.reading.projection import FieldSource, resolve
+from lakescan.statements.duckdb.years import check_years
 from lakescan.storage.locations import split_location
 from lakescan.tables.scan_spec import ScanSpec
 
@@ -45,7 +45,7 @@ _TEXTS = ("STRING", "ENUM", "DECIMAL")  # logical types of byte arrays that Duck
 
 
 @dataclass(frozen=True)
-class NativeFiles:
+class DuckDBFiles:
     """Files of a plan that DuckDB reads itself.
 
     - `paths`: their places in the local filesystem.
@@ -60,7 +60,7 @@ class NativeFiles:
 
 def native_files(
     spec: ScanSpec, plan: ScanPlan | None = None, *, times: bool = False
-) -> tuple[ScanPlan, NativeFiles] | None:
+) -> tuple[ScanPlan, DuckDBFiles] | None:
     """The plan of a scan, and its files that DuckDB reads exactly; None if there are none.
 
     `plan` is the scan's, if it was made already. The filter of the scan is not applied: it must be one that the query
@@ -69,7 +69,7 @@ def native_files(
     if not _is_simple(spec):
         return None
     if plan is None:
-        plan = replace(spec, stats_of=checked_columns(spec)).plan()
+        plan = replace(spec, stats_of=statistics_columns(spec)).plan()
     checked = [field for field in spec.output.fields if field.type in t.FLOATING or (times and _is_time(field.type))]
     if not 0 < len(plan.table) <= _MOST_FILES or not all(_is_ordinary(plan, field) for field in checked):
         return None
@@ -81,14 +81,15 @@ def native_files(
     if not 0 < len(groups) <= _MOST_GROUPS:
         return None
     query = " UNION ALL ".join(
-        f"SELECT {', '.join(columns)} FROM read_parquet([{', '.join(map(quoted, paths))}], hive_partitioning = false)"
+        f"SELECT {', '.join(columns)} FROM read_parquet([{', '.join(map(quote_text, paths))}], hive_partitioning = "
+        "false)"
         for columns, paths in groups.items()
     )
     paths = tuple(path for some in groups.values() for path in some)
-    return plan, NativeFiles(paths, query, pa.array(~native))
+    return plan, DuckDBFiles(paths, query, pa.array(~native))
 
 
-def checked_columns(spec: ScanSpec) -> tuple[str, ...]:
+def statistics_columns(spec: ScanSpec) -> tuple[str, ...]:
     """The columns whose statistics tell whether DuckDB reads them exactly: a plan for `native_files` has these."""
     return tuple(field.name for field in spec.output.fields if field.type in t.FLOATING or _is_time(field.type))
 
@@ -96,7 +97,7 @@ def checked_columns(spec: ScanSpec) -> tuple[str, ...]:
 def _is_simple(spec: ScanSpec) -> bool:
     """Whether all columns are plain ones of the table, in files that DuckDB may have access to."""
     options, storage = spec.options, spec.storage
-    if options.lane == "arrow" or options.verify or spec.reads_deleted or not spec.selection.is_plain:
+    if options.lane == "arrow" or options.verify or spec.reads_deleted_rows or not spec.selection.is_plain:
         return False
     if storage.io_properties or storage.is_issued or storage.key_manager is not None:
         return False
@@ -126,7 +127,7 @@ def _is_ordinary(plan: ScanPlan, field: t.Field) -> bool:
         return False
     ends = pa.RecordBatch.from_arrays([stats.lower, stats.upper], names=["lower", "upper"])
     try:
-        with_known_years(ends)
+        check_years(ends)
     except UnsupportedFeature:
         return False
     return True
@@ -140,7 +141,7 @@ def _columns_of_files(spec: ScanSpec, plan: ScanPlan) -> Iterator[tuple[int, str
     constants = files["constants"].combine_chunks()
     paths, specs = files["path"].to_pylist(), files["spec_id"].to_pylist()
     for row in np.flatnonzero(plain.to_numpy(zero_copy_only=False)).tolist():
-        path = spec.storage.relocated(paths[row])
+        path = spec.storage.current_location(paths[row])
         local = _local(path)
         if local is None:
             continue
@@ -162,7 +163,7 @@ def _columns(path: str, context: ReadContext, constants: Mapping[int, pa.Scalar]
     with open_data_file(context.storage, path, "parquet") as data:
         assert isinstance(data, ParquetData)
         footer = data.file.metadata
-        if LegacyCalendar.of(footer.metadata) is not None or not _SOUND.match(footer.created_by or ""):
+        if LegacyCalendar.read_metadata(footer.metadata) is not None or not _SOUND.match(footer.created_by or ""):
             return None
         fields = read_fields(data.schema, context.matching)
         if len({field.name.lower() for field in fields}) < len(fields):
@@ -176,8 +177,8 @@ def _columns(path: str, context: ReadContext, constants: Mapping[int, pa.Scalar]
         ]
     if any(each is None for each in found):
         return None
-    names = distinct(context.output.names)
-    return tuple(f"{each} AS {quoted_name(name)}" for each, name in zip(found, names, strict=True))
+    names = distinct_names(context.output.names)
+    return tuple(f"{each} AS {quote_name(name)}" for each, name in zip(found, names, strict=True))
 
 
 def _is_known(footer: pq.FileMetaData, leaf: int) -> bool:
@@ -191,13 +192,13 @@ def _is_known(footer: pq.FileMetaData, leaf: int) -> bool:
     return bool(column.physical_type != "INT96")
 
 
-def _column(source: Source, name: str, schema: pa.Schema) -> str | None:
+def _column(source: FieldSource, name: str, schema: pa.Schema) -> str | None:
     """A column of the file, if it has the table's type: DuckDB gives all files of a group the types of the first."""
     is_same = schema.field(name).type == source.target.type.arrow()
-    return quoted_name(name) if is_same and not source.children else None
+    return quote_name(name) if is_same and not source.children else None
 
 
-def _value(source: Source) -> str | None:
+def _value(source: FieldSource) -> str | None:
     """The value of a column that the file does not have."""
     kind, value = source.target.type, source.constant
     if value is None:
@@ -210,6 +211,6 @@ def _value(source: Source) -> str | None:
     return literal(found, kind).sql
 
 
-def paths_of(found: Sequence[NativeFiles]) -> str:
+def paths_of(found: Sequence[DuckDBFiles]) -> str:
     """The paths of files as a list in SQL."""
-    return f"[{', '.join(quoted(path) for each in found for path in each.paths)}]"
+    return f"[{', '.join(quote_text(path) for each in found for path in each.paths)}]"

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan.errors import InvalidOption
-from lakescan.statements.select.views import Views
-from lakescan.tables.frames import of_pandas, reader_of
+from lakescan.statements.select.views import SessionNames
+from lakescan.tables.frames import convert_pandas, open_arrow_stream
 
 
 def arrow_table(name: str, frame: Any) -> pa.Table:
@@ -19,13 +19,13 @@ def arrow_table(name: str, frame: Any) -> pa.Table:
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
     if hasattr(frame, "index") and hasattr(frame, "columns"):
-        return of_pandas(frame)
+        return convert_pandas(frame)
     if hasattr(frame, "sparkSession"):
         return frame.toArrow()
     if hasattr(frame, "collect") and not hasattr(frame, "__arrow_c_stream__"):  # a lazy frame of Polars
         frame = frame.collect()
     if hasattr(frame, "__arrow_c_stream__"):
-        return reader_of(frame).read_all()
+        return open_arrow_stream(frame).read_all()
     raise InvalidOption(
         f"{name}={type(frame).__name__} holds no rows: give a table, a scan, or Arrow, pandas, Polars or DuckDB data"
     )
@@ -42,7 +42,7 @@ def may_have_rounded(frames: Mapping[str, Any]) -> bool:
     )
 
 
-class GivenFrames(Views):
+class GivenFrames(SessionNames):
     """Frames that the user gave by name. Their rows are taken when they are first asked for, and kept."""
 
     def __init__(self, frames: Mapping[str, Any]) -> None:

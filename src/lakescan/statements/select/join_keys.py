@@ -22,7 +22,7 @@ from lakescan.expressions.predicate import TRUE, Comparison, In, Predicate, conj
 from lakescan.local.reader import read_batches
 from lakescan.planning.plan import ScanPlan
 from lakescan.statements.select.conditions import Path, ValuesOf
-from lakescan.statements.select.duckdb_files import checked_columns
+from lakescan.statements.select.duckdb_files import statistics_columns
 from lakescan.statements.select.table_references import Occurrence
 from lakescan.tables.scan_spec import ScanSpec
 
@@ -64,7 +64,7 @@ class JoinKeys:
         if not targets:
             return self._specs
         sources = self._sources(targets)
-        worth = self._worth(targets)
+        worth = self._useful_targets(targets)
         if not worth:
             return self._specs
         sizes = {each: self._size(each) for each in targets | sources}
@@ -86,7 +86,7 @@ class JoinKeys:
             return plan
         return None if plan.files["partition"].type.num_fields else spec.plan_table(plan.table)
 
-    def _worth(self, targets: set[Occurrence]) -> set[Occurrence]:
+    def _useful_targets(self, targets: set[Occurrence]) -> set[Occurrence]:
         """The tables whose files keys may prune, and those that keys must narrow before they have keys for others.
 
         Keys are read for nothing where all tables have one file, or files that do not differ in the keys.
@@ -117,9 +117,9 @@ class JoinKeys:
         if each not in self._plans:
             spec = self._specs[each]
             names = {path[0] for path, _ in self._among.get(each, ()) if len(path) == 1}
-            names |= set(checked_columns(spec))
+            names |= set(statistics_columns(spec))
             self._planned[each] = spec
-            self._plans[each] = self._plan_of(replace(spec.silent(), stats_of=tuple(sorted(names))))
+            self._plans[each] = self._plan_of(replace(spec.silence_reports(), stats_of=tuple(sorted(names))))
         return self._plans[each]
 
     def _plan_of(self, spec: ScanSpec) -> ScanPlan | None:
@@ -214,7 +214,7 @@ class JoinKeys:
             return None
         if spec.condition == TRUE and spec.pruning == TRUE and self._size(each) > _FEW_ROWS:
             return None
-        scan = spec.select(dotted_path(values.path)).silent()
+        scan = spec.select(dotted_path(values.path)).silence_reports()
         files = scan.plan_table(plan.table)
         batches = read_batches([(files, scan.read_context(files))])
         return _unique(pa.Table.from_batches(batches, schema=scan.output.arrow()).column(0))

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from lakescan.catalogs.lookup import translated
-from lakescan.catalogs.registry import connection, is_known, known
+from lakescan.catalogs.lookup import translate_catalog_errors
+from lakescan.catalogs.registry import catalog_names, connection, is_known
 from lakescan.common.identifiers import Identifier
 from lakescan.errors import NoSuchCatalog, NoSuchNamespace, nearest
-from lakescan.statements.syntax.words import Words
+from lakescan.statements.syntax.words import TokenReader
 
 _NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 _CURRENT: ContextVar[tuple[str, ...]] = ContextVar("lakescan_namespace", default=())
@@ -58,7 +58,8 @@ def namespace_of(target: UseTarget, current: tuple[str, ...]) -> tuple[str, ...]
     if current:
         return _existing((current[0], *names))
     raise NoSuchCatalog(
-        f"no catalog {names[0]!r} is known.{nearest(names[0], known())} Known: {', '.join(known()) or 'none'}; see "
+        f"no catalog {names[0]!r} is known.{nearest(names[0], catalog_names())} Known: "
+        f"{', '.join(catalog_names()) or 'none'}; see "
         "lakescan.catalog"
     )
 
@@ -72,7 +73,7 @@ def use_target(text: str, values: Mapping[str, Any] = _NO_VALUES) -> UseTarget:
         >>> use_target("USE lake.shop").names
         ('lake', 'shop')
     """
-    words = Words(text, values)
+    words = TokenReader(text, values)
     words.needs("USE")
     is_namespace = False
     for each in ("NAMESPACE", "DATABASE", "SCHEMA"):
@@ -88,7 +89,7 @@ def use_target(text: str, values: Mapping[str, Any] = _NO_VALUES) -> UseTarget:
 def _existing(names: tuple[str, ...]) -> tuple[str, ...]:
     """The names; raises `NoSuchNamespace` if the catalog has no such namespace."""
     catalog, within = names[0], names[1:]
-    with translated(Identifier(catalog, within, "")):
+    with translate_catalog_errors(Identifier(catalog, within, "")):
         if not within or connection(catalog).namespace_exists(within):
             return names
         beside = connection(catalog).list_namespaces(within[:-1])

@@ -17,39 +17,39 @@ from lakescan.local.aggregates import Aggregate
 from lakescan.statements.select.conditions import own_nodes
 from lakescan.statements.select.relations import (
     FrameRelation,
-    Opaque,
-    Pushed,
+    OpaqueRelation,
+    Pushdown,
     Relation,
     SharedRelation,
     TableRelation,
     UnionRelation,
 )
 from lakescan.statements.select.select_scope import SelectRelation, SelectScope
-from lakescan.statements.select.session_settings import Settings
+from lakescan.statements.select.session_settings import QuerySettings
 from lakescan.statements.select.table_references import Occurrence, argument, definition_of
 
 _OF_SET_OPERATION = {"with", "this", "expression", "expressions", "distinct", "order"}
 
 
-def pushed_down(
+def find_pushdowns(
     tree: Any,
     schemas: Mapping[Occurrence, Schema],
     frames: Mapping[Occurrence, Sequence[str]],
-    settings: Settings,
-) -> dict[Occurrence, Pushed]:
+    settings: QuerySettings,
+) -> dict[Occurrence, Pushdown]:
     """What goes into each scan.
 
     `schemas` are those of the tables that are scanned, `frames` the columns of the engine's own views and frames.
     """
     analysis = Analysis({id(each.node): each for each in (*schemas, *frames)}, schemas, settings, frames)
     analysis.run(tree)
-    used = _Used(tree)
+    used = _ColumnUse(tree)
     for each, pushed in analysis.pushed.items():
         pushed.columns = used.columns(each, schemas[each])
     return analysis.pushed
 
 
-class _Used:
+class _ColumnUse:
     """The columns that a statement may read: whatever is named anywhere, and everything where a star may mean it."""
 
     def __init__(self, tree: Any) -> None:
@@ -138,11 +138,11 @@ class Analysis:
         self,
         tables: Mapping[int, Occurrence],
         schemas: Mapping[Occurrence, Schema],
-        settings: Settings,
+        settings: QuerySettings,
         frames: Mapping[Occurrence, Sequence[str]],
     ) -> None:
         self._tables, self._schemas, self._settings = tables, schemas, settings
-        self.pushed: dict[Occurrence, Pushed] = {each: Pushed() for each in schemas}
+        self.pushed: dict[Occurrence, Pushdown] = {each: Pushdown() for each in schemas}
         self._frames = frames
         self._selects: dict[int, SelectScope] = {}
         self._readers: dict[int, list[Any]] = {}
@@ -161,7 +161,7 @@ class Analysis:
             outer = each.node.find_ancestor(exp.Select)
             if outer is not None and not isinstance(each.node.parent, exp.From | exp.Join):
                 each.push_correlated(self.select(outer))
-        self._settle()
+        self._push_shared_conditions()
         top = tree
         while isinstance(top, exp.Subquery) and not {n for n, value in top.args.items() if value} - {"this"}:
             top = top.this
@@ -170,23 +170,23 @@ class Analysis:
         if isinstance(top, exp.Select) and (found := self.select(top).aggregates()):
             self._aggregate(top, found)
 
-    def _settle(self) -> None:
+    def _push_shared_conditions(self) -> None:
         """Push what the readers of shared queries have in common, those of a query before what it reads itself."""
         done: set[int] = set()
 
-        def settle(key: int) -> None:
+        def push_shared(key: int) -> None:
             if key in done:
                 return
             done.add(key)
             for reader in self._readers.get(key, ()):
                 for each in self._readers:
                     if any(id(outer) == each for outer in _ancestors(reader)):
-                        settle(each)
+                        push_shared(each)
             if key in self._shared:
-                self._shared[key].settle()
+                self._shared[key].push_common_conditions()
 
         for key in self._readers:
-            settle(key)
+            push_shared(key)
 
     def _limit(self, top: Any, rows: int) -> None:
         table = argument(top, "from").this
@@ -231,8 +231,8 @@ class Analysis:
         relation = self.relation_of_query(definition.this, names or own)
         readers = len(self._readers.get(id(definition), ()))
         if readers > 1 and not names:
-            return self._shared.setdefault(id(definition), SharedRelation(relation, readers)).reader()
-        return relation if readers == 1 else Opaque(relation.columns)
+            return self._shared.setdefault(id(definition), SharedRelation(relation, readers)).add_reader()
+        return relation if readers == 1 else OpaqueRelation(relation.columns)
 
     def relation_of_query(self, node: Any, names: Sequence[str]) -> Relation:
         """The relation of a query, with other names for its columns where some are given."""

@@ -20,14 +20,14 @@ import pyarrow.compute as pc
 from lakescan.api.changes import Changes
 from lakescan.api.scan import Scan
 from lakescan.api.table import Table
-from lakescan.common.arrays import table_without_inner_offsets
-from lakescan.common.arrow_html import arrow_as_html, as_shown
-from lakescan.common.distinct_names import as_distinct, renamed, renamed_table, with_own_names
-from lakescan.common.html import preformatted, section
+from lakescan.common.arrays import remove_table_offsets
+from lakescan.common.arrow_html import arrow_as_html, register_display
+from lakescan.common.distinct_names import distinct_schema, distinct_table, rename_batch, restore_names
+from lakescan.common.html import pre_block, section
 from lakescan.common.pandas_frames import pandas_frame
 from lakescan.common.polars_columns import check_threads
 from lakescan.common.types import Type
-from lakescan.common.untyped_nulls import fitted
+from lakescan.common.untyped_nulls import cast_nulls
 from lakescan.errors import (
     InvalidOption,
     InvalidStatement,
@@ -37,23 +37,23 @@ from lakescan.errors import (
     UnsupportedFeature,
     missing_dependency,
 )
-from lakescan.expressions.scalar.typed import UNEQUAL, quoted
+from lakescan.expressions.scalar.typed import UNEQUAL, quote_text
 from lakescan.expressions.scalar.udf import register, udfs_in
 from lakescan.formats.metadata_table import as_table
 from lakescan.local.reader import read_batches
-from lakescan.local.run import batches
+from lakescan.local.run import scan_batches
 from lakescan.planning.explain import PlanText, plan_as_text
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import query_batch_size
 from lakescan.statements.duckdb.types import result_type
-from lakescan.statements.duckdb.years import checked, with_known_years
-from lakescan.statements.select.analysis import Analyzed, analyzed
-from lakescan.statements.select.duckdb_errors import plain
-from lakescan.statements.select.duckdb_files import NativeFiles, native_files, paths_of
+from lakescan.statements.duckdb.years import check_batches, check_years
+from lakescan.statements.select.analysis import QueryAnalysis, analyze
+from lakescan.statements.select.duckdb_errors import spark_error_message
+from lakescan.statements.select.duckdb_files import DuckDBFiles, native_files, paths_of
 from lakescan.statements.select.frames import GivenFrames
-from lakescan.statements.select.nanoseconds import as_microseconds, whole_microseconds
-from lakescan.statements.select.relations import Pushed
-from lakescan.statements.select.session_settings import Settings
+from lakescan.statements.select.nanoseconds import as_microseconds, microsecond_converter
+from lakescan.statements.select.relations import Pushdown
+from lakescan.statements.select.session_settings import QuerySettings
 from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ _SHOWN_ROWS = 20  # in notebooks
 
 
 @dataclass(frozen=True)
-class Joins:
+class JoinSettings:
     """How joins run: they hold the rows of their right side, and those of the left one stream past them.
 
     By itself, DuckDB chooses the side by numbers of rows, which it does not know of streams. `memory` is the most that
@@ -86,7 +86,9 @@ class Query:
         >>> query.to_pandas()
     """
 
-    def __init__(self, found: Analyzed, frames: Mapping[str, pa.Table], *, joins: Joins | None = None) -> None:
+    def __init__(
+        self, found: QueryAnalysis, frames: Mapping[str, pa.Table], *, joins: JoinSettings | None = None
+    ) -> None:
         self._found = found
         self._frames = frames
         self._joins = joins
@@ -106,8 +108,8 @@ class Query:
         """
         run = _Run(self._found, self._frames, joins=self._joins)
         with run.faults():
-            schema, batches = run.started()
-            return as_shown(pa.Table.from_batches(list(batches), schema=schema))
+            schema, batches = run.start()
+            return register_display(pa.Table.from_batches(list(batches), schema=schema))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches, while they are computed.
@@ -118,7 +120,7 @@ class Query:
         """
         run = _Run(self._found, self._frames, joins=self._joins)
         with run.faults():
-            _, batches = run.started()
+            _, batches = run.start()
             yield from batches
 
     @property
@@ -200,7 +202,7 @@ class Query:
             with run.faults():
                 table = run.relation.limit(_SHOWN_ROWS + 1).to_arrow_table()
         except LakescanError as error:
-            return section("Query", preformatted(str(error)))
+            return section("Query", pre_block(str(error)))
         if table.num_rows <= _SHOWN_ROWS:
             return arrow_as_html(table)
         return arrow_as_html(table.slice(0, _SHOWN_ROWS), f"The first {_SHOWN_ROWS} rows")
@@ -211,10 +213,10 @@ class Query:
         Example:
             >>> print(query.explain())
         """
-        return PlanText(explained(self._found))
+        return PlanText(explain_scans(self._found))
 
 
-class Explained(Query):
+class Explanation(Query):
     """The plan of a statement: a column `plan` with one row, which is shown with its lines."""
 
     def __init__(self, plan: str) -> None:
@@ -233,20 +235,20 @@ class Explained(Query):
 
 def _batches_of(run: _Run) -> Iterator[pa.RecordBatch]:
     with run.faults():
-        _, batches = run.started()
+        _, batches = run.start()
         yield from batches
 
 
-def explained(found: Analyzed) -> str:
+def explain_scans(found: QueryAnalysis) -> str:
     """The scans of a statement as text."""
     parts = []
     for each, spec in found.scans.items():
-        pushed = found.pushed.get(each, Pushed())
+        pushed = found.pushdowns.get(each, Pushdown())
         keys = "".join(f", {note}" for note in found.join_keys.notes.get(each, ()))
         columns = "all columns" if pushed.columns is None else f"columns {', '.join(pushed.columns)}"
         limit = "" if pushed.limit is None else f", limit {pushed.limit:,}"
         head = f"{each.label}: {columns}, where {pushed.predicate}{keys}{limit}"
-        if found.known is not None:
+        if found.metadata_row is not None:
             head += ", answered from metadata"
         parts.append("\n".join([head, *(f"  {line}" for line in plan_as_text(spec.plan()).splitlines())]))
     parts += [f"{'.'.join(each.names)}: metadata table" for each in found.metadata]
@@ -275,15 +277,15 @@ class _Stream:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
             for batch in self._make():
-                yield renamed(self._check(batch), self._schema)
+                yield rename_batch(self._check(batch), self._schema)
         except Exception as error:
             self.error = error
             raise
 
 
-def _native_files(found: Analyzed) -> dict[str, tuple[ScanPlan, NativeFiles]]:
+def _native_files(found: QueryAnalysis) -> dict[str, tuple[ScanPlan, DuckDBFiles]]:
     """The files that DuckDB reads itself, by the names of the scans: of those whose filters the statement has, too."""
-    if found.known is not None:
+    if found.metadata_row is not None:
         return {}
     files = {}
     for each, named in found.named.items():
@@ -291,7 +293,7 @@ def _native_files(found: Analyzed) -> dict[str, tuple[ScanPlan, NativeFiles]]:
         value = found.names[name]
         if isinstance(value, ScanSpec) and not (named.is_given or named.is_changes):
             plan = found.join_keys.plan_of(each)
-            native = native_files(value, plan, times=found.translated.computes_times)
+            native = native_files(value, plan, times=found.duckdb_query.computes_times)
             if native is not None:
                 files[name] = native
     return files
@@ -308,7 +310,7 @@ def _new_folder() -> str:
     process = os.getpid()
     if not _is_own(folder := _FOLDERS.get(process, "")):  # whatever cleans up temporary files may have removed it
         folder = _FOLDERS[process] = tempfile.mkdtemp(prefix="lakescan-")
-        _at_exit(process, folder)
+        _remove_at_exit(process, folder)
     return os.path.join(folder, uuid.uuid4().hex)
 
 
@@ -321,7 +323,7 @@ def _is_own(folder: str) -> bool:
     return stat.S_ISDIR(found.st_mode) and (os.name == "nt" or found.st_uid == os.getuid())
 
 
-def _at_exit(process: int, folder: str) -> None:
+def _remove_at_exit(process: int, folder: str) -> None:
     def remove() -> None:
         if os.getpid() == process:
             shutil.rmtree(folder, ignore_errors=True)
@@ -334,7 +336,9 @@ def _at_exit(process: int, folder: str) -> None:
 class _Run:
     """One run of a query: a connection of its own, with the scans under names of their own."""
 
-    def __init__(self, found: Analyzed, frames: Mapping[str, pa.Table], *, joins: Joins | None = None) -> None:
+    def __init__(
+        self, found: QueryAnalysis, frames: Mapping[str, pa.Table], *, joins: JoinSettings | None = None
+    ) -> None:
         try:
             import duckdb
         except ImportError as error:
@@ -346,14 +350,14 @@ class _Run:
         for setting in (
             "TimeZone = 'UTC'",
             "python_enable_replacements = false",
-            f"temp_directory = {quoted(_new_folder())}",
+            f"temp_directory = {quote_text(_new_folder())}",
             f"allowed_paths = {paths_of([files for _, files in native.values()])}",
             "enable_external_access = false",
         ):
             self.connection.execute(f"SET {setting}")
         # A call of DuckDB's own error() keeps conditions from being pushed below joins: it is volatile, a cast is not.
         self.connection.execute("CREATE TEMP MACRO error(what) AS CAST(CAST(what AS TINYINT) AS VARCHAR)")
-        register(self.connection, udfs_in(found.translated.sql))
+        register(self.connection, udfs_in(found.duckdb_query.sql))
         if joins is not None:
             self.connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
             self.connection.execute("SET preserve_insertion_order = false")
@@ -361,44 +365,44 @@ class _Run:
                 self.connection.execute(f"SET memory_limit = '{joins.memory}B'")
         self._streams: list[_Stream] = []
         self._found = found
-        self._check = with_known_years if found.translated.computes_times else lambda batch: batch
+        self._check = check_years if found.duckdb_query.computes_times else lambda batch: batch
         shown = {found.name_of(each): each.label for each in found.named}
         for name, value in found.names.items():
             if name in native and isinstance(value, ScanSpec):
                 self._view(name, value, *native[name])
             else:
-                self.connection.register(name, self._registered(value, shown[name]))
+                self.connection.register(name, self._arrow_source(value, shown[name]))
         for name, frame in frames.items():
             try:
-                rows = renamed_table(table_without_inner_offsets(as_microseconds(frame, name)))
-                self.connection.register(name, checked(rows, self._check))
+                rows = distinct_table(remove_table_offsets(as_microseconds(frame, name)))
+                self.connection.register(name, check_batches(rows, self._check))
             except duckdb.Error as error:
                 raise InvalidOption(f"DuckDB does not read the frame {name!r}: {error}") from error
         self._relation: duckdb.DuckDBPyRelation | None = None
 
-    def _registered(self, value: Any, shown: str) -> Any:
+    def _arrow_source(self, value: Any, shown: str) -> Any:
         if not isinstance(value, ScanSpec | Changes):
-            return renamed_table(as_table(value))
+            return distinct_table(as_table(value))
         if isinstance(value, Changes):
             return self._stream(value.schema, value.to_batches, shown)
-        return self._stream(Scan(value).schema, lambda: batches(value, query_batch_size(value.output)), shown)
+        return self._stream(Scan(value).schema, lambda: scan_batches(value, query_batch_size(value.output)), shown)
 
     def _stream(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]], shown: str) -> _Stream:
         if not schema.names:
             what = f"SQL in this process about {shown}, which has no columns"
             raise UnsupportedFeature(what, "ADD COLUMN adds some; Table.scan().count() counts its rows.")
         check = self._check
-        if (whole := whole_microseconds(schema, shown)) is not None:
+        if (whole := microsecond_converter(schema, shown)) is not None:
             schema, convert = whole
 
             def check(batch: pa.RecordBatch) -> pa.RecordBatch:
                 return self._check(convert(batch))
 
-        stream = _Stream(as_distinct(schema), batches, check)
+        stream = _Stream(distinct_schema(schema), batches, check)
         self._streams.append(stream)
         return stream
 
-    def _view(self, name: str, spec: ScanSpec, plan: ScanPlan, native: NativeFiles) -> None:
+    def _view(self, name: str, spec: ScanSpec, plan: ScanPlan, native: DuckDBFiles) -> None:
         """A scan of which DuckDB reads some files itself."""
         query = native.query
         if pc.any(native.others).as_py():
@@ -409,15 +413,15 @@ class _Run:
             query += f' UNION ALL SELECT * FROM "{name}_others"'
         self.connection.execute(f'CREATE TEMP VIEW "{name}" AS {query}')
 
-    def faults(self) -> _Faults:
+    def faults(self) -> _ErrorTranslation:
         """Translate DuckDB's errors; an error of reading a table is raised as it is."""
-        return _Faults(self._streams, self._found.text)
+        return _ErrorTranslation(self._streams, self._found.text)
 
     @property
     def relation(self) -> duckdb.DuckDBPyRelation:
         """The query as DuckDB's relation."""
         if self._relation is None:
-            self._relation = self.connection.sql(self._found.translated.sql)
+            self._relation = self.connection.sql(self._found.duckdb_query.sql)
         assert self._relation is not None
         return self._relation
 
@@ -427,18 +431,18 @@ class _Run:
         return self._schema(self.relation.limit(0).to_arrow_reader().schema.types)
 
     def _schema(self, types: list[pa.DataType]) -> pa.Schema:
-        columns = zip(self._found.translated.columns, types, strict=True)
+        columns = zip(self._found.duckdb_query.columns, types, strict=True)
         return pa.schema([pa.field(name, result_type(kind) or own) for (name, kind), own in columns])
 
-    def started(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    def start(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """The columns, and the rows while they are computed."""
-        if (row := self._found.known) is not None:
+        if (row := self._found.metadata_row) is not None:
             schema = self._schema([value.type for value in row])
             columns = [pa.array([value], value.type) for value in row]
-            return schema, iter([_fitted(pa.RecordBatch.from_arrays(columns, schema.names), schema)])
+            return schema, iter([_fit_types(pa.RecordBatch.from_arrays(columns, schema.names), schema)])
         reader = self.relation.to_arrow_reader(_BATCH_ROWS)
         schema = self._schema(reader.schema.types)
-        return schema, (_fitted(batch, schema) for batch in _read(reader))
+        return schema, (_fit_types(batch, schema) for batch in _read(reader))
 
 
 def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
@@ -451,15 +455,15 @@ def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         raise duckdb.Error(str(error)) from error
 
 
-def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _fit_types(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = [
-        fitted(with_own_names(column, field.type), field.type)
+        cast_nulls(restore_names(column, field.type), field.type)
         for column, field in zip(batch.columns, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-class _Faults:
+class _ErrorTranslation:
     def __init__(self, streams: list[_Stream], text: str) -> None:
         self._streams, self._text = streams, text
 
@@ -484,7 +488,7 @@ class _Faults:
                 ) from error
             if isinstance(error, static | duckdb.NotImplementedException):
                 raise InvalidStatement(f"DuckDB, which runs SQL in this process, refuses it: {what}") from error
-            said = plain(what)
+            said = spark_error_message(what)
             if said is None:
                 raise QueryFailed(f"DuckDB, which runs SQL in this process, failed: {what}") from error
             _, unequal, value = said.partition(UNEQUAL)
@@ -502,17 +506,17 @@ def query(
     frames: Mapping[str, Any],
     within: tuple[str, ...],
     *,
-    joins: Joins | None = None,
+    joins: JoinSettings | None = None,
     pinned: ScanSpec | None = None,
 ) -> Query:
     """A query to run in this process; its tables are opened now, but for the `pinned` one, whose state is given."""
     tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
     others = {name: each for name, each in frames.items() if name not in tables}
     views = GivenFrames(others)
-    found = analyzed(text, arguments, tables, within, Settings(), views, pinned)
+    found = analyze(text, arguments, tables, within, QuerySettings(), views, pinned)
     for each in found.unknown:
         if len(each.names) > 1 or not views.has(each.names[0]):
-            raise found.tables.unknown(each, lambda: list(others))
+            raise found.tables.not_found_error(each, lambda: list(others))
         found.tables.refuse_changes(each)
     rows = {name: views.table(name) for name in others}
     return Query(replace(found, frames=rows), rows, joins=joins)
@@ -520,7 +524,7 @@ def query(
 
 def columns_of(query: Query) -> Sequence[tuple[str, Type]]:
     """The columns of a query with their types in Spark; nothing is read."""
-    return query._found.translated.columns
+    return query._found.duckdb_query.columns
 
 
 def scan_of(query: Query, name: str) -> ScanSpec:
@@ -535,6 +539,6 @@ def most_rows(query: Query, besides: str) -> int:
     return max([*planned, *(frame.num_rows for frame in query._frames.values())], default=0)
 
 
-def reads(query: Query, location: str) -> bool:
+def reads_table(query: Query, location: str) -> bool:
     """Whether a query reads the table of a location, as `Scan` has it."""
-    return query._found.reads(location)
+    return query._found.reads_table(location)

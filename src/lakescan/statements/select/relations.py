@@ -14,17 +14,17 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import LakescanError
 from lakescan.expressions.bind import bind
-from lakescan.expressions.evaluate import keep
-from lakescan.expressions.implied import Implied, implied
+from lakescan.expressions.evaluate import matching_rows
+from lakescan.expressions.implied import Inference, infer_predicate
 from lakescan.expressions.predicate import TRUE, Predicate, conjunction, leaves
 from lakescan.local.aggregates import Aggregate
-from lakescan.statements.select.conditions import AmongValues, Condition, Path, ValuesOf, columns_of
-from lakescan.statements.select.session_settings import Settings
+from lakescan.statements.select.conditions import AmongValues, Path, ResolvedCondition, ValuesOf, columns_of
+from lakescan.statements.select.session_settings import QuerySettings
 from lakescan.statements.select.table_references import Occurrence
 
 
 @dataclass
-class Pushed:
+class Pushdown:
     """What goes into the scan of one occurrence.
 
     - `columns`: None for all of them.
@@ -38,7 +38,7 @@ class Pushed:
     among: list[tuple[Path, tuple[ValuesOf, ...]]] = field(default_factory=list)
     aggregates: tuple[Aggregate, ...] = ()
 
-    def of(self, places: Mapping[Occurrence, Occurrence]) -> Pushed:
+    def of(self, places: Mapping[Occurrence, Occurrence]) -> Pushdown:
         """The same for other places: those of which the present ones are copies."""
         return replace(
             self,
@@ -63,7 +63,7 @@ class Relation:
         """The type of a column, by its position; None if it is not known."""
         return None
 
-    def push(self, condition: Condition, paths: Sequence[Path], nullable: bool) -> bool:
+    def push(self, condition: ResolvedCondition, paths: Sequence[Path], nullable: bool) -> bool:
         """Take a condition over these paths; whether it is evaluated in full.
 
         `nullable`: rows of nulls may be added to the relation's later, as an outer join does.
@@ -78,7 +78,7 @@ class Relation:
 class TableRelation(Relation):
     """A table: a condition becomes one of its scan, as far as it is understood."""
 
-    def __init__(self, occurrence: Occurrence, schema: Schema, pushed: Pushed, settings: Settings) -> None:
+    def __init__(self, occurrence: Occurrence, schema: Schema, pushed: Pushdown, settings: QuerySettings) -> None:
         self.columns: tuple[str, ...] = tuple(schema.names)
         self._occurrence, self._schema, self._pushed, self._settings = occurrence, schema, pushed, settings
 
@@ -86,7 +86,7 @@ class TableRelation(Relation):
         """The type of a column."""
         return self._schema.fields[column].type
 
-    def push(self, condition: Condition, paths: Sequence[Path], nullable: bool) -> bool:
+    def push(self, condition: ResolvedCondition, paths: Sequence[Path], nullable: bool) -> bool:
         """Take what is understood of a condition."""
         if not self._occurrence.is_plain:
             return False
@@ -94,7 +94,7 @@ class TableRelation(Relation):
         if isinstance(condition, AmongValues):
             self._pushed.among.append((exact[0], condition.values))
             return False
-        known = understood(condition.with_paths(exact).node, self._schema, self._settings)
+        known = imply_predicate(condition.with_paths(exact).node, self._schema, self._settings)
         if known.predicate == TRUE or (nullable and is_true_of_nulls(known.predicate, self._schema)):
             return False
         self._pushed.conditions.append(known.predicate)
@@ -134,7 +134,7 @@ class UnionRelation(Relation):
         left, right = self._left.type_of(column), self._right.type_of(column)
         return left if left == right else None
 
-    def push(self, condition: Condition, paths: Sequence[Path], nullable: bool) -> bool:
+    def push(self, condition: ResolvedCondition, paths: Sequence[Path], nullable: bool) -> bool:
         """Hand a condition to both sides."""
         left, right = self._left.columns, self._right.columns
         if self.columns is None or left is None or right is None or not self._is_transparent:
@@ -162,7 +162,7 @@ class UnionRelation(Relation):
         return sides[0] + sides[1] if all(sides) else ()
 
 
-class Opaque(Relation):
+class OpaqueRelation(Relation):
     """A relation of which only the columns' names are known, if that; it takes no conditions."""
 
     def __init__(self, columns: tuple[str, ...] | None) -> None:
@@ -175,14 +175,14 @@ class SharedRelation(Relation):
     def __init__(self, inner: Relation, readers: int) -> None:
         self.columns: tuple[str, ...] | None = inner.columns
         self._inner, self._readers = inner, readers
-        self._asked: list[_Asked] = []
+        self._asked: list[_SharedReader] = []
 
-    def reader(self) -> Relation:
+    def add_reader(self) -> Relation:
         """One more place where the query is read."""
-        self._asked.append(_Asked(self._inner))
+        self._asked.append(_SharedReader(self._inner))
         return self._asked[-1]
 
-    def settle(self) -> None:
+    def push_common_conditions(self) -> None:
         """Push what the conditions of all readers have in common: their disjunction."""
         from sqlglot import exp
 
@@ -194,22 +194,22 @@ class SharedRelation(Relation):
         if not all(isinstance(each, exp.Column | exp.Dot) for each in columns):
             return
         paths = [tuple(part.name for part in each.parts) for each in columns]
-        self._inner.push(Condition(node, columns), paths, any(each.nullable for each in self._asked))
+        self._inner.push(ResolvedCondition(node, columns), paths, any(each.nullable for each in self._asked))
 
 
-class _Asked(Relation):
+class _SharedReader(Relation):
     """One reader of a shared query, and the conditions that it has."""
 
     def __init__(self, inner: Relation) -> None:
         self.columns, self._inner = inner.columns, inner
-        self.conditions: list[Condition] = []
+        self.conditions: list[ResolvedCondition] = []
         self.nullable = False
 
     def type_of(self, column: int) -> t.Type | None:
         """The type of a column."""
         return self._inner.type_of(column)
 
-    def push(self, condition: Condition, paths: Sequence[Path], nullable: bool) -> bool:
+    def push(self, condition: ResolvedCondition, paths: Sequence[Path], nullable: bool) -> bool:
         """Keep a condition until those of all readers are known."""
         if not isinstance(condition, AmongValues):
             self.conditions.append(condition.with_paths(paths))
@@ -222,7 +222,7 @@ class _Asked(Relation):
 
 
 @dataclass
-class Source:
+class FromSource:
     """A relation in a FROM, with the names that columns may be qualified by."""
 
     qualifiers: frozenset[Path]
@@ -254,7 +254,7 @@ class Source:
 class Origin:
     """A column, or a member of it, of a source."""
 
-    source: Source
+    source: FromSource
     path: Path
 
 
@@ -264,12 +264,12 @@ def same_column(one: Origin, other: Origin) -> bool:
     return one.source is other.source and paths[0] == paths[1]
 
 
-def understood(condition: Any, schema: Schema, settings: Settings) -> Implied:
+def imply_predicate(condition: Any, schema: Schema, settings: QuerySettings) -> Inference:
     """What a condition, a sqlglot tree whose columns are paths of the schema, says about single columns.
 
     The statement may be evaluated later than it is planned: the present time is known as the earliest possible.
     """
-    found = implied(
+    found = infer_predicate(
         condition,
         schema,
         time_zone=settings.zone_name,
@@ -280,7 +280,7 @@ def understood(condition: Any, schema: Schema, settings: Settings) -> Implied:
     try:
         bind(found.predicate, schema)
     except LakescanError:
-        return Implied(TRUE)
+        return Inference(TRUE)
     return found
 
 
@@ -288,4 +288,4 @@ def is_true_of_nulls(predicate: Predicate, schema: Schema) -> bool:
     """Whether a predicate is true of a row of nulls, as outer joins add them."""
     bound = bind(predicate, schema)
     nulls = {each.bound_id: schema.by_id[each.bound_id].type.arrow() for each in leaves(bound)}
-    return bool(keep(bound, lambda each: pa.nulls(1, nulls[each]), 1)[0].as_py())
+    return bool(matching_rows(bound, lambda each: pa.nulls(1, nulls[each]), 1)[0].as_py())

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from lakescan.common.identifiers import parts_of
+from lakescan.common.identifiers import split_name
 from lakescan.errors import InvalidStatement, UnsupportedFeature
 from lakescan.statements.select.table_references import Occurrence, occurrences
-from lakescan.statements.select.views import Views
-from lakescan.statements.syntax.parse import parsed
-from lakescan.statements.syntax.text import edited, underlined_at
+from lakescan.statements.select.views import SessionNames
+from lakescan.statements.syntax.parse import parse_tree
+from lakescan.statements.syntax.text import apply_edits, underline_place
 
 _DEEPEST = 50  # views within views
 
 
-def renamed(text: str, tree: Any, names: Mapping[Occurrence, str]) -> str:
+def rename_tables(text: str, tree: Any, names: Mapping[Occurrence, str]) -> str:
     """The text with other names for tables; aliases keep the rest of it valid."""
-    return edited(text, edits_of_names(tree, names))
+    return apply_edits(text, edits_of_names(tree, names))
 
 
 def edits_of_names(tree: Any, names: Mapping[Occurrence, str]) -> list[tuple[int, int, str]]:
@@ -31,12 +31,12 @@ def edits_of_names(tree: Any, names: Mapping[Occurrence, str]) -> list[tuple[int
             edits.append((each.start, each.end, name + alias))
         else:
             edits += [(each.start, each.end, name), (each.alias_at, each.alias_at, alias)]
-    for column, count in qualified(tree, names):
+    for column, count in long_references(tree, names):
         edits.append((column.parts[0].meta["start"], column.parts[count - 1].meta["start"], ""))
     return edits
 
 
-def qualified(tree: Any, found: Mapping[Occurrence, Any]) -> list[tuple[Any, int]]:
+def long_references(tree: Any, found: Mapping[Occurrence, Any]) -> list[tuple[Any, int]]:
     """The columns that are qualified by more than a table's last name (`db.t.c`), and how many names qualify each."""
     from sqlglot import exp
 
@@ -50,7 +50,7 @@ def qualified(tree: Any, found: Mapping[Occurrence, Any]) -> list[tuple[Any, int
     return result
 
 
-def with_views(text: str, views: Views, tables: Collection[str], values: Mapping[str, Any]) -> str:
+def expand_session_views(text: str, views: SessionNames, tables: Collection[str], values: Mapping[str, Any]) -> str:
     """The text with the queries of views in the place of their names.
 
     `tables` are the names of tables that the user gave. Raises `InvalidStatement` for time travel, and
@@ -59,9 +59,9 @@ def with_views(text: str, views: Views, tables: Collection[str], values: Mapping
     from sqlglot import exp
 
     given = {name.lower() for name in (*tables, *views.frame_names())}
-    taken = given | {each.alias.lower() for each in parsed(text).find_all(exp.CTE)}
+    taken = given | {each.alias.lower() for each in parse_tree(text).find_all(exp.CTE)}
     for _ in range(_DEEPEST):
-        tree = parsed(text)
+        tree = parse_tree(text)
         queries: dict[Occurrence, str] = {}
         for each in occurrences(tree, text, values):
             name = each.names[0].lower()
@@ -70,20 +70,20 @@ def with_views(text: str, views: Views, tables: Collection[str], values: Mapping
             if query is None:
                 continue
             if each.travel is not None:
-                place = underlined_at(text, each.start, each.end)
+                place = underline_place(text, each.start, each.end)
                 raise InvalidStatement(f"{each.names[0]} is a view: its tables have earlier states, not it{place}")
             _check_names(name, query, taken)
-            queries[each] = query if parts_of(query) is not None else f"({query}\n)"
+            queries[each] = query if split_name(query) is not None else f"({query}\n)"
         if not queries:
             return text
-        text = renamed(text, tree, queries)
+        text = rename_tables(text, tree, queries)
     raise InvalidStatement(f"views are nested deeper than {_DEEPEST}, or name each other")
 
 
 def _check_names(name: str, query: str, taken: Collection[str]) -> None:
-    if parts_of(query) is not None:
+    if split_name(query) is not None:
         return
-    short = {each.names[0].lower() for each in occurrences(parsed(query), query) if len(each.names) == 1}
+    short = {each.names[0].lower() for each in occurrences(parse_tree(query), query) if len(each.names) == 1}
     if both := sorted(short.intersection(taken)):
         raise UnsupportedFeature(
             f"the view {name!r} in a statement that has another {both[0]!r}",

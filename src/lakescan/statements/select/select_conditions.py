@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from lakescan.statements.select.conditions import AmongValues, Condition, columns_of, conjuncts, disjuncts
-from lakescan.statements.select.relations import Origin, Relation, Source
+from lakescan.statements.select.conditions import AmongValues, ResolvedCondition, columns_of, conjuncts, disjuncts
+from lakescan.statements.select.relations import FromSource, Origin, Relation
 
 
-class Scope(Protocol):
+class ColumnResolver(Protocol):
     """What the columns of a SELECT mean."""
 
-    def resolve(self, column: Any, sources: Sequence[Source] | None = None) -> Origin | None:
+    def resolve(self, column: Any, sources: Sequence[FromSource] | None = None) -> Origin | None:
         """The source of a column, and its path there; None where that is not certain."""
 
     def relation_of_query(self, node: Any) -> Relation:
@@ -22,10 +22,10 @@ class Scope(Protocol):
 class Conditions:
     """The conditions of one SELECT, in WHERE and ON."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: ColumnResolver) -> None:
         self._scope = scope
 
-    def push_part(self, part: Any, visible: list[Source], reached: list[Source]) -> bool:
+    def push_part(self, part: Any, visible: list[FromSource], reached: list[FromSource]) -> bool:
         """Push one condition to the source that it is about, if that is among those which it may reach."""
         from sqlglot import exp
 
@@ -46,9 +46,9 @@ class Conditions:
             return False
         if all(each is not known[0].source for each in reached):
             return False
-        return push(Condition(part, columns_of(part)), known, nullable=False)
+        return push(ResolvedCondition(part, columns_of(part)), known, nullable=False)
 
-    def _push_shares(self, part: Any, visible: list[Source], reached: list[Source]) -> None:
+    def _push_shares(self, part: Any, visible: list[FromSource], reached: list[FromSource]) -> None:
         """Of a disjunction about several sources, push to each of them what all branches say of it alone."""
         from sqlglot import exp
 
@@ -59,20 +59,20 @@ class Conditions:
                 node = exp.paren(exp.or_(*(exp.and_(*share) for share in shares)))
                 origins = [self._scope.resolve(column, visible) for column in columns_of(node)]
                 known = [each for each in origins if each is not None]
-                push(Condition(node, columns_of(node)), known, nullable=False)
+                push(ResolvedCondition(node, columns_of(node)), known, nullable=False)
 
-    def _is_about(self, part: Any, source: Source, visible: list[Source]) -> bool:
+    def _is_about(self, part: Any, source: FromSource, visible: list[FromSource]) -> bool:
         origins = [self._scope.resolve(column, visible) for column in columns_of(part)]
         return bool(origins) and all(each is not None and each.source is source for each in origins)
 
-    def push_equality(self, column: Any, left: Origin, right: Origin, reached: Sequence[Source]) -> None:
+    def push_equality(self, column: Any, left: Origin, right: Origin, reached: Sequence[FromSource]) -> None:
         """Each side of a join has only values of the other side, if the join drops its other rows."""
         for target, other in ((left, right), (right, left)):
             values = other.source.relation.values_of(other.path)
             if values and target.source is not other.source and any(each is target.source for each in reached):
                 push(AmongValues(column, values), [target], nullable=False)
 
-    def _push_membership(self, part: Any, visible: list[Source], reached: list[Source]) -> None:
+    def _push_membership(self, part: Any, visible: list[FromSource], reached: list[FromSource]) -> None:
         """`column IN (SELECT ...)`: the column has only values of the query."""
         if columns_of(part.this) != [part.this]:
             return
@@ -85,7 +85,7 @@ class Conditions:
             push(AmongValues(part.this, values), [origin], nullable=False)
 
 
-def push(condition: Condition, origins: Sequence[Origin], nullable: bool) -> bool:
+def push(condition: ResolvedCondition, origins: Sequence[Origin], nullable: bool) -> bool:
     """Hand a condition to its source, if it is about a single one."""
     source = origins[0].source
     if any(each.source is not source for each in origins):

@@ -8,15 +8,15 @@ from typing import Any, Protocol
 from lakescan.common import types as t
 from lakescan.local.aggregates import Aggregate
 from lakescan.statements.select.conditions import (
-    Condition,
     Path,
+    ResolvedCondition,
     ValuesOf,
     columns_of,
     conjuncts,
     is_path,
     own_nodes,
 )
-from lakescan.statements.select.relations import Opaque, Origin, Relation, Source, same_column
+from lakescan.statements.select.relations import FromSource, OpaqueRelation, Origin, Relation, same_column
 from lakescan.statements.select.select_conditions import Conditions, equal_columns, push
 from lakescan.statements.select.table_references import Occurrence, argument
 
@@ -28,7 +28,7 @@ _GROUPING = {"expressions"}  # not rollup, cube, grouping sets
 _KINDS = ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI")
 
 
-class Names(Protocol):
+class NameResolver(Protocol):
     """What the names of a statement mean."""
 
     def occurrence_of(self, node: Any) -> Occurrence | None:
@@ -44,11 +44,11 @@ class Names(Protocol):
 class SelectScope:
     """One SELECT: its sources, what its columns mean, and where its conditions go."""
 
-    def __init__(self, node: Any, analysis: Names) -> None:
+    def __init__(self, node: Any, analysis: NameResolver) -> None:
         self.node = node
         self._analysis = analysis
         self._conditions = Conditions(self)
-        self.sources: list[Source] = []
+        self.sources: list[FromSource] = []
         self._hidden: set[str] = set()  # columns of lateral views
         self._merged: dict[str, Origin] = {}  # columns of USING
         self._is_clear = True  # whether the names of all columns are known
@@ -69,13 +69,13 @@ class SelectScope:
             alias = lateral.args.get("alias")
             if lateral.alias:  # its columns may be members of structs, too
                 columns = None if alias is None or not alias.columns else tuple(each.name for each in alias.columns)
-                self.sources.append(Source(frozenset({(lateral.alias.lower(),)}), Opaque(columns)))
+                self.sources.append(FromSource(frozenset({(lateral.alias.lower(),)}), OpaqueRelation(columns)))
             if alias is None or not alias.columns:
                 self._is_clear = False
             else:
                 self._hidden |= {each.name.lower() for each in alias.columns}
 
-    def _group(self, node: Any) -> list[Source]:
+    def _group(self, node: Any) -> list[FromSource]:
         """The sources of a table, a query, or of joins in parentheses."""
         from sqlglot import exp
 
@@ -88,7 +88,7 @@ class SelectScope:
             self._join(sources, join)
         return sources
 
-    def _source(self, node: Any) -> Source:
+    def _source(self, node: Any) -> FromSource:
         from sqlglot import exp
 
         alias = node.args.get("alias")
@@ -105,9 +105,9 @@ class SelectScope:
         elif isinstance(node, exp.Subquery):
             extra = {name for name, value in node.args.items() if value} - {"this", "alias", "joins"}
             relation = Relation() if extra else self._analysis.relation_of_query(node.this, names)
-        return Source(qualifiers, relation)
+        return FromSource(qualifiers, relation)
 
-    def _join(self, left: list[Source], join: Any) -> None:
+    def _join(self, left: list[FromSource], join: Any) -> None:
         side, kind = (str(join.args.get(name) or "").upper() for name in ("side", "kind"))
         method = str(join.args.get("method") or "").upper()
         right = self._group(join.this)
@@ -115,7 +115,7 @@ class SelectScope:
         if method or kind not in _KINDS or side not in (("", "LEFT") if is_half else ("", "LEFT", "RIGHT", "FULL")):
             self._is_clear = False
             for each in (*left, *right):
-                each.nullable, each.relation = True, Opaque(each.relation.columns)
+                each.nullable, each.relation = True, OpaqueRelation(each.relation.columns)
             left += right
             return
         if kind == "ANTI":
@@ -137,7 +137,9 @@ class SelectScope:
             each.nullable = True
         left += right
 
-    def _join_using(self, name: Any, left: list[Source], right: list[Source], reached: list[Source], side: str) -> None:
+    def _join_using(
+        self, name: Any, left: list[FromSource], right: list[FromSource], reached: list[FromSource], side: str
+    ) -> None:
         """A column of USING: both sides' values are equal, and the result has it once."""
         from sqlglot import exp
 
@@ -158,7 +160,7 @@ class SelectScope:
 
     # Columns
 
-    def resolve(self, column: Any, sources: Sequence[Source] | None = None) -> Origin | None:
+    def resolve(self, column: Any, sources: Sequence[FromSource] | None = None) -> Origin | None:
         """The source of a column, and its path there; None where that is not certain."""
         names = tuple(part.name for part in column.parts)
         among = self.sources if sources is None else sources
@@ -197,7 +199,7 @@ class SelectScope:
         for each in self.node.expressions:
             inner = each.this if isinstance(each, exp.Alias) else each
             if isinstance(each, exp.Star) or (isinstance(each, exp.Column) and isinstance(each.this, exp.Star)):
-                columns = self._of_star(each)
+                columns = self._star_columns(each)
                 if columns is None:
                     return None
                 found += columns
@@ -213,7 +215,7 @@ class SelectScope:
                 return None
         return found
 
-    def _of_star(self, star: Any) -> list[tuple[str, Origin | None]] | None:
+    def _star_columns(self, star: Any) -> list[tuple[str, Origin | None]] | None:
         from sqlglot import exp
 
         inner = star.this if isinstance(star, exp.Column) else star
@@ -373,7 +375,7 @@ class SelectRelation(Relation):
         origin = self._scope.outputs[at[0]][1] if len(at) == 1 and self._scope.outputs is not None else None
         return () if origin is None else origin.source.relation.values_of((*origin.path, *path[1:]))
 
-    def push(self, condition: Condition, paths: Sequence[Path], nullable: bool) -> bool:
+    def push(self, condition: ResolvedCondition, paths: Sequence[Path], nullable: bool) -> bool:
         """Hand a condition to the SELECT, about the columns of which its own are made."""
         if self.columns is None or self._scope.outputs is None or not self._scope.is_transparent:
             return False

@@ -9,7 +9,7 @@ from lakescan.options.session_settings import NO_SESSION, SessionSettings
 
 
 @dataclass(frozen=True)
-class Settings:
+class QuerySettings:
     """What the meaning of a statement depends on besides its text.
 
     - `zone`: the time zone of timestamps without an offset; `zone_name`: as Spark has it.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 from typing import Any
 
-from lakescan.common.identifiers import parts_of
+from lakescan.common.identifiers import split_name
 from lakescan.common.metadata_columns import CHANGELOG
 from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption, InvalidStatement
@@ -19,7 +19,7 @@ from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import TRUE, Predicate, leaves
 from lakescan.statements.select.constant_times import moment_of
 from lakescan.statements.syntax.spark_syntax import place_of_call
-from lakescan.statements.syntax.text import text_of, underlined_at
+from lakescan.statements.syntax.text import text_of, underline_place
 from lakescan.tables.scan_spec import ScanSpec
 
 _BY_NAME, _BY_PATH = "table_changes", "table_changes_by_path"
@@ -40,7 +40,7 @@ def is_call(node: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Range:
+class TableChangesRange:
     """The commits whose changes are read: expressions of the first and of the last; without the last, up to now."""
 
     start: Any
@@ -86,7 +86,7 @@ class Range:
             raise
 
 
-def read_call(node: Any, text: str, values: Mapping[str, Any]) -> tuple[tuple[str, ...], Range, int, int]:
+def read_call(node: Any, text: str, values: Mapping[str, Any]) -> tuple[tuple[str, ...], TableChangesRange, int, int]:
     """The parts of the table's name, the range, and the place of the call in the text.
 
     Raises `InvalidStatement`; the message underlines the call.
@@ -107,8 +107,8 @@ def read_call(node: Any, text: str, values: Mapping[str, Any]) -> tuple[tuple[st
     if not problem and not names:
         problem = f"takes the name of a table as text, not {given[0].sql('spark')}: {_USAGE}"
     if problem or names is None:
-        raise InvalidStatement(f"{call.name} {problem}{underlined_at(text, start, end)}")
-    return names, Range(given[1], given[2] if len(given) == 3 else None, values), start, end
+        raise InvalidStatement(f"{call.name} {problem}{underline_place(text, start, end)}")
+    return names, TableChangesRange(given[1], given[2] if len(given) == 3 else None, values), start, end
 
 
 def _names(node: Any, values: Mapping[str, Any], is_path: bool) -> tuple[str, ...] | None:
@@ -117,7 +117,7 @@ def _names(node: Any, values: Mapping[str, Any], is_path: bool) -> tuple[str, ..
 
     text = text_of(node, values)
     if text is not None:
-        return ("delta", text) if is_path else parts_of(text.strip())
+        return ("delta", text) if is_path else split_name(text.strip())
     if isinstance(node, exp.Column | exp.Dot) and all(isinstance(each, exp.Identifier) for each in node.parts):
         return None if is_path else tuple(each.name for each in node.parts)
     return None

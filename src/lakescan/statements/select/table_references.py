@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakescan.errors import InvalidStatement, UnsupportedFeature
-from lakescan.statements.select.table_changes import Range, is_call, read_call
+from lakescan.statements.select.table_changes import TableChangesRange, is_call, read_call
 from lakescan.statements.syntax.table_options import options_behind
-from lakescan.statements.syntax.text import underlined_at
+from lakescan.statements.syntax.text import underline_place
 
 _GAP = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"
 _TRAVEL = re.compile(
@@ -51,7 +51,7 @@ class Occurrence:
     travel: TimeTravel | None
     is_plain: bool
     full: tuple[str, ...] = ()
-    changes: Range | None = None
+    changes: TableChangesRange | None = None
     options: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, node: Any) -> Occurrence:
@@ -106,12 +106,12 @@ def definition_of(table: Any) -> Any:
     for outer in _ancestors(table):
         clause = argument(outer, "with")
         if clause is not None and clause is not inner:
-            if (found := _named(clause.expressions, name)) is not None:
+            if (found := _find_query(clause.expressions, name)) is not None:
                 return found
         elif clause is not None:  # the table is within the clause: earlier queries are seen, and itself if recursive
             own = next(n for n, each in enumerate(clause.expressions) if _contains(each, table))
             upto = own + 1 if clause.args.get("recursive") else own
-            if (found := _named(clause.expressions[:upto], name)) is not None:
+            if (found := _find_query(clause.expressions[:upto], name)) is not None:
                 return found
         inner = outer
     return None
@@ -131,7 +131,7 @@ def _contains(outer: Any, node: Any) -> bool:
     return node is outer or any(each is outer for each in _ancestors(node))
 
 
-def _named(queries: list[Any], name: str) -> Any:
+def _find_query(queries: list[Any], name: str) -> Any:
     return next((each for each in reversed(queries) if each.alias.lower() == name), None)
 
 
@@ -144,7 +144,7 @@ def _occurrence(node: Any, text: str) -> Occurrence:
     travel = None
     if version is not None:
         if version.args.get("kind") != "AS OF":
-            raise _refused(text, start, end, f"time travel {version.sql('spark')!r}")
+            raise _syntax_error(text, start, end, f"time travel {version.sql('spark')!r}")
         travel = TimeTravel(version.name.upper() == "TIMESTAMP", version.expression)
         end = _end_of_travel(text, end, travel)
     options, end = options_behind(text, end) or ({}, end)
@@ -163,7 +163,7 @@ def _end_of_travel(text: str, end: int, travel: TimeTravel) -> int:
 
     found = _TRAVEL.match(text, end)
     if found is None:
-        raise _refused(text, end, end + 1, "time travel in this place")
+        raise _syntax_error(text, end, end + 1, "time travel in this place")
     rest, wanted = text[found.end() :], travel.expression.sql("spark", comments=False)
     for token in sqlglot.tokenize(rest, read="spark")[:_LONGEST_MOMENT]:
         try:
@@ -171,7 +171,7 @@ def _end_of_travel(text: str, end: int, travel: TimeTravel) -> int:
                 return found.end() + int(token.end) + 1
         except sqlglot.errors.SqlglotError:
             continue
-    raise _refused(text, found.start(), found.end(), f"time travel to {wanted}")
+    raise _syntax_error(text, found.start(), found.end(), f"time travel to {wanted}")
 
 
 def _end_of_sample(node: Any, text: str, end: int) -> int:
@@ -189,5 +189,5 @@ def _end_of_sample(node: Any, text: str, end: int) -> int:
     return last
 
 
-def _refused(text: str, start: int, end: int, what: str) -> InvalidStatement:
-    return InvalidStatement(f"{what} is not understood{underlined_at(text, start, end)}")
+def _syntax_error(text: str, start: int, end: int, what: str) -> InvalidStatement:
+    return InvalidStatement(f"{what} is not understood{underline_place(text, start, end)}")

@@ -12,7 +12,7 @@ from lakescan.api.changes import are_computed
 from lakescan.api.open import open_table, split_metadata_name
 from lakescan.api.scan import Scan
 from lakescan.api.table import Table
-from lakescan.catalogs.registry import is_known, known
+from lakescan.catalogs.registry import catalog_names, is_known
 from lakescan.catalogs.view_store import StoredView
 from lakescan.common.identifiers import Identifier
 from lakescan.common.schema import Schema
@@ -31,20 +31,20 @@ from lakescan.expressions.predicate import TRUE
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.options.read import ReadOptions
 from lakescan.statements.select.constant_times import moment_of
-from lakescan.statements.select.relations import Pushed
-from lakescan.statements.select.session_settings import Settings
+from lakescan.statements.select.relations import Pushdown
+from lakescan.statements.select.session_settings import QuerySettings
 from lakescan.statements.select.table_changes import is_of_rows
 from lakescan.statements.select.table_references import Occurrence, TimeTravel
-from lakescan.statements.select.views import Views
-from lakescan.statements.syntax.text import underlined_at
+from lakescan.statements.select.views import SessionNames
+from lakescan.statements.syntax.text import underline_place
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.tables.session_reads import as_session_reads
+from lakescan.tables.session_reads import apply_session_reads
 
 FORMATS = ("iceberg", "delta")
 
 
 @dataclass(frozen=True)
-class Named:
+class ResolvedTable:
     """What an occurrence names: a scan, and the metadata table of it if it names one.
 
     `full` is the name from the catalog on, of which any part may qualify a column; empty without a catalog. `is_given`:
@@ -60,7 +60,7 @@ class Named:
     is_changes: bool = False
     hidden: frozenset[str] = frozenset()
 
-    def with_hidden(self, names: Collection[str]) -> Named:
+    def with_hidden(self, names: Collection[str]) -> ResolvedTable:
         """The same with those of the table's metadata columns whose names, in lower case, are among the names."""
         if self.metadata is not None or self.is_given or self.is_changes:
             return self
@@ -88,12 +88,12 @@ class Named:
         """The metadata table, if it is one."""
         return None if self.metadata is None else self.spec.metadata_table(self.metadata)
 
-    def narrowed(self, pushed: Pushed) -> ScanSpec:
+    def narrowed(self, pushed: Pushdown) -> ScanSpec:
         """The scan with what is pushed into it."""
         spec = self.spec
         if self.is_net:  # conditions on the kind of change are not for the scan, nor is a limit of the rows after them
             kept = [each for each in pushed.conditions if is_of_rows(each, spec)]
-            pushed = Pushed(pushed.columns, kept, pushed.limit if len(kept) == len(pushed.conditions) else None)
+            pushed = Pushdown(pushed.columns, kept, pushed.limit if len(kept) == len(pushed.conditions) else None)
         if pushed.predicate != TRUE:
             spec = spec.where(pushed.predicate)
         if pushed.columns is not None:
@@ -102,7 +102,7 @@ class Named:
 
 
 @dataclass
-class Tables:
+class TableResolver:
     """The tables of one statement. A table that is named twice is opened once, and read in one state.
 
     - `within`: the catalog and namespace of short names (`USE`).
@@ -114,8 +114,8 @@ class Tables:
     text: str
     within: tuple[str, ...]
     frames: Mapping[str, Table | Scan]
-    settings: Settings
-    views: Views = field(default_factory=lambda: Views())
+    settings: QuerySettings
+    views: SessionNames = field(default_factory=lambda: SessionNames())
     values: Mapping[str, Any] = field(default_factory=dict)
     _opened: dict[tuple[str, ...], ScanSpec] = field(default_factory=dict)
     _at: dict[tuple[str, str], ScanSpec] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class Tables:
         """Read a table in the state of a spec, wherever the statement names it."""
         self._at[spec.table.location, str(None)] = replace(spec, selector=None)
 
-    def named(self, each: Occurrence) -> Named | None:
+    def resolve_table(self, each: Occurrence) -> ResolvedTable | None:
         """What an occurrence names; None if it can only be a name of the engine's (a view).
 
         Raises `NoSuchTable` and what opening it raises; the message underlines the place.
@@ -136,11 +136,11 @@ class Tables:
             if found is None:
                 return None
             if each.changes is not None:
-                return self._changed(found, each)
-            spec = self._with_options(self._travelled(found.spec, each.travel), each)
-            return replace(found, spec=spec if found.metadata else as_session_reads(spec, self.settings.session))
+                return self._resolve_changes(found, each)
+            spec = self._with_options(self._time_travel(found.spec, each.travel), each)
+            return replace(found, spec=spec if found.metadata else apply_session_reads(spec, self.settings.session))
         except (NoSuchTable, NoSuchNamespace, NotATable) as error:
-            raise type(error)(f"{error}{underlined_at(self.text, each.start, each.end)}") from error
+            raise type(error)(f"{error}{underline_place(self.text, each.start, each.end)}") from error
 
     def _with_options(self, spec: ScanSpec, each: Occurrence) -> ScanSpec:
         """The scan with the options that a statement gives to a table; errors underline the place."""
@@ -149,7 +149,7 @@ class Tables:
         try:
             return spec.with_options(each.options)
         except InvalidOption as error:
-            raise InvalidOption(f"{error}{underlined_at(self.text, each.start, each.end)}") from error
+            raise InvalidOption(f"{error}{underline_place(self.text, each.start, each.end)}") from error
 
     def view(self, names: tuple[str, ...]) -> StoredView | None:
         """The catalog's view that a name means; None for a table, for what the engine has, and for nothing."""
@@ -166,9 +166,9 @@ class Tables:
             return None  # which `named` says, with the place
         return None
 
-    def _changed(self, found: Named, each: Occurrence) -> Named:
+    def _resolve_changes(self, found: ResolvedTable, each: Occurrence) -> ResolvedTable:
         """The changes of a table; errors of the range underline the place."""
-        place = underlined_at(self.text, each.start, each.end)
+        place = underline_place(self.text, each.start, each.end)
         if found.metadata is not None:
             raise InvalidStatement(f"the metadata table {found.metadata!r} has no changes{place}")
         assert each.changes is not None
@@ -180,12 +180,12 @@ class Tables:
             raise UnsupportedFeature(error.feature, f"{error.detail}{place}") from error
         return replace(found, spec=spec, is_given=False, is_changes=True)
 
-    def _find(self, names: tuple[str, ...]) -> Named | None:
+    def _find(self, names: tuple[str, ...]) -> ResolvedTable | None:
         if len(names) == 1 and (frame := self._frame(names[0])) is not None:
-            return Named(frame, is_given=not frame.selection.is_plain or frame.max_rows is not None)
+            return ResolvedTable(frame, is_given=not frame.selection.is_plain or frame.max_rows is not None)
         if names[0].lower() in FORMATS and (len(names) == 2 or (len(names) == 3 and not is_known(names[0]))):
             path, metadata = split_metadata_name(names[1])
-            return self._with_part(self._by_path(names[0].lower(), path), metadata or (names[2:] or (None,))[0])
+            return self._with_part(self._open_path(names[0].lower(), path), metadata or (names[2:] or (None,))[0])
         if len(names) == 1 and self.views.has(names[0]):
             return None
         if len(names) > 1 and not is_known(names[0]) and self.views.has_catalog(names[0]):
@@ -193,7 +193,7 @@ class Tables:
         candidates = self._candidates(names)
         for n, full in enumerate(candidates):
             try:
-                return replace(self._in_catalog(full), full=full)
+                return replace(self._resolve_in_catalog(full), full=full)
             except IsAView:
                 raise
             except (NoSuchTable, NoSuchNamespace):
@@ -214,10 +214,10 @@ class Tables:
         in_namespace = (*self.within, *names)
         return [in_namespace] if len(names) == 1 else [(self.within[0], *names), in_namespace]
 
-    def _in_catalog(self, names: tuple[str, ...]) -> Named:
+    def _resolve_in_catalog(self, names: tuple[str, ...]) -> ResolvedTable:
         """A table, or where there is none of that name, a metadata table, branch or tag of the table before it."""
         try:
-            return Named(self._open(names, Identifier(names[0], names[1:-1], names[-1]), None))
+            return ResolvedTable(self._open(names, Identifier(names[0], names[1:-1], names[-1]), None))
         except IsAView:
             raise
         except (NoSuchTable, NoSuchNamespace, UnsupportedFeature) as error:
@@ -236,7 +236,7 @@ class Tables:
                 raise
         return self._with_part(base, names[-1])
 
-    def _by_path(self, format_name: str, path: str) -> ScanSpec:
+    def _open_path(self, format_name: str, path: str) -> ScanSpec:
         return self._open((format_name, path), path, format_name)
 
     def _open(self, key: tuple[str, ...], what: str | Identifier, format_name: str | None) -> ScanSpec:
@@ -245,28 +245,28 @@ class Tables:
         if key not in self._opened:
             given = {"time-zone": self.settings.zone} | ({} if format_name is None else {"format": format_name})
             try:
-                spec = open_table(what, ReadOptions.of(given)).scan().spec
+                spec = open_table(what, ReadOptions.parse(given)).scan().spec
             except (NoSuchTable, NoSuchNamespace) as error:
                 self._missing[key] = error
                 raise
             self._opened[key] = self._at.setdefault((spec.table.location, str(spec.selector)), spec)
         return self._opened[key]
 
-    def _with_part(self, spec: ScanSpec, part: str | None) -> Named:
+    def _with_part(self, spec: ScanSpec, part: str | None) -> ResolvedTable:
         """The table itself, or what the last part of a name selects of it."""
         if part is None:
-            return Named(spec)
+            return ResolvedTable(spec)
         for prefix in ("branch", "tag"):
             if part.lower().startswith(f"{prefix}_"):
-                return Named(spec.as_of(**{prefix: part[len(prefix) + 1 :]}))
+                return ResolvedTable(spec.as_of(**{prefix: part[len(prefix) + 1 :]}))
         tables = spec.table.metadata_tables
         if part.lower() not in tables:
             is_changelog = part.lower() == "changes"
             meant = " table_changes('catalog.namespace.table', start) reads changes of rows." if is_changelog else ""
             raise NoSuchTable(f"the table has no metadata table {part!r}.{meant or nearest(part, tables)}")
-        return Named(spec, part.lower())
+        return ResolvedTable(spec, part.lower())
 
-    def _travelled(self, spec: ScanSpec, travel: TimeTravel | None) -> ScanSpec:
+    def _time_travel(self, spec: ScanSpec, travel: TimeTravel | None) -> ScanSpec:
         if travel is None:
             return spec
         if (value := self._parameter(travel)) is not None:
@@ -298,21 +298,21 @@ class Tables:
     def refuse_changes(self, each: Occurrence) -> None:
         """Raise `InvalidStatement` if changes, or options, are asked of something that is not a table, but rows."""
         if each.changes is not None:
-            place = underlined_at(self.text, each.start, each.end)
+            place = underline_place(self.text, each.start, each.end)
             raise InvalidStatement(f"table_changes takes an Iceberg or Delta table: {each.names[0]} is a frame{place}")
         if each.options:
-            place = underlined_at(self.text, each.start, each.end)
+            place = underline_place(self.text, each.start, each.end)
             raise InvalidStatement(f"{each.names[0]} is a frame: options are for Iceberg and Delta tables{place}")
 
-    def unknown(self, each: Occurrence, more: Callable[[], list[str]]) -> NoSuchTable:
+    def not_found_error(self, each: Occurrence, more: Callable[[], list[str]]) -> NoSuchTable:
         """The error for a name that nothing has; `more` are names that the engine knows."""
         name = ".".join(each.names)
-        candidates = [*self.frames, *more(), *(".".join((catalog, *each.names[1:])) for catalog in known())]
+        candidates = [*self.frames, *more(), *(".".join((catalog, *each.names[1:])) for catalog in catalog_names())]
         hint = nearest(name, candidates) or (
             " Tables are named catalog.namespace.table (see lakescan.catalog), iceberg.`path` or delta.`path`; short "
             f"names need USE. Give rows of your own by name: lakescan.sql(text, {_keyword(each.names[-1])}=rows)."
         )
-        return NoSuchTable(f"there is no table {name!r}.{hint}{underlined_at(self.text, each.start, each.end)}")
+        return NoSuchTable(f"there is no table {name!r}.{hint}{underline_place(self.text, each.start, each.end)}")
 
 
 def _keyword(name: str) -> str:

@@ -10,19 +10,19 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.common.identifiers import Identifier
 from lakescan.definition.from_arrow import optional_columns_of
-from lakescan.definition.table_definition import numbered
+from lakescan.definition.table_definition import assign_ids
 from lakescan.definition.view_definition import ViewDefinition
 from lakescan.errors import InvalidStatement, UnsupportedFeature
-from lakescan.statements.select.catalog_views import qualified, with_catalog_views
+from lakescan.statements.select.catalog_views import expand_catalog_views, qualify_names
 from lakescan.statements.select.query import query
-from lakescan.statements.select.session_settings import Settings
+from lakescan.statements.select.session_settings import QuerySettings
 from lakescan.statements.select.table_references import occurrences
-from lakescan.statements.select.tables import Tables
-from lakescan.statements.syntax.parse import Kind, parsed, statement_of
-from lakescan.statements.syntax.spark_syntax import respelled
+from lakescan.statements.select.tables import TableResolver
+from lakescan.statements.syntax.parse import StatementKind, parse_tree, statement_of
+from lakescan.statements.syntax.spark_syntax import rewrite_syntax
 
 
-def _in_process(text: str) -> pa.Schema:
+def _query_schema(text: str) -> pa.Schema:
     return query(text, None, {}, ()).schema
 
 
@@ -34,7 +34,7 @@ def view_definition(
     properties: Mapping[str, str] | None = None,
     *,
     within: tuple[str, ...] = (),
-    schema_of: Callable[[str], pa.Schema] = _in_process,
+    schema_of: Callable[[str], pa.Schema] = _query_schema,
     temporary: Callable[[str], bool] = lambda name: False,
 ) -> ViewDefinition:
     """Check the query of a view, and work out its columns.
@@ -58,23 +58,23 @@ def view_definition(
         >>> view_definition("SELECT * FROM orders WHERE open", Identifier("lake", ("shop",), "open_orders"))
     """
     statement = statement_of(text)
-    if statement.kind is not Kind.QUERY:
+    if statement.kind is not StatementKind.QUERY:
         raise InvalidStatement(f"a view is of a query: {text!r} is none")
     text = statement.text.strip()
     place = within if len(within) > 1 else (view.catalog, *view.namespace)
     _check_short_names(text, view, temporary)
-    whole = qualified(text, place, f"the view {view}")
-    with_catalog_views(
-        whole, parsed(whole), Tables(whole, (), {}, Settings()), {}, (view,)
+    whole = qualify_names(text, place, f"the view {view}")
+    expand_catalog_views(
+        whole, parse_tree(whole), TableResolver(whole, (), {}, QuerySettings()), {}, (view,)
     )  # raises if it reads itself
     found = schema_of(whole)
     fields = _fields(found, columns, view)
-    return ViewDefinition(text, numbered(fields), tuple(found.names), place, comment, dict(properties or {}))
+    return ViewDefinition(text, assign_ids(fields), tuple(found.names), place, comment, dict(properties or {}))
 
 
 def _check_short_names(text: str, view: Identifier, temporary: Callable[[str], bool]) -> None:
-    spelled = respelled(text)
-    for each in occurrences(parsed(spelled), spelled):
+    spelled = rewrite_syntax(text)
+    for each in occurrences(parse_tree(spelled), spelled):
         if len(each.names) == 1 and temporary(each.names[0]):
             raise UnsupportedFeature(
                 f"the view {view} of {each.names[0]!r}, which this session alone has",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 
-class Views:
+class SessionNames:
     """What an engine has by short names; this one has nothing."""
 
     def has(self, name: str) -> bool:

@@ -12,14 +12,14 @@ from lakescan.definition.table_changes import (
     AddConstraint,
     AddPartition,
     ChangeColumn,
+    ColumnPosition,
     DropColumn,
     DropConstraint,
     DropFeature,
     DropKey,
     DropPartition,
-    Kept,
+    KeepCurrent,
     Path,
-    Place,
     RenameColumn,
     ReplaceColumns,
     ReplacePartition,
@@ -34,7 +34,7 @@ from lakescan.definition.table_changes import (
 from lakescan.definition.table_definition import Term
 from lakescan.errors import UnsupportedFeature
 from lakescan.statements.syntax.columns import read_clauses, read_columns, read_default
-from lakescan.statements.syntax.forms import Form, chosen
+from lakescan.statements.syntax.forms import Form, match_form
 from lakescan.statements.syntax.layout import (
     property_name,
     read_order,
@@ -44,7 +44,7 @@ from lakescan.statements.syntax.layout import (
 from lakescan.statements.syntax.names import TableName
 from lakescan.statements.syntax.refs import NO_TABLE, REF_FORMS, CreateRef, DropRef
 from lakescan.statements.syntax.types import read_type
-from lakescan.statements.syntax.words import Words
+from lakescan.statements.syntax.words import TokenReader
 
 Changes = tuple[TableChange, ...]
 
@@ -68,27 +68,27 @@ class RenameTable:
 AlterStatement = AlterTable | RenameTable | CreateRef | DropRef
 
 
-def read_alter_table(words: Words) -> AlterStatement:
+def read_alter_table(words: TokenReader) -> AlterStatement:
     """Read what follows ALTER TABLE."""
     table = words.table_name("the name of a table")
-    form = chosen(words, (*ACTIONS, *REFUSED))
+    form = match_form(words, (*ACTIONS, *REFUSED))
     found = form.read(words)
     if isinstance(found, RenameTable | CreateRef | DropRef):
         return replace(found, table=table)
     return AlterTable(table, found)
 
 
-def _path(words: Words) -> Path:
+def _path(words: TokenReader) -> Path:
     return words.names("the name of a column")
 
 
-def _place(words: Words) -> Place | None:
+def _place(words: TokenReader) -> ColumnPosition | None:
     if words.takes("FIRST"):
         return FIRST
-    return Place(words.name("the name of a column")) if words.takes("AFTER") else None
+    return ColumnPosition(words.name("the name of a column")) if words.takes("AFTER") else None
 
 
-def _add_columns(words: Words) -> Changes:
+def _add_columns(words: TokenReader) -> Changes:
     if_not_exists = words.takes("IF", "NOT", "EXISTS")
 
     def read() -> AddColumn:
@@ -101,25 +101,25 @@ def _add_columns(words: Words) -> Changes:
     return words.listed_items(read)
 
 
-def _drop_columns(words: Words) -> Changes:
+def _drop_columns(words: TokenReader) -> Changes:
     if_exists = words.takes("IF", "EXISTS")
     return words.listed_items(lambda: DropColumn(_path(words), if_exists))
 
 
-def _rename_column(words: Words) -> Changes:
+def _rename_column(words: TokenReader) -> Changes:
     path = _path(words)
     words.needs("TO")
     return (RenameColumn(path, words.name("the new name")),)
 
 
-def _alter_columns(words: Words) -> Changes:
+def _alter_columns(words: TokenReader) -> Changes:
     found = [_alter_column(words, _path(words))]
     while words.takes_symbol(","):
         found.append(_alter_column(words, _path(words)))
     return tuple(found)
 
 
-def _change_columns(words: Words) -> Changes:
+def _change_columns(words: TokenReader) -> Changes:
     """CHANGE as Spark has it, which is ALTER COLUMN, and as Hive has it: only there a name may follow the name."""
     path = _path(words)
     actions = (*_COLUMN_ACTIONS, "SYNC IDENTITY")
@@ -131,7 +131,7 @@ def _change_columns(words: Words) -> Changes:
     return tuple(found)
 
 
-def _alter_column(words: Words, path: Path) -> ChangeColumn:
+def _alter_column(words: TokenReader, path: Path) -> ChangeColumn:
     change, start = ChangeColumn(path), words.at
     while not words.is_at_end and not words.sees_symbol(","):
         if words.takes("TYPE"):
@@ -151,72 +151,72 @@ def _alter_column(words: Words, path: Path) -> ChangeColumn:
         elif words.sees("SYNC", "IDENTITY"):
             raise UnsupportedFeature("SYNC IDENTITY", "Writers here keep the last id themselves.")
         elif words.takes("SET") or words.takes("DROP"):
-            raise words.expected("NOT NULL", "DEFAULT")
+            raise words.unexpected_word("NOT NULL", "DEFAULT")
         else:
-            raise words.expected(*_COLUMN_ACTIONS)
+            raise words.unexpected_word(*_COLUMN_ACTIONS)
     if words.at == start:
-        raise words.expected(*_COLUMN_ACTIONS)
+        raise words.unexpected_word(*_COLUMN_ACTIONS)
     return change
 
 
 _COLUMN_ACTIONS = ("TYPE", "COMMENT", "FIRST", "AFTER", "SET NOT NULL", "DROP NOT NULL", "SET DEFAULT", "DROP DEFAULT")
 
 
-def _hive_change(words: Words, path: Path) -> Changes:
+def _hive_change(words: TokenReader, path: Path) -> Changes:
     """`CHANGE COLUMN a a BIGINT COMMENT 'x' FIRST`: the name twice, then all of the column."""
     new = words.name("the new name of the column")
     found = read_clauses(words, new, read_type(words))
-    doc: str | Kept = KEPT if found.column.doc is None else found.column.doc
+    doc: str | KeepCurrent = KEPT if found.column.doc is None else found.column.doc
     change = ChangeColumn(path, found.column.type, doc, place=_place(words))
     renamed = () if new.lower() == path[-1].lower() else (RenameColumn(path, new),)
     return (change, *renamed)
 
 
-def _replace_columns(words: Words) -> Changes:
+def _replace_columns(words: TokenReader) -> Changes:
     found = read_columns(words)
     if found.key:
         raise words.error("REPLACE COLUMNS has no PRIMARY KEY: use SET IDENTIFIER FIELDS", words.at - 1)
     return (ReplaceColumns(found.columns, found.defaults),)
 
 
-def _set_properties(words: Words) -> Changes:
+def _set_properties(words: TokenReader) -> Changes:
     return (SetProperties(read_properties(words)),)
 
 
-def _unset_properties(words: Words) -> Changes:
+def _unset_properties(words: TokenReader) -> Changes:
     if_exists = words.takes("IF", "EXISTS")
     return (UnsetProperties(tuple(words.items(lambda: property_name(words))), if_exists),)
 
 
-def _set_location(words: Words) -> Changes:
+def _set_location(words: TokenReader) -> Changes:
     return (SetLocation(words.text_literal("the folder, in quotes")),)
 
 
-def _which(words: Words) -> Term | str:
+def _which(words: TokenReader) -> Term | str:
     """A partition field: by its transform, or by a name, which is that of the field or of its column."""
     term = read_term(words)
     return term.column if term.name == "identity" else term
 
 
-def _field_name(words: Words) -> str | None:
+def _field_name(words: TokenReader) -> str | None:
     return words.name("the name of the partition field") if words.takes("AS") else None
 
 
-def _add_partition(words: Words) -> Changes:
+def _add_partition(words: TokenReader) -> Changes:
     return (AddPartition(read_term(words), _field_name(words)),)
 
 
-def _drop_partition(words: Words) -> Changes:
+def _drop_partition(words: TokenReader) -> Changes:
     return (DropPartition(_which(words)),)
 
 
-def _replace_partition(words: Words) -> Changes:
+def _replace_partition(words: TokenReader) -> Changes:
     which = _which(words)
     words.needs("WITH")
     return (ReplacePartition(which, read_term(words), _field_name(words)),)
 
 
-def read_write_order(words: Words) -> SetOrder:
+def read_write_order(words: TokenReader) -> SetOrder:
     """Read what follows WRITE: DISTRIBUTED BY PARTITION and [LOCALLY] ORDERED BY, or UNORDERED, in any order.
 
     The distribution is 'hash' if it is given, 'range' for a sort order alone, and 'none' for LOCALLY and UNORDERED.
@@ -234,63 +234,63 @@ def read_write_order(words: Words) -> SetOrder:
         else:
             break
     if words.at == start:
-        raise words.expected("DISTRIBUTED BY PARTITION", "ORDERED BY", "LOCALLY ORDERED BY", "UNORDERED")
+        raise words.unexpected_word("DISTRIBUTED BY PARTITION", "ORDERED BY", "LOCALLY ORDERED BY", "UNORDERED")
     mode = "hash" if distribution else "none" if unordered or locally else "range"
     return SetOrder(terms or (), mode)
 
 
-def _write_order(words: Words) -> Changes:
+def _write_order(words: TokenReader) -> Changes:
     return (read_write_order(words),)
 
 
-def _references(words: Words) -> tuple[str, ...]:
+def _references(words: TokenReader) -> tuple[str, ...]:
     return words.listed_items(lambda: dotted_path(_path(words)))
 
 
-def _set_key(words: Words) -> Changes:
+def _set_key(words: TokenReader) -> Changes:
     return (SetKey(_references(words)),)
 
 
-def _drop_key(words: Words) -> Changes:
+def _drop_key(words: TokenReader) -> Changes:
     return (DropKey(_references(words)),)
 
 
-def _cluster_by(words: Words) -> Changes:
+def _cluster_by(words: TokenReader) -> Changes:
     if words.takes("NONE"):
         return (SetClustering(()),)
     return (SetClustering(tuple(words.items(lambda: _path(words)))),)
 
 
-def _add_constraint(words: Words) -> Changes:
+def _add_constraint(words: TokenReader) -> Changes:
     name = words.name("the name of the constraint")
     if not words.takes("CHECK"):
         raise UnsupportedFeature(
             "a constraint other than CHECK", "Keys are set by SET IDENTIFIER FIELDS, and are not enforced."
         )
     if not words.sees_symbol("("):
-        raise words.expected("'('")
+        raise words.unexpected_word("'('")
     opening = words.at
     words.at = words.behind(opening)
     condition = words.between(opening + 1, words.at - 1, "the condition")
     return (AddConstraint(name, words.with_literals(condition).text),)
 
 
-def _drop_constraint(words: Words) -> Changes:
+def _drop_constraint(words: TokenReader) -> Changes:
     if_exists = words.takes("IF", "EXISTS")
     return (DropConstraint(words.name("the name of the constraint"), if_exists),)
 
 
-def _drop_feature(words: Words) -> Changes:
+def _drop_feature(words: TokenReader) -> Changes:
     is_name = words.is_name(words.at)
     name = words.name("the name of a feature") if is_name else words.text_literal("the name of a feature")
     return (DropFeature(name, words.takes("TRUNCATE", "HISTORY")),)
 
 
-def _rename(words: Words) -> RenameTable:
+def _rename(words: TokenReader) -> RenameTable:
     return RenameTable(NO_TABLE, words.table_name("the new name"))
 
 
-def _hive_partition(words: Words) -> Changes:
+def _hive_partition(words: TokenReader) -> Changes:
     raise UnsupportedFeature(
         "adding, dropping or renaming single partitions",
         "Partitions are made of the rows that are written: INSERT OVERWRITE or DELETE change what is in them.",

@@ -10,13 +10,13 @@ from lakescan.common import types as t
 from lakescan.common.references import dotted_path
 from lakescan.definition.column_rules import IdentityColumn, NewColumnRule
 from lakescan.definition.table_changes import Default
-from lakescan.definition.table_definition import numbered, with_default
+from lakescan.definition.table_definition import assign_ids, set_default
 from lakescan.errors import InvalidFilter, InvalidOption, UnsupportedFeature
-from lakescan.expressions.quotes import with_escaped_quotes
+from lakescan.expressions.quotes import escape_doubled_quotes
 from lakescan.expressions.sql import literal_of
 from lakescan.statements.syntax.type_text import spark_text
 from lakescan.statements.syntax.types import read_type
-from lakescan.statements.syntax.words import Words
+from lakescan.statements.syntax.words import TokenReader
 
 # What may follow the type of a column: an expression ends before it.
 _REFUSED = ("CHECK", "UNIQUE", "REFERENCES", "CONSTRAINT", "COLLATE", "MASK", "METADATA", "AUTO_INCREMENT")
@@ -69,13 +69,13 @@ def parse_columns(text: str, *, of_new_table: bool = False) -> ColumnsText:
         >>> parse_columns("id BIGINT NOT NULL, at TIMESTAMP COMMENT 'when', PRIMARY KEY (id)").key
         ('id',)
     """
-    words = Words(text)
+    words = TokenReader(text)
     found = read_columns(words, None, of_new_table=of_new_table)
     words.ends("','")
     return found
 
 
-def read_columns(words: Words, closing: str | None = ")", *, of_new_table: bool = False) -> ColumnsText:
+def read_columns(words: TokenReader, closing: str | None = ")", *, of_new_table: bool = False) -> ColumnsText:
     """Read columns, keys and constraints, in parentheses unless `closing` is None; see `parse_columns`."""
     if closing is not None:
         words.needs_symbol("(")
@@ -102,16 +102,16 @@ def read_columns(words: Words, closing: str | None = ")", *, of_new_table: bool 
     if len(keys) > 1:
         raise words.error("the table has two primary keys", words.at - 1)
     key = keys[0] if keys else ()
-    fields = [_with_known_default(each, of_new_table=of_new_table) for each in columns]
+    fields = [_apply_default(each, of_new_table=of_new_table) for each in columns]
     defaults = {each.name: each.default for each in columns if each.default is not None}
     rules = {
         each.name: replace(each.rule, default=None if each.default is None else each.default.text) for each in columns
     }
     found = {name: rule for name, rule in rules.items() if rule != NO_RULE}
-    return ColumnsText(numbered(_required(each, key) for each in fields), key, defaults, found, constraints)
+    return ColumnsText(assign_ids(_require_key(each, key) for each in fields), key, defaults, found, constraints)
 
 
-def read_column(words: Words, *, of_new_table: bool = False) -> ColumnText:
+def read_column(words: TokenReader, *, of_new_table: bool = False) -> ColumnText:
     """Read a column: its name, its type, and NOT NULL, DEFAULT, COMMENT, PRIMARY KEY, GENERATED in any order."""
     name, texts = words.name("the name of a column"), list[str]()
     kind = read_type(words, texts)
@@ -121,7 +121,7 @@ def read_column(words: Words, *, of_new_table: bool = False) -> ColumnText:
     return replace(found, rule=replace(found.rule, lengths=spark_text(kind, iter(texts))))
 
 
-def read_clauses(words: Words, name: str, kind: t.Type, *, of_new_table: bool = False) -> ColumnText:
+def read_clauses(words: TokenReader, name: str, kind: t.Type, *, of_new_table: bool = False) -> ColumnText:
     """Read what follows the type of a column, in any order."""
     found = ColumnText(t.Field(0, name, kind))
     while not words.is_at_end:
@@ -139,7 +139,7 @@ def read_clauses(words: Words, name: str, kind: t.Type, *, of_new_table: bool = 
         elif words.takes("GENERATED"):
             if not of_new_table:
                 raise UnsupportedFeature(f"GENERATED of the column {name!r} of a table that is there")
-            found = replace(found, rule=_generated(words))
+            found = replace(found, rule=_read_generation(words))
         elif words.sees("UNIQUE"):
             raise UnsupportedFeature(f"UNIQUE of the column {name!r} in CREATE TABLE", _UNIQUE)
         elif any(words.sees(each) for each in _REFUSED):
@@ -149,7 +149,7 @@ def read_clauses(words: Words, name: str, kind: t.Type, *, of_new_table: bool = 
     return found
 
 
-def _generated(words: Words) -> NewColumnRule:
+def _read_generation(words: TokenReader) -> NewColumnRule:
     """ALWAYS AS (expression), or {ALWAYS | BY DEFAULT} AS IDENTITY with START WITH and INCREMENT BY."""
     is_always = words.takes("ALWAYS")
     if not is_always:
@@ -166,22 +166,22 @@ def _generated(words: Words) -> NewColumnRule:
         while not words.takes_symbol(")"):
             if words.takes("START"):
                 words.takes("WITH")
-                start = _signed(words, "the first value")
+                start = _read_integer(words, "the first value")
             else:
                 words.needs("INCREMENT")
                 words.takes("BY")
-                step = _signed(words, "the step")
+                step = _read_integer(words, "the step")
             words.takes_symbol(",")
     return NewColumnRule(identity=IdentityColumn(start, step, allows_values=not is_always))
 
 
-def _signed(words: Words, what: str) -> int:
+def _read_integer(words: TokenReader, what: str) -> int:
     is_negative = words.takes_symbol("-")
     number = words.integer(what)
     return -number if is_negative else number
 
 
-def _refuse_flink(words: Words) -> None:
+def _refuse_flink(words: TokenReader) -> None:
     """Raise `UnsupportedFeature` for clauses of Flink and others between columns, which tables do not record."""
     if words.sees("WATERMARK", "FOR"):
         raise UnsupportedFeature(
@@ -202,18 +202,18 @@ def _refuse_flink(words: Words) -> None:
         raise UnsupportedFeature(f"the computed column {words.name('a column')!r} in CREATE TABLE", _COMPUTED)
 
 
-def _sees_constraint(words: Words) -> bool:
+def _sees_constraint(words: TokenReader) -> bool:
     """Whether CONSTRAINT, a name and the constraint are next, rather than a column that is named `constraint`."""
     kinds = ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK", "NOT")
     return words.sees("CONSTRAINT") and any(words.spells(words.at + 2, kind) for kind in kinds)
 
 
-def _sees_check(words: Words) -> bool:
+def _sees_check(words: TokenReader) -> bool:
     """Whether CONSTRAINT name CHECK (...) is next."""
     return words.sees("CONSTRAINT") and words.spells(words.at + 2, "CHECK")
 
 
-def _table_check(words: Words) -> tuple[str, str]:
+def _table_check(words: TokenReader) -> tuple[str, str]:
     words.needs("CONSTRAINT")
     name = words.name("the name of the constraint")
     words.needs("CHECK")
@@ -226,7 +226,7 @@ def _table_check(words: Words) -> tuple[str, str]:
     return name, text
 
 
-def read_default(words: Words) -> Default:
+def read_default(words: TokenReader) -> Default:
     """Read the expression of a default; its value is known if it is a literal."""
     first = words.at
 
@@ -238,12 +238,12 @@ def read_default(words: Words) -> Default:
     import sqlglot
 
     try:
-        return Default(text, literal_of(sqlglot.parse_one(with_escaped_quotes(text), dialect="spark")))
+        return Default(text, literal_of(sqlglot.parse_one(escape_doubled_quotes(text), dialect="spark")))
     except (InvalidFilter, sqlglot.errors.SqlglotError):
         return Default(text, None, is_literal=False)
 
 
-def known_default(name: str, default: Default) -> Any:
+def literal_default(name: str, default: Default) -> Any:
     """The value of a default; raises `InvalidOption` for an expression."""
     if not default.is_literal:
         raise InvalidOption(
@@ -252,13 +252,13 @@ def known_default(name: str, default: Default) -> Any:
     return default.value
 
 
-def _with_known_default(column: ColumnText, *, of_new_table: bool) -> t.Field:
+def _apply_default(column: ColumnText, *, of_new_table: bool) -> t.Field:
     if column.default is None or (of_new_table and not column.default.is_literal):
         return column.column
-    return with_default(column.column, known_default(column.name, column.default))
+    return set_default(column.column, literal_default(column.name, column.default))
 
 
-def _table_key(words: Words) -> tuple[str, ...]:
+def _table_key(words: TokenReader) -> tuple[str, ...]:
     """PRIMARY KEY (a, b) [NOT ENFORCED], with or without CONSTRAINT and a name."""
     if words.takes("CONSTRAINT"):
         words.name("the name of the constraint")
@@ -272,7 +272,7 @@ def _table_key(words: Words) -> tuple[str, ...]:
     return found
 
 
-def _take_enforced(words: Words) -> None:
+def _take_enforced(words: TokenReader) -> None:
     """NOT ENFORCED, which is what all keys are; raises `UnsupportedFeature` for ENFORCED."""
     if words.takes("NOT", "ENFORCED"):
         words.takes("RELY")
@@ -281,6 +281,6 @@ def _take_enforced(words: Words) -> None:
         raise UnsupportedFeature("an enforced primary key", "Writers do not check keys: say NOT ENFORCED.")
 
 
-def _required(column: t.Field, key: tuple[str, ...]) -> t.Field:
+def _require_key(column: t.Field, key: tuple[str, ...]) -> t.Field:
     """A column of the key is required, as in the standard."""
     return replace(column, required=True) if dotted_path([column.name]) in key else column

@@ -9,13 +9,13 @@ from typing import Any
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path
 from lakescan.errors import InvalidFilter, UnsupportedFeature
-from lakescan.expressions.quotes import with_escaped_quotes
+from lakescan.expressions.quotes import escape_doubled_quotes
 from lakescan.expressions.sql import literal_of
 from lakescan.statements.syntax.layout import State, read_state
 from lakescan.statements.syntax.names import Sql, TableName
 from lakescan.statements.syntax.namespaces import read_table_or_path
 from lakescan.statements.syntax.types import read_type
-from lakescan.statements.syntax.words import Words
+from lakescan.statements.syntax.words import TokenReader
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Reorg:
     where: Sql | None = None
 
 
-def read_call(words: Words) -> Call:
+def read_call(words: TokenReader) -> Call:
     """Read what follows CALL: a procedure's name, and values by position or by name."""
     name = words.names("the name of a procedure")
     opening = words.at
@@ -97,7 +97,7 @@ def read_call(words: Words) -> Call:
     named: dict[str, Any] = {}
     end = words.closing(opening)
     if end > words.at:
-        for start, stop in words.listed(words.at, end):
+        for start, stop in words.split_items(words.at, end):
             words.at = start
             is_named = words.is_name(start) and start + 1 < stop and words.words[start + 1].text in ("=>", "=")
             if not is_named and named:
@@ -113,14 +113,14 @@ def read_call(words: Words) -> Call:
     return Call(name, tuple(positional), named)
 
 
-def constant(words: Words, start: int, end: int) -> Any:
+def constant(words: TokenReader, start: int, end: int) -> Any:
     """The value of a constant between two words: a literal, a parameter, `map(...)` or `array(...)`."""
     import sqlglot
     from sqlglot import exp
 
     text = words.between(start, end, "a value").text
     try:
-        tree = sqlglot.parse_one(with_escaped_quotes(text), dialect="spark")
+        tree = sqlglot.parse_one(escape_doubled_quotes(text), dialect="spark")
         return _value(tree, words.values)
     except (InvalidFilter, sqlglot.errors.SqlglotError) as error:
         raise words.error(f"{text} is not a constant", start, end - 1) from error
@@ -147,7 +147,7 @@ def _value(node: Any, values: Mapping[str, Any]) -> Any:
     return literal_of(node)
 
 
-def read_optimize(words: Words) -> Optimize:
+def read_optimize(words: TokenReader) -> Optimize:
     """Read what follows OPTIMIZE."""
     table = read_table_or_path(words)
     full = words.takes("FULL")
@@ -160,7 +160,7 @@ def read_optimize(words: Words) -> Optimize:
     return Optimize(table, where, zorder, full)
 
 
-def read_vacuum(words: Words) -> Vacuum:
+def read_vacuum(words: TokenReader) -> Vacuum:
     """Read what follows VACUUM."""
     table = read_table_or_path(words)
     lite = words.takes("LITE")
@@ -191,22 +191,22 @@ def read_vacuum(words: Words) -> Vacuum:
         elif not dry_run and words.takes("DRY", "RUN"):
             dry_run = True
         else:
-            raise words.expected("USING INVENTORY", "RETAIN", "DRY RUN")
+            raise words.unexpected_word("USING INVENTORY", "RETAIN", "DRY RUN")
     return Vacuum(table, hours, dry_run, lite, inventory)
 
 
-def read_restore(words: Words) -> Restore:
+def read_restore(words: TokenReader) -> Restore:
     """Read what follows RESTORE."""
     words.takes("TABLE")
     table = read_table_or_path(words)
     words.takes("TO")
     state = read_state(words)
     if state is None:
-        raise words.expected("VERSION AS OF", "TIMESTAMP AS OF")
+        raise words.unexpected_word("VERSION AS OF", "TIMESTAMP AS OF")
     return Restore(table, state)
 
 
-def read_convert(words: Words) -> Convert:
+def read_convert(words: TokenReader) -> Convert:
     """Read what follows CONVERT TO DELTA."""
     table = words.table_name("parquet.`path`")
     statistics = not words.takes("NO", "STATISTICS")
@@ -218,19 +218,19 @@ def read_convert(words: Words) -> Convert:
     return Convert(table, columns, statistics and not words.takes("NO", "STATISTICS"))
 
 
-def read_generate(words: Words) -> Generate:
+def read_generate(words: TokenReader) -> Generate:
     """Read what follows GENERATE."""
     mode = words.name("symlink_format_manifest")
     words.needs("FOR", "TABLE")
     return Generate(mode, read_table_or_path(words))
 
 
-def read_refresh(words: Words) -> Refresh:
+def read_refresh(words: TokenReader) -> Refresh:
     """Read what follows REFRESH TABLE."""
     return Refresh(read_table_or_path(words))
 
 
-def read_reorg(words: Words) -> Reorg:
+def read_reorg(words: TokenReader) -> Reorg:
     """Read what follows REORG TABLE."""
     table = words.table_name("the name of a table")
     where = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path
 from lakescan.definition.table_changes import Path, SetOrder
-from lakescan.definition.table_definition import Term, numbered
+from lakescan.definition.table_definition import Term, assign_ids
 from lakescan.errors import UnsupportedFeature
 from lakescan.statements.syntax.alter_table import read_write_order
 from lakescan.statements.syntax.columns import NO_COLUMNS, ColumnsText, read_columns
@@ -16,7 +16,7 @@ from lakescan.statements.syntax.layout import State, read_properties, read_state
 from lakescan.statements.syntax.names import Sql, TableName
 from lakescan.statements.syntax.namespaces import read_table_or_path
 from lakescan.statements.syntax.types import read_type
-from lakescan.statements.syntax.words import Words
+from lakescan.statements.syntax.words import TokenReader
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class DropTable:
     purge: bool = False
 
 
-def read_create_table(words: Words, *, creates: bool = True, replaces: bool = False) -> CreateTable:
+def read_create_table(words: TokenReader, *, creates: bool = True, replaces: bool = False) -> CreateTable:
     """Read what follows CREATE TABLE, or CREATE OR REPLACE TABLE, or REPLACE TABLE."""
     if_not_exists = words.takes("IF", "NOT", "EXISTS")
     if if_not_exists and replaces:
@@ -80,15 +80,15 @@ def read_create_table(words: Words, *, creates: bool = True, replaces: bool = Fa
     return _read_clauses(words, found)
 
 
-def read_external_table(words: Words) -> CreateTable:
+def read_external_table(words: TokenReader) -> CreateTable:
     """Read what follows CREATE EXTERNAL TABLE: a table with a LOCATION."""
     found = read_create_table(words)
     if found.location is None:
-        raise words.expected("LOCATION")
+        raise words.unexpected_word("LOCATION")
     return found
 
 
-def _read_clauses(words: Words, found: CreateTable) -> CreateTable:
+def _read_clauses(words: TokenReader, found: CreateTable) -> CreateTable:
     """Read the clauses behind the columns, in any order, each once."""
     seen: set[str] = set()
     while not words.is_at_end:
@@ -102,13 +102,13 @@ def _read_clauses(words: Words, found: CreateTable) -> CreateTable:
     return found
 
 
-def _read_clause(words: Words, found: CreateTable) -> tuple[str, CreateTable]:
+def _read_clause(words: TokenReader, found: CreateTable) -> tuple[str, CreateTable]:
     if words.takes("USING"):
         return "USING", replace(found, format=words.name("a format").lower())
     if words.takes("PARTITIONED", "BY") or words.takes("PARTITION", "BY"):
-        return "PARTITIONED BY", _partitioned(words, found)
+        return "PARTITIONED BY", _read_partitioning(words, found)
     if words.takes("CLUSTERED", "BY"):
-        return "CLUSTERED BY", _bucketed(words, found)
+        return "CLUSTERED BY", _read_buckets(words, found)
     if words.takes("CLUSTER", "BY"):
         return "CLUSTER BY", replace(found, cluster_by=tuple(words.items(lambda: words.names("a column"))))
     if words.takes("WRITE"):
@@ -142,12 +142,12 @@ def _read_clause(words: Words, found: CreateTable) -> tuple[str, CreateTable]:
         words.takes("AS")
         start, words.at = words.at, len(words.words)
         return "AS", replace(found, query=words.between(start, words.at, "the query"))
-    raise words.expected(
+    raise words.unexpected_word(
         "USING", "PARTITIONED BY", "CLUSTER BY", "WRITE", "LOCATION", "COMMENT", "TBLPROPERTIES", "WITH", "AS"
     )
 
 
-def _partitioned(words: Words, found: CreateTable) -> CreateTable:
+def _read_partitioning(words: TokenReader, found: CreateTable) -> CreateTable:
     """PARTITIONED BY transforms, or as in Hive by new columns with their types, which come last."""
     new: list[t.Field] = []
 
@@ -166,11 +166,11 @@ def _partitioned(words: Words, found: CreateTable) -> CreateTable:
     terms = tuple(words.items(read))
     if new and len(new) < len(terms):
         raise words.error("PARTITIONED BY has either new columns with types, or columns of the table", at, words.at - 1)
-    columns = replace(found.columns, columns=numbered((*found.columns.columns, *new))) if new else found.columns
+    columns = replace(found.columns, columns=assign_ids((*found.columns.columns, *new))) if new else found.columns
     return replace(found, columns=columns, partition_by=(*found.partition_by, *terms))
 
 
-def _bucketed(words: Words, found: CreateTable) -> CreateTable:
+def _read_buckets(words: TokenReader, found: CreateTable) -> CreateTable:
     """CLUSTERED BY (column) INTO n BUCKETS: the transform `bucket`."""
     columns = words.items(lambda: dotted_path(words.names("a column")))
     if len(columns) > 1 or words.sees("SORTED"):
@@ -183,7 +183,7 @@ def _bucketed(words: Words, found: CreateTable) -> CreateTable:
     return replace(found, partition_by=(*found.partition_by, Term(columns[0], "bucket", number)))
 
 
-def read_drop_table(words: Words) -> DropTable:
+def read_drop_table(words: TokenReader) -> DropTable:
     """Read what follows DROP TABLE."""
     if_exists = words.takes("IF", "EXISTS")
     return DropTable(words.table_name("the name of a table"), if_exists, words.takes("PURGE"))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from lakescan.statements.syntax.words import Words
+from lakescan.statements.syntax.words import TokenReader
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Form:
     read: Callable[..., Any]
 
 
-def chosen(words: Words, forms: Iterable[Form]) -> Form:
+def match_form(words: TokenReader, forms: Iterable[Form]) -> Form:
     """The form that the next words begin, the longest first; raises `InvalidStatement`, which names those that may be.
 
     Its keywords are read.
@@ -40,5 +40,5 @@ def chosen(words: Words, forms: Iterable[Form]) -> Form:
         fitting = [each.keywords.split() for each in longest if each.keywords.split()[: len(names)] == names]
         if found and fitting:
             words.at += len(names)
-            raise words.expected(*sorted({" ".join(each[len(names) :]) for each in fitting} - {""}))
-    raise words.expected(*sorted({each.keywords.split()[0] for each in longest}))
+            raise words.unexpected_word(*sorted({" ".join(each[len(names) :]) for each in fitting} - {""}))
+    raise words.unexpected_word(*sorted({each.keywords.split()[0] for each in longest}))

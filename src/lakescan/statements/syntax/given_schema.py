@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.common.references import quoted
+from lakescan.common.references import backquote
 from lakescan.errors import InvalidOption
 from lakescan.statements.syntax.literals import literal
 
@@ -19,7 +19,7 @@ _EXPECTED = (
 
 
 @dataclass(frozen=True)
-class GivenSchema:
+class ForeignSchema:
     """A schema as text of SQL or as an Arrow schema.
 
     - `key`: the names of its identifier fields, which schemas of pyiceberg have.
@@ -31,7 +31,7 @@ class GivenSchema:
     is_of_frame: bool = False
 
 
-def given_schema(given: Any) -> GivenSchema:
+def convert_schema(given: Any) -> ForeignSchema:
     """Convert a schema, or the schema of a frame.
 
     Raises `InvalidOption` for an object without a schema, and for columns without a type.
@@ -41,32 +41,32 @@ def given_schema(given: Any) -> GivenSchema:
         '`id` bigint NOT NULL'
     """
     if isinstance(given, str | pa.Schema):
-        return GivenSchema(given)
+        return ForeignSchema(given)
     match _library(given):
         case "pyspark":
             schema = given if hasattr(given, "fields") else getattr(given, "schema", None)
             if isinstance(schema, pa.Schema):  # Sail has Arrow's
-                return GivenSchema(schema)
+                return ForeignSchema(schema)
             if hasattr(schema, "fields"):
-                return GivenSchema(", ".join(_spark_columns(schema)))
+                return ForeignSchema(", ".join(_spark_columns(schema)))
         case "pandas":
-            return GivenSchema(_pandas_schema(given), is_of_frame=True)
+            return ForeignSchema(_pandas_schema(given), is_of_frame=True)
         case "polars":
-            return GivenSchema(_polars_schema(given), is_of_frame=True)
+            return ForeignSchema(_polars_schema(given), is_of_frame=True)
         case "pyiceberg" if hasattr(given, "as_arrow"):
-            return GivenSchema(given.as_arrow(), tuple(sorted(given.identifier_field_names())))
+            return ForeignSchema(given.as_arrow(), tuple(sorted(given.identifier_field_names())))
     for name in ("__arrow_c_schema__", "to_arrow"):
         if hasattr(given, name):
             found = given if name == "__arrow_c_schema__" else given.to_arrow()
-            return GivenSchema(pa.schema(found))
+            return ForeignSchema(pa.schema(found))
     if isinstance(found := getattr(given, "schema", None), pa.Schema):
-        return GivenSchema(found)
+        return ForeignSchema(found)
     if hasattr(given, "__arrow_c_stream__"):
-        return GivenSchema(pa.RecordBatchReader.from_stream(given).schema)
+        return ForeignSchema(pa.RecordBatchReader.from_stream(given).schema)
     raise InvalidOption(f"columns={given!r} of type {type(given).__name__} is no schema: {_EXPECTED}")
 
 
-def given_type(name: str, given: Any) -> str | pa.DataType:
+def convert_type(name: str, given: Any) -> str | pa.DataType:
     """Convert the type of one column: text, or an Arrow type; see `given_schema`."""
     if isinstance(given, str | pa.DataType):
         return given
@@ -97,7 +97,7 @@ def _library(given: Any) -> str:
 
 def _spark_columns(struct: Any) -> Iterator[str]:
     for field in struct.fields:
-        yield f"{quoted(field.name)} {_spark_type(field.dataType)}{_spark_rest(field)}"
+        yield f"{backquote(field.name)} {_spark_type(field.dataType)}{_spark_rest(field)}"
 
 
 def _spark_rest(field: Any) -> str:
@@ -108,7 +108,7 @@ def _spark_rest(field: Any) -> str:
 def _spark_type(kind: Any) -> str:
     """The name of a Spark type in SQL."""
     if hasattr(kind, "fields"):
-        members = (f"{quoted(each.name)}: {_spark_type(each.dataType)}{_spark_rest(each)}" for each in kind.fields)
+        members = (f"{backquote(each.name)}: {_spark_type(each.dataType)}{_spark_rest(each)}" for each in kind.fields)
         return f"STRUCT<{', '.join(members)}>"
     if hasattr(kind, "elementType"):
         return f"ARRAY<{_spark_type(kind.elementType)}>"
@@ -122,14 +122,14 @@ def _pandas_schema(given: Any) -> pa.Schema:
     import pandas as pd
 
     if isinstance(given, pd.DataFrame):
-        return _typed(pa.Schema.from_pandas(given, preserve_index=False).remove_metadata(), given.dtypes)
+        return _check_types(pa.Schema.from_pandas(given, preserve_index=False).remove_metadata(), given.dtypes)
     if not isinstance(given, pd.Series):
         raise InvalidOption(f"columns={given!r} of type {type(given).__name__} is no schema: {_EXPECTED}")
     empty = pd.DataFrame({name: pd.Series([], dtype=kind) for name, kind in given.items()})
-    return _typed(pa.Schema.from_pandas(empty, preserve_index=False).remove_metadata(), given)
+    return _check_types(pa.Schema.from_pandas(empty, preserve_index=False).remove_metadata(), given)
 
 
-def _typed(schema: pa.Schema, types: Any) -> pa.Schema:
+def _check_types(schema: pa.Schema, types: Any) -> pa.Schema:
     """Raise `InvalidOption` for columns of objects that hold no value with a type."""
     for field in schema:
         if pa.types.is_null(field.type):

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.errors import InvalidOption
-from lakescan.statements.syntax.words import Words
+from lakescan.statements.syntax.words import TokenReader
 
 _UNITS = {"MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 
@@ -21,7 +21,7 @@ class State:
     timestamp: str | None = None
 
 
-def read_term(words: Words) -> Term:
+def read_term(words: TokenReader) -> Term:
     """Read a column, or a transform of one: `country`, `days(ts)`, `bucket(16, id)`."""
     start = words.at
     words.names("a column, or a transform such as days(ts)")
@@ -33,17 +33,17 @@ def read_term(words: Words) -> Term:
         raise words.error(str(error), start, words.at - 1) from error
 
 
-def read_terms(words: Words) -> tuple[Term, ...]:
+def read_terms(words: TokenReader) -> tuple[Term, ...]:
     """Read transforms in parentheses."""
     return tuple(words.items(lambda: read_term(words)))
 
 
-def read_order(words: Words) -> tuple[SortTerm, ...]:
+def read_order(words: TokenReader) -> tuple[SortTerm, ...]:
     """Read the terms of a sort order, with or without parentheses."""
-    return words.listed_items(lambda: _sorted(words))
+    return words.listed_items(lambda: _read_sort_term(words))
 
 
-def _sorted(words: Words) -> SortTerm:
+def _read_sort_term(words: TokenReader) -> SortTerm:
     term = read_term(words)
     descending = words.takes("DESC")
     if not descending:
@@ -56,7 +56,7 @@ def _sorted(words: Words) -> SortTerm:
     return SortTerm(term, descending, first)
 
 
-def read_properties(words: Words) -> dict[str, str]:
+def read_properties(words: TokenReader) -> dict[str, str]:
     """Read properties in parentheses: `('a' = 'b', c.d = 5, e = true)`; raises `InvalidStatement` for one set twice."""
     found: dict[str, str] = {}
 
@@ -73,7 +73,7 @@ def read_properties(words: Words) -> dict[str, str]:
     return found
 
 
-def property_name(words: Words) -> str:
+def property_name(words: TokenReader) -> str:
     """Read the name of a property: a text, or words with dots and hyphens between them."""
     if not words.is_name(words.at):
         return words.text_literal("the name of a property")
@@ -85,7 +85,7 @@ def property_name(words: Words) -> str:
     return "".join(parts)
 
 
-def property_value(words: Words, name: str) -> str:
+def property_value(words: TokenReader, name: str) -> str:
     """Read the value of a property: a text, a number, or a boolean."""
     if words.sees_parameter:
         value = words.parameter(f"the value of {name!r}", str, bool, int, float, Decimal)
@@ -96,17 +96,17 @@ def property_value(words: Words, name: str) -> str:
         return "false"
     what = f"the value of {name!r}"
     if words.is_at_end:
-        raise words.expected(what)
+        raise words.unexpected_word(what)
     if words.words[words.at].token_type.name in ("NUMBER", "DASH"):
         sign = "-" if words.takes_symbol("-") else ""
         if words.is_at_end or words.words[words.at].token_type.name != "NUMBER":
-            raise words.expected(what)
+            raise words.unexpected_word(what)
         words.at += 1
         return sign + str(words.words[words.at - 1].text)
     return words.text_literal(what)
 
 
-def read_state(words: Words) -> State | None:
+def read_state(words: TokenReader) -> State | None:
     """Read `[FOR] VERSION | SYSTEM_VERSION | TIMESTAMP | SYSTEM_TIME AS OF ...`; None if it is not there."""
     start = words.at
     words.takes("FOR")
@@ -122,7 +122,7 @@ def read_state(words: Words) -> State | None:
     return None
 
 
-def read_version(words: Words) -> int | str:
+def read_version(words: TokenReader) -> int | str:
     """Read a version or a snapshot id, or in quotes a tag or branch."""
     if words.sees_parameter:
         found: int | str = words.parameter("a version", int, str)
@@ -132,11 +132,11 @@ def read_version(words: Words) -> int | str:
     return words.text_literal("a version")
 
 
-def read_milliseconds(words: Words) -> int:
+def read_milliseconds(words: TokenReader) -> int:
     """Read a time such as `7 DAYS`, as milliseconds."""
     number, at = words.integer("a number of days, hours or minutes"), words.at
     unit = "" if words.is_at_end else words.words[at].text.upper()
     if unit.removesuffix("S") not in _UNITS:
-        raise words.expected("DAYS", "HOURS", "MINUTES")
+        raise words.unexpected_word("DAYS", "HOURS", "MINUTES")
     words.at += 1
     return number * _UNITS[unit.removesuffix("S")]

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from lakescan.statements.syntax.layout import property_name, property_value, read_properties
 from lakescan.statements.syntax.names import TableName
-from lakescan.statements.syntax.words import Words
+from lakescan.statements.syntax.words import TokenReader
 
 Names = tuple[str, ...]
 
@@ -49,7 +49,7 @@ class CommentOn:
     is_table: bool = True
 
 
-class Shown(StrEnum):
+class ShowKind(StrEnum):
     """What SHOW and DESCRIBE show."""
 
     CATALOGS = "catalogs"
@@ -79,7 +79,7 @@ class Show:
     - `limit`: rows of DESCRIBE HISTORY; `partition`: the values of SHOW PARTITIONS.
     """
 
-    what: Shown
+    what: ShowKind
     table: TableName | None = None
     namespace: Names | None = None
     pattern: str | None = None
@@ -98,7 +98,7 @@ class CreateCatalog:
     if_not_exists: bool = False
 
 
-def read_create_catalog(words: Words) -> CreateCatalog:
+def read_create_catalog(words: TokenReader) -> CreateCatalog:
     """Read what follows CREATE CATALOG."""
     if_not_exists = words.takes("IF", "NOT", "EXISTS")
     name = words.name("the name of a catalog")
@@ -106,7 +106,7 @@ def read_create_catalog(words: Words) -> CreateCatalog:
     return CreateCatalog(name, read_properties(words), if_not_exists)
 
 
-def read_show_partitions(words: Words) -> Show:
+def read_show_partitions(words: TokenReader) -> Show:
     """Read `table [PARTITION (column = value, ...)]`."""
     table, values = words.table_name("the name of a table"), {}
 
@@ -117,15 +117,15 @@ def read_show_partitions(words: Words) -> Show:
 
     if words.takes("PARTITION"):
         words.items(read)
-    return Show(Shown.PARTITIONS, table, partition=values or None)
+    return Show(ShowKind.PARTITIONS, table, partition=values or None)
 
 
-def _partition_value(words: Words, name: str) -> str:
+def _partition_value(words: TokenReader, name: str) -> str:
     words.takes("DATE") or words.takes("TIMESTAMP")
     return property_value(words, name)
 
 
-def read_create_namespace(words: Words) -> CreateNamespace:
+def read_create_namespace(words: TokenReader) -> CreateNamespace:
     """Read what follows CREATE NAMESPACE."""
     if_not_exists = words.takes("IF", "NOT", "EXISTS")
     name = words.names("the name of a namespace")
@@ -138,11 +138,11 @@ def read_create_namespace(words: Words) -> CreateNamespace:
         elif words.takes("WITH", "DBPROPERTIES") or words.takes("WITH", "PROPERTIES"):
             properties |= read_properties(words)
         else:
-            raise words.expected("COMMENT", "LOCATION", "WITH PROPERTIES")
+            raise words.unexpected_word("COMMENT", "LOCATION", "WITH PROPERTIES")
     return CreateNamespace(name, if_not_exists, properties)
 
 
-def read_drop_namespace(words: Words) -> DropNamespace:
+def read_drop_namespace(words: TokenReader) -> DropNamespace:
     """Read what follows DROP NAMESPACE."""
     if_exists = words.takes("IF", "EXISTS")
     name = words.names("the name of a namespace")
@@ -152,7 +152,7 @@ def read_drop_namespace(words: Words) -> DropNamespace:
     return DropNamespace(name, if_exists, cascade)
 
 
-def read_alter_namespace(words: Words) -> AlterNamespace:
+def read_alter_namespace(words: TokenReader) -> AlterNamespace:
     """Read what follows ALTER NAMESPACE."""
     name = words.names("the name of a namespace")
     if words.takes("SET", "PROPERTIES") or words.takes("SET", "DBPROPERTIES"):
@@ -161,14 +161,14 @@ def read_alter_namespace(words: Words) -> AlterNamespace:
         return AlterNamespace(name, {"location": words.text_literal("the folder, in quotes")})
     if words.takes("UNSET", "PROPERTIES") or words.takes("UNSET", "DBPROPERTIES"):
         return AlterNamespace(name, {}, tuple(words.items(lambda: property_name(words))))
-    raise words.expected("SET PROPERTIES", "UNSET PROPERTIES", "SET LOCATION")
+    raise words.unexpected_word("SET PROPERTIES", "UNSET PROPERTIES", "SET LOCATION")
 
 
-def read_comment_on(words: Words) -> CommentOn:
+def read_comment_on(words: TokenReader) -> CommentOn:
     """Read what follows COMMENT ON."""
     is_table = words.takes("TABLE")
     if not is_table and not any(words.takes(each) for each in ("NAMESPACE", "DATABASE", "SCHEMA")):
-        raise words.expected("TABLE", "NAMESPACE")
+        raise words.unexpected_word("TABLE", "NAMESPACE")
     name = words.table_name("a name")
     words.needs("IS")
     if words.sees_parameter:
@@ -178,41 +178,41 @@ def read_comment_on(words: Words) -> CommentOn:
     return CommentOn(name, comment, is_table)
 
 
-def read_show_in(words: Words, what: Shown) -> Show:
+def read_show_in(words: TokenReader, what: ShowKind) -> Show:
     """Read `[FROM | IN namespace] [[LIKE] 'pattern']`."""
     namespace = words.names("the name of a namespace") if words.takes("FROM") or words.takes("IN") else None
     pattern = words.text_literal("a pattern, in quotes") if words.takes("LIKE") or not words.is_at_end else None
     return Show(what, namespace=namespace, pattern=pattern)
 
 
-def read_show_columns(words: Words) -> Show:
+def read_show_columns(words: TokenReader) -> Show:
     """Read `FROM | IN table [FROM | IN namespace]`."""
     if not (words.takes("FROM") or words.takes("IN")):
-        raise words.expected("FROM", "IN")
+        raise words.unexpected_word("FROM", "IN")
     table = words.table_name("the name of a table")
     if words.takes("FROM") or words.takes("IN"):
         table = TableName((*words.names("the name of a namespace"), *table.parts), None, table.start, table.end)
-    return Show(Shown.COLUMNS, table)
+    return Show(ShowKind.COLUMNS, table)
 
 
-def read_show_properties(words: Words) -> Show:
+def read_show_properties(words: TokenReader) -> Show:
     """Read `table [('name')]`."""
     table, column = words.table_name("the name of a table"), None
     if words.takes_symbol("("):
         column = (property_name(words),)
         words.needs_symbol(")")
-    return Show(Shown.PROPERTIES, table, column=column)
+    return Show(ShowKind.PROPERTIES, table, column=column)
 
 
-def read_show_table(words: Words, what: Shown) -> Show:
+def read_show_table(words: TokenReader, what: ShowKind) -> Show:
     """Read the name of a table."""
     words.takes("FROM") or words.takes("IN")
     return Show(what, words.table_name("the name of a table"))
 
 
-def read_describe(words: Words) -> Show:
+def read_describe(words: TokenReader) -> Show:
     """Read what follows DESCRIBE: a table, one of its columns, a namespace, its history or detail."""
-    for name, what in (("HISTORY", Shown.HISTORY), ("DETAIL", Shown.DETAIL)):
+    for name, what in (("HISTORY", ShowKind.HISTORY), ("DETAIL", ShowKind.DETAIL)):
         if words.sees(name) and words.at + 1 < len(words.words) and words.words[words.at + 1].text != ".":
             words.at += 1
             table = read_table_or_path(words)
@@ -220,15 +220,15 @@ def read_describe(words: Words) -> Show:
             return Show(what, table, limit=limit)
     if any(words.takes(each) for each in ("NAMESPACE", "DATABASE", "SCHEMA")):
         extended = words.takes("EXTENDED")
-        return Show(Shown.NAMESPACE, namespace=words.names("the name of a namespace"), extended=extended)
+        return Show(ShowKind.NAMESPACE, namespace=words.names("the name of a namespace"), extended=extended)
     words.takes("TABLE")
     extended = words.takes("EXTENDED") or words.takes("FORMATTED")
     table = words.table_name("the name of a table")
     column = None if words.is_at_end else words.names("the name of a column")
-    return Show(Shown.TABLE, table, extended=extended, column=column)
+    return Show(ShowKind.TABLE, table, extended=extended, column=column)
 
 
-def read_table_or_path(words: Words) -> TableName:
+def read_table_or_path(words: TokenReader) -> TableName:
     """A table by its name, or a Delta table by its path in quotes, as Delta's statements take it."""
     at = words.at
     if not words.is_at_end and words.words[at].token_type.name == "STRING":

@@ -9,8 +9,8 @@ from enum import Enum
 from typing import Any
 
 from lakescan.errors import InvalidOption, InvalidStatement, UnsupportedFeature, missing_dependency
-from lakescan.expressions.quotes import with_escaped_quotes
-from lakescan.statements.syntax.text import edited, tokens, underlined
+from lakescan.expressions.quotes import escape_doubled_quotes
+from lakescan.statements.syntax.text import apply_edits, tokens, underline
 
 _EXPLAIN = re.compile(r"\s*explain\b(\s+(?:extended|codegen|cost|formatted)\b)?", re.IGNORECASE)
 _DESCRIBE = re.compile(
@@ -28,7 +28,7 @@ _BEHIND_WITH = ("delete", "update", "merge", "insert")
 Arguments = Mapping[str, Any] | Sequence[Any] | None
 
 
-class Kind(Enum):
+class StatementKind(Enum):
     """What a statement does."""
 
     QUERY = "query"
@@ -48,38 +48,44 @@ class Kind(Enum):
         return self in _CHANGES
 
 
-_CHANGES = (Kind.DELETE, Kind.UPDATE, Kind.MERGE, Kind.INSERT, Kind.TRUNCATE)
+_CHANGES = (
+    StatementKind.DELETE,
+    StatementKind.UPDATE,
+    StatementKind.MERGE,
+    StatementKind.INSERT,
+    StatementKind.TRUNCATE,
+)
 
 
 @dataclass(frozen=True)
-class Statement:
+class SqlStatement:
     """A statement. `text` is without a closing semicolon, EXPLAIN and its `mode`, and the DESCRIBE of a query."""
 
-    kind: Kind
+    kind: StatementKind
     text: str
     mode: str = ""
 
 
-def statement_of(text: str) -> Statement:
+def statement_of(text: str) -> SqlStatement:
     """The kind of a statement by its first words."""
     if not isinstance(text, str):
         raise InvalidOption(f"sql takes one statement as text, not {text!r}")
-    rest = _without_semicolon(text)
+    rest = _strip_semicolon(text)
     at = len(_match(_COMMENTS, rest))
     if explain := _EXPLAIN.match(rest, at):
-        return Statement(Kind.EXPLAIN, rest[explain.end() :].lstrip(), (explain[1] or "").strip().upper())
+        return SqlStatement(StatementKind.EXPLAIN, rest[explain.end() :].lstrip(), (explain[1] or "").strip().upper())
     if _QUERY_WORDS.match(rest, at):
-        return Statement(_kind_behind(rest, at) or Kind.QUERY, rest)
+        return SqlStatement(_dml_kind(rest, at) or StatementKind.QUERY, rest)
     if change := _CHANGE_WORDS.match(rest, at):
-        return Statement(Kind(change[0].split()[0].lower()), rest)
+        return SqlStatement(StatementKind(change[0].split()[0].lower()), rest)
     if re.compile(r"use\b", re.IGNORECASE).match(rest, at):
-        return Statement(Kind.USE, rest)
+        return SqlStatement(StatementKind.USE, rest)
     if describe := _DESCRIBE.match(rest, at):
-        return Statement(Kind.DESCRIBE, rest[describe.end() :])
-    return Statement(Kind.OTHER, rest)
+        return SqlStatement(StatementKind.DESCRIBE, rest[describe.end() :])
+    return SqlStatement(StatementKind.OTHER, rest)
 
 
-def _kind_behind(text: str, at: int) -> Kind | None:
+def _dml_kind(text: str, at: int) -> StatementKind | None:
     """The kind of a statement that changes rows, and begins with the queries of WITH, or with FROM as Hive's do."""
     first = text[at : at + 4].lower()
     if first not in ("with", "from") or not _CHANGES_BEHIND.search(text, at):
@@ -90,32 +96,32 @@ def _kind_behind(text: str, at: int) -> Kind | None:
         return None
     names = [each.text.lower() if each.token_type.name not in ("IDENTIFIER", "STRING") else "" for each in words]
     if first == "with":
-        found = behind_with(words)
-        return Kind(names[found]) if found < len(words) and names[found] in _BEHIND_WITH else None
+        found = end_of_with(words)
+        return StatementKind(names[found]) if found < len(words) and names[found] in _BEHIND_WITH else None
     depth = 0
     for n, name in enumerate(names[:-1]):
         depth += (words[n].text == "(") - (words[n].text == ")")
         if depth == 0 and name == "insert" and names[n + 1] in ("into", "overwrite") and names[n - 1] != ".":
-            return Kind.INSERT
+            return StatementKind.INSERT
     return None
 
 
-def behind_with(words: Sequence[Any]) -> int:
+def end_of_with(words: Sequence[Any]) -> int:
     """The number of the token behind the queries of a WITH clause, which is the first token."""
     at = 1
     if words[at : at + 2] and words[at].text.upper() == "RECURSIVE" and words[at + 1].text not in ("(", "AS"):
         at += 1
     while True:
-        at = _behind_group(words, at + 1)  # the name, and its columns
+        at = _end_of_group(words, at + 1)  # the name, and its columns
         if at < len(words) and words[at].text.upper() == "AS":
             at += 1
-        at = _behind_group(words, at)
+        at = _end_of_group(words, at)
         if at >= len(words) or words[at].text != ",":
             return at
         at += 1
 
 
-def _behind_group(words: Sequence[Any], at: int) -> int:
+def _end_of_group(words: Sequence[Any], at: int) -> int:
     """The number of the token behind parentheses that begin here; the same number if there are none."""
     depth = 0
     for n in range(at, len(words)):
@@ -130,7 +136,7 @@ def _match(pattern: re.Pattern[str], text: str) -> str:
     return found[0] if found else ""
 
 
-def _without_semicolon(text: str) -> str:
+def _strip_semicolon(text: str) -> str:
     """The text before the semicolons that end it, behind which comments may follow."""
     stripped = text.rstrip().rstrip(";").rstrip()
     if ";" not in stripped:
@@ -145,14 +151,14 @@ def _without_semicolon(text: str) -> str:
     return text if end == len(words) else text[: words[end].start]
 
 
-def parsed(text: str) -> Any:
+def parse_tree(text: str) -> Any:
     """The sqlglot tree of one query; raises `InvalidStatement`."""
     try:
         import sqlglot
     except ImportError as error:
         raise missing_dependency("sqlglot", "sql", "SQL statements") from error
     try:
-        trees = sqlglot.parse(with_escaped_quotes(text), dialect="spark")
+        trees = sqlglot.parse(escape_doubled_quotes(text), dialect="spark")
     except sqlglot.ParseError as error:
         if _UNSIGNED_SHIFT.search(text):
             advice = "Write shiftrightunsigned(a, b)."
@@ -181,10 +187,10 @@ def _invalid(text: str, what: str, found: Mapping[str, Any]) -> InvalidStatement
     if not 1 <= line <= len(lines):
         return InvalidStatement(f"not valid SQL: {what}\n{text}")
     start = max(0, column - max(1, len(str(found.get("highlight") or ""))))
-    return InvalidStatement(f"not valid SQL: {what}{underlined(lines[line - 1], line, start, column)}")
+    return InvalidStatement(f"not valid SQL: {what}{underline(lines[line - 1], line, start, column)}")
 
 
-def with_named_parameters(text: str, arguments: Arguments) -> tuple[str, dict[str, Any]]:
+def name_parameters(text: str, arguments: Arguments) -> tuple[str, dict[str, Any]]:
     """The text with names for its positional parameters (`?`), and the values of all by name.
 
     Raises `InvalidStatement` if there are more parameters, or more values, than the other, and `InvalidOption` for
@@ -202,10 +208,10 @@ def with_named_parameters(text: str, arguments: Arguments) -> tuple[str, dict[st
     if len(marks) != len(arguments):
         raise InvalidStatement(f"the statement has {len(marks)} parameters (?), and args {len(arguments)} values")
     values = {f"_{n}": value for n, value in enumerate(arguments)}
-    return edited(text, [(at, at + 1, f":{name}") for at, name in zip(marks, values, strict=True)]), values
+    return apply_edits(text, [(at, at + 1, f":{name}") for at, name in zip(marks, values, strict=True)]), values
 
 
-def with_literals(tree: Any, values: Mapping[str, Any]) -> Any:
+def substitute_literals(tree: Any, values: Mapping[str, Any]) -> Any:
     """The tree with literals in the place of its parameters; other values than literals stay parameters.
 
     Raises `InvalidStatement` for a parameter without a value.

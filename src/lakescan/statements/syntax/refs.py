@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lakescan.statements.syntax.forms import Form
 from lakescan.statements.syntax.layout import read_milliseconds, read_version
 from lakescan.statements.syntax.names import TableName
-from lakescan.statements.syntax.words import Words
+from lakescan.statements.syntax.words import TokenReader
 
 NO_TABLE = TableName(())  # until the statement is read
 
@@ -38,7 +38,7 @@ class DropRef:
     if_exists: bool = False
 
 
-def _create_ref(words: Words, kind: str, *, creates: bool, replaces: bool) -> CreateRef:
+def _create_ref(words: TokenReader, kind: str, *, creates: bool, replaces: bool) -> CreateRef:
     if_not_exists = words.takes("IF", "NOT", "EXISTS")
     if if_not_exists and replaces:
         raise words.error("REPLACE and IF NOT EXISTS exclude each other", words.at - 1)
@@ -56,7 +56,7 @@ def _create_ref(words: Words, kind: str, *, creates: bool, replaces: bool) -> Cr
     return CreateRef(NO_TABLE, kind, name, version, creates, replaces, if_not_exists, age, least, snapshot_age)
 
 
-def _drop_ref(words: Words, kind: str) -> DropRef:
+def _drop_ref(words: TokenReader, kind: str) -> DropRef:
     if_exists = words.takes("IF", "EXISTS")
     return DropRef(NO_TABLE, kind, words.name(f"the name of the {kind}"), if_exists)
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from lakescan.common.identifiers import parts_of
+from lakescan.common.identifiers import split_name
 from lakescan.errors import InvalidStatement
-from lakescan.statements.syntax.table_options import with_clauses_as_hints
-from lakescan.statements.syntax.text import edited, text_of, tokens, underlined_at
+from lakescan.statements.syntax.table_options import hide_with_clauses
+from lakescan.statements.syntax.text import apply_edits, text_of, tokens, underline_place
 
 _AT = re.compile(r"(?:v(\d+)|(\d{17}))\Z", re.IGNORECASE)
 _WORD = re.compile(r"\w+\Z")
@@ -20,13 +20,13 @@ _BEHIND = {"UNION", "INTERSECT", "EXCEPT", "MINUS", "ORDER", "SORT", "CLUSTER", 
 _BEHIND |= {")", ";", "WINDOW"}
 
 
-def respelled(text: str) -> str:
+def rewrite_syntax(text: str) -> str:
     """The text in words that sqlglot parses, with the same meaning for Spark.
 
     Raises `InvalidStatement` for text that cannot be taken apart, `MissingDependency` without sqlglot.
     """
-    text = with_clauses_as_hints(_with_select_for_table(_with_clauses_of_time(text)))
-    return _with_parentheses_in_values(_with_commas_in_calls(_with_joined_bytes(text)))
+    text = hide_with_clauses(_rewrite_table_queries(_rewrite_time_travel(text)))
+    return _parenthesize_values(_replace_call_keywords(_join_bytes(text)))
 
 
 _BYTES = re.compile(r"\b[xX]\s+'")
@@ -34,11 +34,11 @@ _WORDED = {"SUBSTR": ("FROM", "FOR"), "OVERLAY": ("PLACING", "FROM", "FOR")}
 _ENDS_OF_VALUES = {"STRING", "NUMBER", "R_PAREN", "R_BRACKET", "NULL", "TRUE", "FALSE", "HEX_STRING"}
 
 
-def _with_joined_bytes(text: str) -> str:
+def _join_bytes(text: str) -> str:
     """The text with `X'1F'` for `X '1F'`."""
     if not _BYTES.search(text):
         return text
-    return edited(
+    return apply_edits(
         text,
         [
             (one.end + 1, other.start, "")
@@ -48,7 +48,7 @@ def _with_joined_bytes(text: str) -> str:
     )
 
 
-def _with_commas_in_calls(text: str) -> str:
+def _replace_call_keywords(text: str) -> str:
     """The text with commas for the words in `overlay(a PLACING b FROM 1 FOR 2)` and `substr(a FROM 1 FOR 2)`."""
     if not re.search(r"\b(?:overlay|substr)\s*\(", text, re.IGNORECASE):
         return text
@@ -65,10 +65,10 @@ def _with_commas_in_calls(text: str) -> str:
                 break
             if depth == 1 and inner.text.upper() in words and inner.token_type.name not in ("STRING", "IDENTIFIER"):
                 edits.append((inner.start, inner.end + 1, ","))
-    return edited(text, edits)
+    return apply_edits(text, edits)
 
 
-def _with_parentheses_in_values(text: str) -> str:
+def _parenthesize_values(text: str) -> str:
     """The text with `VALUES (1), (2) AS t(a)` for `VALUES 1, 2 AS t(a)`."""
     if "values" not in text.lower():
         return text
@@ -76,11 +76,11 @@ def _with_parentheses_in_values(text: str) -> str:
     edits: list[tuple[int, int, str]] = []
     for n, each in enumerate(found[:-1]):
         if each.token_type.name == "VALUES" and found[n + 1].token_type.name != "L_PAREN":
-            edits += _parenthesized(found, n + 1)
-    return edited(text, edits)
+            edits += _value_parentheses(found, n + 1)
+    return apply_edits(text, edits)
 
 
-def _parenthesized(found: list[Any], at: int) -> list[tuple[int, int, str]]:
+def _value_parentheses(found: list[Any], at: int) -> list[tuple[int, int, str]]:
     """Parentheses for the values from a token on, up to a word that is no part of a value."""
     edits: list[tuple[int, int, str]] = []
     start, depth = at, 0
@@ -106,7 +106,7 @@ def _parenthesized(found: list[Any], at: int) -> list[tuple[int, int, str]]:
     return edits
 
 
-def _with_clauses_of_time(text: str) -> str:
+def _rewrite_time_travel(text: str) -> str:
     """The text with `t@v3` and `t@20260131120000000`, Delta's shorthand, and SYSTEM_VERSION as sqlglot knows them."""
     if "@" not in text and "system_version" not in text.lower():
         return text
@@ -122,7 +122,7 @@ def _with_clauses_of_time(text: str) -> str:
             version, moment = at.groups()
             clause = f" VERSION AS OF {version}" if version else f" TIMESTAMP AS OF '{_moment(moment)}'"
             edits.append((mark.start, what.end + 1, clause))
-    return edited(text, edits)
+    return apply_edits(text, edits)
 
 
 def _moment(digits: str) -> str:
@@ -130,20 +130,20 @@ def _moment(digits: str) -> str:
     return f"{day} {time}.{digits[14:]}"
 
 
-def _with_select_for_table(text: str) -> str:
+def _rewrite_table_queries(text: str) -> str:
     """The text with `SELECT * FROM t` for each query `TABLE t`."""
     if "table" not in text.lower():
         return text
     found = tokens(text)
-    opened = _opened_by(found)
+    opened = _match_parentheses(found)
     edits = []
     for n, each in enumerate(found):
         if each.token_type.name == "TABLE" and _is_query(found, n, opened):
             edits.append((each.start, each.end + 1, "SELECT * FROM"))
-    return edited(text, edits)
+    return apply_edits(text, edits)
 
 
-def _opened_by(found: list[Any]) -> dict[int, int]:
+def _match_parentheses(found: list[Any]) -> dict[int, int]:
     """The number of the parenthesis that opens, for each that closes."""
     opened, pending = {}, []
     for n, each in enumerate(found):
@@ -156,7 +156,7 @@ def _opened_by(found: list[Any]) -> dict[int, int]:
 
 def _is_query(found: list[Any], at: int, opened: Mapping[int, int]) -> bool:
     """Whether the word TABLE is the beginning of a query: by what stands before it, and behind the name."""
-    behind = _behind_name(found, at + 1)
+    behind = _end_of_name(found, at + 1)
     if behind is None or (behind < len(found) and found[behind].text.upper().split()[0] not in _BEHIND):
         return False
     if at == 0:
@@ -170,7 +170,7 @@ def _is_query(found: list[Any], at: int, opened: Mapping[int, int]) -> bool:
     return before.text.upper() in _BEFORE and before.token_type.name != "IDENTIFIER"
 
 
-def _behind_name(found: list[Any], at: int) -> int | None:
+def _end_of_name(found: list[Any], at: int) -> int | None:
     """The number of the token behind a table's name, or behind `IDENTIFIER(...)`; None if there is no name."""
     if at + 1 < len(found) and found[at].text.upper() == "IDENTIFIER" and found[at + 1].text == "(":
         depth = 0
@@ -186,7 +186,7 @@ def _behind_name(found: list[Any], at: int) -> int | None:
     return None
 
 
-def with_named_tables(text: str, tree: Any, values: Mapping[str, Any]) -> str:
+def resolve_identifiers(text: str, tree: Any, values: Mapping[str, Any]) -> str:
     """The text with the name of a table for each `IDENTIFIER(...)` in its place whose value is known here.
 
     Raises `InvalidStatement` for a value that is no name.
@@ -197,11 +197,13 @@ def with_named_tables(text: str, tree: Any, values: Mapping[str, Any]) -> str:
         if name is None:
             continue
         start, end = place_of_call(node, text)
-        parts = parts_of(name.strip())
+        parts = split_name(name.strip())
         if parts is None:
-            raise InvalidStatement(f"IDENTIFIER({name!r}) is not the name of a table{underlined_at(text, start, end)}")
+            raise InvalidStatement(
+                f"IDENTIFIER({name!r}) is not the name of a table{underline_place(text, start, end)}"
+            )
         edits.append((start, end, ".".join(f"`{part.replace('`', '``')}`" for part in parts)))
-    return edited(text, edits)
+    return apply_edits(text, edits)
 
 
 def _calls_of_identifier(tree: Any) -> Iterator[Any]:

@@ -44,7 +44,7 @@ from lakescan.statements.syntax.namespaces import (
     CreateNamespace,
     DropNamespace,
     Show,
-    Shown,
+    ShowKind,
     read_alter_namespace,
     read_comment_on,
     read_create_catalog,
@@ -65,7 +65,7 @@ from lakescan.statements.syntax.views import (
     read_create_view,
     read_drop_view,
 )
-from lakescan.statements.syntax.words import Words
+from lakescan.statements.syntax.words import TokenReader
 
 TableStatement = (
     AlterStatement
@@ -125,7 +125,7 @@ def _namespaces() -> tuple[Form, ...]:
                 f"SHOW {word}S",
                 _IN,
                 f"SHOW {word}S IN lake LIKE 's*'",
-                lambda words: read_show_in(words, Shown.NAMESPACES),
+                lambda words: read_show_in(words, ShowKind.NAMESPACES),
             ),
         ]
     return tuple(found)
@@ -180,20 +180,20 @@ FORMS: tuple[Form, ...] = (
         "COMMENT ON TABLE lake.shop.t IS 'orders'",
         read_comment_on,
     ),
-    Form("SHOW CATALOGS", "[[LIKE] 'pattern']", "SHOW CATALOGS", lambda words: read_show_in(words, Shown.CATALOGS)),
-    Form("SHOW TABLES", _IN, "SHOW TABLES IN lake.shop", lambda words: read_show_in(words, Shown.TABLES)),
-    Form("SHOW VIEWS", _IN, "SHOW VIEWS IN lake.shop", lambda words: read_show_in(words, Shown.VIEWS)),
+    Form("SHOW CATALOGS", "[[LIKE] 'pattern']", "SHOW CATALOGS", lambda words: read_show_in(words, ShowKind.CATALOGS)),
+    Form("SHOW TABLES", _IN, "SHOW TABLES IN lake.shop", lambda words: read_show_in(words, ShowKind.TABLES)),
+    Form("SHOW VIEWS", _IN, "SHOW VIEWS IN lake.shop", lambda words: read_show_in(words, ShowKind.VIEWS)),
     Form(
         "SHOW CURRENT NAMESPACE",
         "",
         "SHOW CURRENT NAMESPACE",
-        lambda words: read_show_in(words, Shown.CURRENT_NAMESPACE),
+        lambda words: read_show_in(words, ShowKind.CURRENT_NAMESPACE),
     ),
     Form(
         "SHOW CREATE TABLE",
         "name",
         "SHOW CREATE TABLE lake.shop.t",
-        lambda words: read_show_table(words, Shown.CREATE_TABLE),
+        lambda words: read_show_table(words, ShowKind.CREATE_TABLE),
     ),
     Form("SHOW COLUMNS", "FROM | IN name", "SHOW COLUMNS IN lake.shop.t", read_show_columns),
     Form("SHOW TBLPROPERTIES", "name [('property')]", "SHOW TBLPROPERTIES lake.shop.t", read_show_properties),
@@ -203,8 +203,10 @@ FORMS: tuple[Form, ...] = (
         "SHOW PARTITIONS lake.shop.t PARTITION (day = '2026-01-31')",
         read_show_partitions,
     ),
-    Form("SHOW BRANCHES", "FROM name", "SHOW BRANCHES FROM lake.shop.t", lambda w: read_show_table(w, Shown.BRANCHES)),
-    Form("SHOW TAGS", "FROM name", "SHOW TAGS FROM lake.shop.t", lambda words: read_show_table(words, Shown.TAGS)),
+    Form(
+        "SHOW BRANCHES", "FROM name", "SHOW BRANCHES FROM lake.shop.t", lambda w: read_show_table(w, ShowKind.BRANCHES)
+    ),
+    Form("SHOW TAGS", "FROM name", "SHOW TAGS FROM lake.shop.t", lambda words: read_show_table(words, ShowKind.TAGS)),
     Form(
         "DESCRIBE",
         "[TABLE] [EXTENDED | FORMATTED] name [column] | [QUERY] query | NAMESPACE name | HISTORY name [LIMIT n] "
@@ -279,7 +281,7 @@ _BY_KEYWORDS = {tuple(form.keywords.split()): form for form in FORMS}
 _MOST = max(map(len, _BY_KEYWORDS))
 
 
-def form_of(words: Words) -> Form | None:
+def form_of(words: TokenReader) -> Form | None:
     """The form that a text begins, whose keywords are read; None if there is none."""
     for count in range(_MOST, 0, -1):
         found = tuple(each.text.upper() for each in words.words[:count])
@@ -299,7 +301,7 @@ def parse_statement(text: str, values: Mapping[str, Any] | None = None) -> Table
         >>> parse_statement("DROP TABLE lake.shop.orders PURGE").purge
         True
     """
-    words = Words(text, values)
+    words = TokenReader(text, values)
     form = form_of(words)
     if form is None:
         return None

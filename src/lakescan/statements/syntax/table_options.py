@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from lakescan.errors import InvalidStatement
-from lakescan.statements.syntax.text import OPTIONS_AS_COMMENT, edited, literal_text, tokens, underlined_at
+from lakescan.statements.syntax.text import OPTIONS_AS_COMMENT, apply_edits, literal_text, tokens, underline_place
 
 _GAP = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?!\+).*?\*/)*", re.DOTALL)
 _OPTIONS = re.compile(r"/\*\+\s*(OPTIONS|WITH)\s*(\(.*?\))\s*\*/", re.DOTALL | re.IGNORECASE)
@@ -25,7 +25,7 @@ _OF_DISTRIBUTION |= {"SHUFFLE_REPLICATE_NL", "COALESCE", "REPARTITION", "REPARTI
 _log = logging.getLogger("lakescan.sql")
 
 
-def with_clauses_as_hints(text: str) -> str:
+def hide_with_clauses(text: str) -> str:
     """The text with `/*+WITH (...)*/` for each clause `WITH (...)` behind the name of a table."""
     if "with" not in text.lower():
         return text
@@ -39,12 +39,12 @@ def with_clauses_as_hints(text: str) -> str:
         end = _closing(found, n + 1, text)
         body = text[behind[0].start : found[end].end + 1]
         if "*/" in body:
-            raise InvalidStatement(f"an option contains '*/'{underlined_at(text, word.start, found[end].end + 1)}")
+            raise InvalidStatement(f"an option contains '*/'{underline_place(text, word.start, found[end].end + 1)}")
         edits.append((word.start, found[end].end + 1, f"/*+WITH {body}*/"))
-    return edited(text, edits)
+    return apply_edits(text, edits)
 
 
-def with_clauses(text: str) -> str:
+def restore_with_clauses(text: str) -> str:
     """The text with the clauses that `with_clauses_as_hints` has written as comments, for Spark's own tables."""
     return OPTIONS_AS_COMMENT.sub(r"\1", text)
 
@@ -56,7 +56,7 @@ def _closing(found: list[Any], at: int, text: str) -> int:
         depth += (found[n].token_type.name == "L_PAREN") - (found[n].token_type.name == "R_PAREN")
         if depth == 0:
             return n
-    place = underlined_at(text, found[at].start, found[at].end + 1)
+    place = underline_place(text, found[at].start, found[at].end + 1)
     raise InvalidStatement(f"not valid SQL: this parenthesis is not closed{place}")
 
 
@@ -74,7 +74,7 @@ def options_behind(text: str, end: int) -> tuple[dict[str, str], int] | None:
 def read_options(text: str, start: int, end: int) -> dict[str, str]:
     """Read `('key' = 'value', key value, ...)`, which is a part of a text."""
     words = tokens(text[start:end])[1:-1]
-    place = underlined_at(text, start, end)
+    place = underline_place(text, start, end)
     found: dict[str, str] = {}
     for part in _parts(words):
         at = 1
@@ -129,7 +129,7 @@ def check_hints(text: str, used: Collection[int]) -> None:
                 continue
             for name in _names(hint[1]):
                 if name in ("OPTIONS", "WITH"):
-                    place = underlined_at(text, hint.start(), hint.end())
+                    place = underline_place(text, hint.start(), hint.end())
                     raise InvalidStatement(f"{name} belongs behind the name of a table{place}")
                 if name not in _OF_DISTRIBUTION:
                     _log.warning("Unrecognized hint: %s", hint[1].strip())

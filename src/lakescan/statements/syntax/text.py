@@ -51,7 +51,7 @@ def literal_text(text: str) -> str:
     return str(sqlglot.parse_one(text, dialect="spark").name)
 
 
-def underlined(shown: str, line: int, start: int, end: int) -> str:
+def underline(shown: str, line: int, start: int, end: int) -> str:
     """A line of the text with a part of it underlined, as the end of a message."""
     shown, start, end = _as_written(shown, start, end)
     first = max(0, start - _SHOWN)
@@ -67,14 +67,14 @@ def _as_written(shown: str, start: int, end: int) -> tuple[str, int, int]:
     return shown, start, end
 
 
-def underlined_at(text: str, start: int, end: int) -> str:
+def underline_place(text: str, start: int, end: int) -> str:
     """The same for positions in the whole text."""
     line = text.count("\n", 0, start)
     before = text.rfind("\n", 0, start) + 1
-    return underlined(text.splitlines()[line], line + 1, start - before, end - before)
+    return underline(text.splitlines()[line], line + 1, start - before, end - before)
 
 
-def edited(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
+def apply_edits(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
     """The text with the parts between positions replaced."""
     parts, last = [], 0
     for start, end, new in sorted(edits):

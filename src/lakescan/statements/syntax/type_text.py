@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakescan.common import types as t
-from lakescan.common.references import quoted
+from lakescan.common.references import backquote
 
 _NAMES = {
     t.BOOLEAN: "BOOLEAN",
@@ -46,7 +46,7 @@ def type_text(kind: t.Type) -> str:
         case t.MapOf():
             return f"MAP<{type_text(kind.key.type)}, {type_text(kind.value.type)}{_not_null(kind.value)}>"
         case t.Struct():
-            return f"STRUCT<{', '.join(_member(each) for each in kind.fields)}>"
+            return f"STRUCT<{', '.join(_member_text(each) for each in kind.fields)}>"
     return _NAMES.get(kind) or str(kind).upper()
 
 
@@ -77,7 +77,7 @@ def name_text(name: str) -> str:
         >>> name_text("a b")
         '`a b`'
     """
-    return name if name.isascii() and name.isidentifier() else quoted(name)
+    return name if name.isascii() and name.isidentifier() else backquote(name)
 
 
 def text_literal(text: str) -> str:
@@ -91,7 +91,7 @@ def text_literal(text: str) -> str:
     return f"'{escaped}'"
 
 
-def _member(field: t.Field) -> str:
+def _member_text(field: t.Field) -> str:
     doc = "" if field.doc is None else f" COMMENT {text_literal(field.doc)}"
     return f"{name_text(field.name)}: {type_text(field.type)}{_not_null(field)}{doc}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature, nearest
-from lakescan.statements.syntax.words import Words
+from lakescan.statements.syntax.words import TokenReader
 
 _SIMPLE = {
     "BOOLEAN": t.BOOLEAN,
@@ -55,13 +55,13 @@ def parse_type(text: str) -> t.Type:
         >>> parse_type("MAP<STRING, DECIMAL(10, 2)>")
         MapOf(...)
     """
-    words = Words(text)
+    words = TokenReader(text)
     found = read_type(words)
     words.ends()
     return found
 
 
-def read_type(words: Words, texts: list[str] | None = None) -> t.Type:
+def read_type(words: TokenReader, texts: list[str] | None = None) -> t.Type:
     """Read a type. The types of texts in it, as they are written, are added to `texts`: `varchar(20)`, `string`.
 
     Flink's types mean what Iceberg's connector for Flink makes of them: `BINARY(n)` is Iceberg's `fixed[n]`,
@@ -81,10 +81,10 @@ def read_type(words: Words, texts: list[str] | None = None) -> t.Type:
     return found
 
 
-def _read_type(words: Words, texts: list[str] | None) -> t.Type:
+def _read_type(words: TokenReader, texts: list[str] | None) -> t.Type:
     at = words.at
     if not words.is_name(at):
-        raise words.expected("a column type")
+        raise words.unexpected_word("a column type")
     name = words.words[at].text.upper()
     words.at += 1
     if name == "DOUBLE":
@@ -141,7 +141,7 @@ def _read_type(words: Words, texts: list[str] | None) -> t.Type:
     raise words.error(f"{words.words[at].text!r} is not a column type.{nearest(name, [*_SIMPLE, *_OTHERS])}", at)
 
 
-def _length(words: Words, what: str) -> int:
+def _length(words: TokenReader, what: str) -> int:
     """Read `(n)`; raises `InvalidStatement` for zero."""
     at = words.at
     [length] = words.items(lambda: words.integer(what))
@@ -150,13 +150,13 @@ def _length(words: Words, what: str) -> int:
     return length
 
 
-def _multiset(words: Words, element: t.Type) -> t.Type:
+def _multiset(words: TokenReader, element: t.Type) -> t.Type:
     """Build the type of a multiset, which Iceberg's connector for Flink stores as a map of counts."""
     words.takes("MULTISET")
     return t.MapOf(t.Field(0, "key", element, required=True), t.Field(0, "value", t.INT, required=True))
 
 
-def _time(words: Words, name: str, at: int) -> t.Type:
+def _time(words: TokenReader, name: str, at: int) -> t.Type:
     """Read what follows TIMESTAMP or TIME: a precision, and WITH or WITHOUT TIME ZONE."""
     digits = words.items(lambda: words.integer("the digits of a second"))[0] if words.sees_symbol("(") else None
     if digits is not None and digits > (_MICROSECONDS if name == "TIME" else _NANOSECONDS):
@@ -179,7 +179,7 @@ def _time(words: Words, name: str, at: int) -> t.Type:
     return t.Timestamp("ns" if (digits or 0) > _MICROSECONDS else "us", zoned=zoned)
 
 
-def _decimal(words: Words, at: int) -> t.Type:
+def _decimal(words: TokenReader, at: int) -> t.Type:
     if not words.sees_symbol("("):
         return t.Decimal(10, 0)
     digits = words.items(lambda: words.integer("a number of digits"))
@@ -189,12 +189,12 @@ def _decimal(words: Words, at: int) -> t.Type:
     return t.Decimal(precision, scale)
 
 
-def _element(words: Words, name: str, texts: list[str] | None) -> t.Field:
+def _element(words: TokenReader, name: str, texts: list[str] | None) -> t.Field:
     kind = read_type(words, texts)
     return t.Field(0, name, kind, words.takes("NOT", "NULL"))
 
 
-def _member(words: Words, texts: list[str] | None) -> t.Field:
+def _member(words: TokenReader, texts: list[str] | None) -> t.Field:
     """Read a member of a struct: its name, `:` or nothing, its type, NOT NULL, COMMENT or only the comment."""
     name = words.name("the name of a member")
     words.takes_symbol(":")

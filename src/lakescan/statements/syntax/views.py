@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from lakescan.errors import UnsupportedFeature
 from lakescan.statements.syntax.layout import property_name, read_properties
 from lakescan.statements.syntax.names import Sql, TableName
-from lakescan.statements.syntax.words import Words
+from lakescan.statements.syntax.words import TokenReader
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class AlterView:
     removed: tuple[str, ...] = ()
 
 
-def read_create_view(words: Words, *, replaces: bool = False) -> CreateView:
+def read_create_view(words: TokenReader, *, replaces: bool = False) -> CreateView:
     """Read what follows CREATE VIEW."""
     if_not_exists = words.takes("IF", "NOT", "EXISTS")
     view = words.table_name("the name of a view")
@@ -62,22 +62,22 @@ def read_create_view(words: Words, *, replaces: bool = False) -> CreateView:
         elif words.takes("TBLPROPERTIES"):
             properties = read_properties(words)
         else:
-            raise words.expected("COMMENT", "TBLPROPERTIES", "AS")
+            raise words.unexpected_word("COMMENT", "TBLPROPERTIES", "AS")
     return CreateView(view, _query(words), columns, comment, properties, replaces, if_not_exists)
 
 
-def _query(words: Words) -> Sql:
+def _query(words: TokenReader) -> Sql:
     start, words.at = words.at, len(words.words)
     return words.between(start, words.at, "the query")
 
 
-def read_drop_view(words: Words) -> DropView:
+def read_drop_view(words: TokenReader) -> DropView:
     """Read what follows DROP VIEW."""
     if_exists = words.takes("IF", "EXISTS")
     return DropView(words.table_name("the name of a view"), if_exists)
 
 
-def read_alter_view(words: Words) -> AlterView:
+def read_alter_view(words: TokenReader) -> AlterView:
     """Read what follows ALTER VIEW."""
     view = words.table_name("the name of a view")
     if words.takes("AS"):
@@ -91,4 +91,4 @@ def read_alter_view(words: Words) -> AlterView:
         return AlterView(view, removed=tuple(words.items(lambda: property_name(words))))
     if words.sees("WITH"):
         raise UnsupportedFeature("ALTER VIEW ... WITH SCHEMA", "A view takes the columns that its query has.")
-    raise words.expected("AS", "RENAME TO", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES")
+    raise words.unexpected_word("AS", "RENAME TO", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES")

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, NoReturn, TypeVar
 
-from lakescan.common.identifiers import parts_of
+from lakescan.common.identifiers import split_name
 from lakescan.errors import InvalidStatement, nearest
-from lakescan.expressions.quotes import with_escaped_quotes
+from lakescan.expressions.quotes import escape_doubled_quotes
 from lakescan.statements.syntax.literals import literal
 from lakescan.statements.syntax.names import Sql, TableName
-from lakescan.statements.syntax.text import edited, literal_text, text_of, tokens, tokens_of_parts, underlined_at
+from lakescan.statements.syntax.text import apply_edits, literal_text, text_of, tokens, tokens_of_parts, underline_place
 
 _NAME = re.compile(r"\w+\Z")
 _TEXTS = ("STRING", "RAW_STRING", "HEX_STRING", "NATIONAL_STRING", "NUMBER")
@@ -44,7 +44,7 @@ _NO_ALIAS |= {"RIGHT", "SEMI", "MINUS", "UNION", "USING"}
 _Item = TypeVar("_Item")
 
 
-class Words:
+class TokenReader:
     """The words of one statement, and how far it is read.
 
     Parentheses, brackets and CASE ... END nest: what is searched for is found outside of them only.
@@ -60,12 +60,12 @@ class Words:
             found.pop()
         self.words = found
         self.at: int = 0
-        self._closing = self._nested()
+        self._closing = self._match_brackets()
         if any(each.token_type.name == "SEMICOLON" for each in found):
             at = next(n for n, each in enumerate(found) if each.token_type.name == "SEMICOLON")
             raise self.error("one statement at a time: call sql for each", at)
 
-    def _nested(self) -> dict[int, int]:
+    def _match_brackets(self) -> dict[int, int]:
         """For each word that opens something, the one that closes it."""
         closing: dict[int, int] = {}
         pending: list[tuple[int, str]] = []
@@ -129,12 +129,12 @@ class Words:
         """Read these keywords; raises `InvalidStatement` for others."""
         for name in names:
             if not self.takes(name):
-                raise self.expected(name)
+                raise self.unexpected_word(name)
 
     def ends(self, *expected: str) -> None:
         """Raise `InvalidStatement` if there are more words; `expected` are those that may follow."""
         if not self.is_at_end:
-            raise self.expected(*expected, "the end of the statement")
+            raise self.unexpected_word(*expected, "the end of the statement")
 
     def sees_symbol(self, symbol: str) -> bool:
         """Whether the next word is this sign, such as `(` or `,`."""
@@ -152,7 +152,7 @@ class Words:
     def needs_symbol(self, symbol: str) -> None:
         """Read this sign; raises `InvalidStatement` for another word."""
         if not self.takes_symbol(symbol):
-            raise self.expected(repr(symbol))
+            raise self.unexpected_word(repr(symbol))
 
     def items(self, read: Callable[[], _Item], opening: str = "(", closing: str = ")") -> list[_Item]:
         """Read a list of one or more items between parentheses, with commas between them."""
@@ -202,7 +202,7 @@ class Words:
             return number
         is_number = not self.is_at_end and self.words[at].token_type.name == "NUMBER"
         if not is_number or not self.words[at].text.isdecimal():
-            raise self.expected(what)
+            raise self.unexpected_word(what)
         self.at += 1
         return int(self.words[at].text)
 
@@ -214,7 +214,7 @@ class Words:
         while not self.is_at_end and self.words[self.at].token_type.name in ("STRING", "RAW_STRING"):
             self.at += 1
         if start == self.at:
-            raise self.expected(what)
+            raise self.unexpected_word(what)
         texts = [literal_text(self.text[each.start : each.end + 1]) for each in self.words[start : self.at]]
         quote = [self.text[each.start] for each in self.words[start : self.at]]
         found = texts[0]
@@ -261,7 +261,7 @@ class Words:
             if name.text not in self.values:
                 raise self.error(f"the parameter :{name.text} has no value in args", n, n + 1)
             edits.append((mark.start - found.start, name.end + 1 - found.start, literal(self.values[name.text])))
-        return Sql(edited(found.text, edits), found.start)
+        return Sql(apply_edits(found.text, edits), found.start)
 
     def expression(self, start: int, end: int, what: str) -> Sql:
         """The text of an expression between two words.
@@ -285,7 +285,7 @@ class Words:
         start, self.at = self.at, self.find(stop)
         return self.expression(start, self.at, what)
 
-    def listed(self, start: int, end: int) -> list[tuple[int, int]]:
+    def split_items(self, start: int, end: int) -> list[tuple[int, int]]:
         """Where each of the items is that commas separate between two words."""
         found, at = [], start
         while True:
@@ -306,7 +306,7 @@ class Words:
     def name(self, what: str) -> str:
         """Read a name of one part."""
         if not self.is_name(self.at):
-            raise self.expected(what)
+            raise self.unexpected_word(what)
         self.at += 1
         return str(self.words[self.at - 1].text)
 
@@ -315,7 +315,7 @@ class Words:
         if self.sees("IDENTIFIER") and self.at + 1 < len(self.words) and self.words[self.at + 1].text == "(":
             opening = self.at + 1
             self.at = self.behind(opening)
-            return self._called(opening)
+            return self._identifier_name(opening)
         parts = [self.name(what)]
         while not self.is_at_end and self.words[self.at].token_type.name == "DOT":
             self.at += 1
@@ -327,17 +327,17 @@ class Words:
         first, parts = self.at, self.names(what)
         return TableName(parts, None, self.words[first].start, self.words[self.at - 1].end + 1)
 
-    def _called(self, opening: int) -> tuple[str, ...]:
+    def _identifier_name(self, opening: int) -> tuple[str, ...]:
         """The name that the argument of `IDENTIFIER(...)` is."""
         import sqlglot
 
         argument = self.between(opening + 1, self.closing(opening), "the name in IDENTIFIER(...)").text
         try:
-            tree = sqlglot.parse_one(with_escaped_quotes(argument), dialect="spark")
+            tree = sqlglot.parse_one(escape_doubled_quotes(argument), dialect="spark")
         except sqlglot.errors.SqlglotError:
             tree = None
         name = None if tree is None else text_of(tree, self.values)
-        parts = None if name is None else parts_of(name.strip())
+        parts = None if name is None else split_name(name.strip())
         if parts is None:
             said = f"IDENTIFIER({argument}) is not a name that is known before the statement runs"
             raise self.error(said, opening - 1, self.closing(opening))
@@ -358,7 +358,7 @@ class Words:
             raise self.error(f"expected {' or '.join(stops)}, not {name!r}.{nearest(name, stops)}", at)
         return name
 
-    def expected(self, *what: str) -> InvalidStatement:
+    def unexpected_word(self, *what: str) -> InvalidStatement:
         """The error for the next word, where `what` may stand."""
         wanted = " or ".join([", ".join(what[:-1]), what[-1]] if len(what) > 1 else what)
         if self.is_at_end:
@@ -375,10 +375,10 @@ class Words:
         what = what.removesuffix(".")
         if first >= len(self.words):
             end = self.words[-1].end + 1
-            return InvalidStatement(f"not valid SQL: {what}{underlined_at(self.text, end, end + 1)}")
+            return InvalidStatement(f"not valid SQL: {what}{underline_place(self.text, end, end + 1)}")
         last_word = self.words[max(first, min(first if last is None else last, len(self.words) - 1))]
         return InvalidStatement(
-            f"not valid SQL: {what}{underlined_at(self.text, self.words[first].start, last_word.end + 1)}"
+            f"not valid SQL: {what}{underline_place(self.text, self.words[first].start, last_word.end + 1)}"
         )
 
     def refuse(self, what: str, first: int) -> NoReturn:

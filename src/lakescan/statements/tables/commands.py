@@ -11,15 +11,15 @@ import pyarrow as pa
 from lakescan.api.catalog import Catalog
 from lakescan.api.convert import convert_to_delta
 from lakescan.api.table import Table
-from lakescan.catalogs.registry import is_known, known
+from lakescan.catalogs.registry import catalog_names, is_known
 from lakescan.errors import InvalidOption, InvalidStatement, NoSuchCatalog, UnsupportedFeature, nearest
 from lakescan.expressions.sql_condition import references
-from lakescan.statements.procedures import bound, changes_of, procedure_named
+from lakescan.statements.procedures import bind_arguments, changes_of, find_procedure
 from lakescan.statements.procedures import call as call_procedure
 from lakescan.statements.syntax.commands import Call, Convert, Generate, Optimize, Refresh, Reorg, Restore, Vacuum
 from lakescan.statements.syntax.type_text import name_text, type_text
-from lakescan.statements.tables.context import Context
-from lakescan.statements.tables.names import opened
+from lakescan.statements.tables.context import StatementContext
+from lakescan.statements.tables.names import find_table
 from lakescan.tables.results import CompactResult
 
 _LEAST_HOURS = 24  # files that are being written or read now are younger
@@ -37,7 +37,7 @@ _RESTORED = (
 )
 
 
-def call(wanted: Call, context: Context) -> pa.Table:
+def call(wanted: Call, context: StatementContext) -> pa.Table:
     """Run CALL; raises `InvalidStatement` for a name that is no procedure's."""
     *where, name = wanted.name
     if where and where[-1].lower() == "system":
@@ -47,21 +47,21 @@ def call(wanted: Call, context: Context) -> pa.Table:
         shown = ".".join(wanted.name)
         first = wanted.name[0]
         raise NoSuchCatalog(
-            f"CALL {shown}: write CALL catalog.system.{name}(...).{nearest(first, known())} Known catalogs: "
-            f"{', '.join(known()) or 'none'}"
+            f"CALL {shown}: write CALL catalog.system.{name}(...).{nearest(first, catalog_names())} Known catalogs: "
+            f"{', '.join(catalog_names()) or 'none'}"
         )
     catalog = Catalog(names[0])
     if name.lower() == "create_changelog_view" and context.make_view is not None:
-        arguments = bound(procedure_named(name), wanted.positional, wanted.named)
+        arguments = bind_arguments(find_procedure(name), wanted.positional, wanted.named)
         view, changes = changes_of(catalog, arguments)
         context.make_view(view, changes)
         return pa.table({"changelog_view": [view]})
     return call_procedure(catalog, name, wanted.positional, wanted.named, context.executor, context.source_table)
 
 
-def optimize(wanted: Optimize, context: Context) -> pa.Table:
+def optimize(wanted: Optimize, context: StatementContext) -> pa.Table:
     """Run OPTIMIZE: small files become few, sorted along a curve if columns are given, or clustered by the table's."""
-    table = opened(wanted.table, context)
+    table = find_table(wanted.table, context)
     where = None if wanted.where is None else wanted.where.text
     clustered = _clustering(table)
     _check_partition_filter(table, where, "OPTIMIZE")
@@ -76,7 +76,7 @@ def optimize(wanted: Optimize, context: Context) -> pa.Table:
         options = {"strategy": "zorder", "zorder_by": columns}
     if wanted.full:
         options["rewrite_all"] = True
-    return _compacted(table, table.compact(where=where, executor=context.executor, **options))
+    return _compaction_metrics(table, table.compact(where=where, executor=context.executor, **options))
 
 
 def _clustering(table: Table) -> list[str]:
@@ -111,7 +111,7 @@ def _check_partition_filter(table: Table, where: str | None, command: str) -> No
             )
 
 
-def _compacted(table: Table, result: CompactResult) -> pa.Table:
+def _compaction_metrics(table: Table, result: CompactResult) -> pa.Table:
     metrics = {
         "numFilesAdded": result.files,
         "numFilesRemoved": result.removed_files,
@@ -121,55 +121,55 @@ def _compacted(table: Table, result: CompactResult) -> pa.Table:
     return pa.table({"path": [table.folder], "metrics": pa.array([metrics], _METRICS)})
 
 
-def reorg(wanted: Reorg, context: Context) -> pa.Table:
+def reorg(wanted: Reorg, context: StatementContext) -> pa.Table:
     """Run REORG TABLE ... APPLY (PURGE): files with deleted rows are written again without them."""
-    table = opened(wanted.table, context)
+    table = find_table(wanted.table, context)
     where = None if wanted.where is None else wanted.where.text
     _check_partition_filter(table, where, "REORG")
-    return _compacted(table, table.compact(where=where, executor=context.executor, purge=True))
+    return _compaction_metrics(table, table.compact(where=where, executor=context.executor, purge=True))
 
 
-def vacuum(wanted: Vacuum, context: Context) -> pa.Table:
+def vacuum(wanted: Vacuum, context: StatementContext) -> pa.Table:
     """Run VACUUM: with DRY RUN the files that would be removed, else the table's folder."""
-    table = opened(wanted.table, context)
+    table = find_table(wanted.table, context)
     if wanted.hours is not None and wanted.hours < _LEAST_HOURS:
         raise InvalidOption(
             f"VACUUM ... RETAIN {wanted.hours:g} HOURS: files that are being written or read now may be younger than "
             f"that. Retain at least {_LEAST_HOURS} hours."
         )
     older = None if wanted.hours is None else datetime.now(UTC) - timedelta(hours=wanted.hours)
-    inventory = None if wanted.inventory is None else context.rows(_query(wanted.inventory.text))
+    inventory = None if wanted.inventory is None else context.rows(_inventory_query(wanted.inventory.text))
     result = table.remove_orphans(
         older, dry_run=wanted.dry_run, lite=wanted.lite, inventory=inventory, executor=context.executor
     )
     return pa.table({"path": pa.array(list(result) if wanted.dry_run else [table.folder], pa.string())})
 
 
-def _query(text: str) -> str:
+def _inventory_query(text: str) -> str:
     """The query of an inventory, which may be the name of a table."""
     return text if re.match(r"\s*(select|with|from|values|table)\b", text, re.IGNORECASE) else f"SELECT * FROM {text}"
 
 
-def generate(wanted: Generate, context: Context) -> None:
+def generate(wanted: Generate, context: StatementContext) -> None:
     """Run GENERATE symlink_format_manifest."""
-    opened(wanted.table, context).generate(wanted.mode)
+    find_table(wanted.table, context).generate(wanted.mode)
 
 
-def refresh(wanted: Refresh, context: Context) -> None:
+def refresh(wanted: Refresh, context: StatementContext) -> None:
     """Run REFRESH TABLE: nothing keeps a table's state, so that only its name is checked."""
-    opened(wanted.table, context)
+    find_table(wanted.table, context)
 
 
-def restore(wanted: Restore, context: Context) -> pa.Table:
+def restore(wanted: Restore, context: StatementContext) -> pa.Table:
     """Run RESTORE TABLE; the columns are those of Delta's."""
-    table = opened(wanted.table, context)
+    table = find_table(wanted.table, context)
     state = wanted.state
     version = int(state.version) if isinstance(state.version, str) and state.version.isdecimal() else state.version
     result = table.restore(version, timestamp=state.timestamp)
     return pa.table({name: pa.array([getattr(result, name)], pa.int64()) for name in _RESTORED})
 
 
-def convert(wanted: Convert, context: Context) -> Table:
+def convert(wanted: Convert, context: StatementContext) -> Table:
     """Run CONVERT TO DELTA parquet.`folder`."""
     parts = wanted.table.parts
     if len(parts) != 2 or parts[0].lower() != "parquet":

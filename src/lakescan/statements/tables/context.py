@@ -12,7 +12,7 @@ from lakescan.statements.procedures import SourceTable
 
 
 @dataclass(frozen=True)
-class Context:
+class StatementContext:
     """The text of a statement, and what its words mean.
 
     - `within`: the catalog and namespace of short names.

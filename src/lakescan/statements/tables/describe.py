@@ -12,7 +12,7 @@ from lakescan.catalogs.formats import format_named
 from lakescan.common import types as t
 from lakescan.common.references import parse_reference, split_list
 from lakescan.common.schema import Schema
-from lakescan.definition.column_rules import Declared, NewColumnRule
+from lakescan.definition.column_rules import NewColumnRule, TableDeclarations
 from lakescan.definition.literals import default_of
 from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.statements.syntax.type_text import name_text, spark_text, text_literal, type_text
@@ -30,10 +30,10 @@ _OWN = (
 )
 
 
-def described(table: Table, *, extended: bool = False) -> list[Row]:
+def describe_table(table: Table, *, extended: bool = False) -> list[Row]:
     """The rows of DESCRIBE TABLE, as Spark has them: columns, partitioning, and details if `extended`."""
-    rules = declared_of(table).rules
-    rows: list[Row] = [(each.name, _described_type(each, rules), each.doc) for each in _schema(table).fields]
+    rules = table_declarations(table).rules
+    rows: list[Row] = [(each.name, _spark_type_text(each, rules), each.doc) for each in _schema(table).fields]
     parts = partition_parts(table)
     if parts:
         rows += [("", "", ""), ("# Partitioning", "", "")]
@@ -61,21 +61,21 @@ def _details(table: Table) -> Iterator[tuple[str, str]]:
     yield "Table Properties", f"[{shown}]"
 
 
-def described_column(table: Table, name: str) -> list[tuple[str, str | None]]:
+def describe_column(table: Table, name: str) -> list[tuple[str, str | None]]:
     """The rows of DESCRIBE TABLE table column; raises `NoSuchColumn`."""
     field = _schema(table).field(name, case_sensitive=False)
-    kind = _described_type(field, declared_of(table).rules)
+    kind = _spark_type_text(field, table_declarations(table).rules)
     return [("col_name", field.name), ("data_type", kind), ("comment", field.doc)]
 
 
-def described_columns(columns: Sequence[tuple[str, t.Type]]) -> pa.Table:
+def describe_query(columns: Sequence[tuple[str, t.Type]]) -> pa.Table:
     """The rows of DESCRIBE QUERY: the names of a query's columns, and their types as Spark writes them."""
     found = [(name, spark_text(kind, repeat("string")), None) for name, kind in columns]
     names = ("col_name", "data_type", "comment")
     return pa.table({name: pa.array([row[n] for row in found], pa.string()) for n, name in enumerate(names)})
 
 
-def _described_type(field: t.Field, rules: Mapping[str, NewColumnRule]) -> str:
+def _spark_type_text(field: t.Field, rules: Mapping[str, NewColumnRule]) -> str:
     """The type as Spark writes it: `struct<a:int,b:array<string>>`; with the length of its texts, if there is one."""
     return rules.get(field.name, NewColumnRule()).lengths or spark_text(field.type, repeat("string"))
 
@@ -83,8 +83,8 @@ def _described_type(field: t.Field, rules: Mapping[str, NewColumnRule]) -> str:
 def create_statement(table: Table) -> str:
     """A CREATE TABLE statement that makes a table like this one, without its rows."""
     schema = _schema(table)
-    declared = declared_of(table)
-    lines = [f"  {_column(each, declared.rules.get(each.name, NewColumnRule()))}" for each in schema.fields]
+    declared = table_declarations(table)
+    lines = [f"  {_column_definition(each, declared.rules.get(each.name, NewColumnRule()))}" for each in schema.fields]
     if key := [".".join(map(name_text, parse_reference(each))) for each in schema.identifier_names]:
         lines.append(f"  PRIMARY KEY ({', '.join(key)}) NOT ENFORCED")
     lines += [f"  CONSTRAINT {name_text(name)} CHECK ({text})" for name, text in declared.constraints.items()]
@@ -108,9 +108,9 @@ def create_statement(table: Table) -> str:
     return "\n".join(clauses)
 
 
-def declared_of(table: Table) -> Declared:
+def table_declarations(table: Table) -> TableDeclarations:
     """What a table declares beside columns and properties."""
-    return format_named(table.format).declared(table.scan().spec)
+    return format_named(table.format).declarations(table.scan().spec)
 
 
 def own_properties(table: Table) -> dict[str, str]:
@@ -124,7 +124,7 @@ def _path(table: Table) -> str:
     return f"{table.format}.{name_text(table.location)}"
 
 
-def _column(field: t.Field, rule: NewColumnRule) -> str:
+def _column_definition(field: t.Field, rule: NewColumnRule) -> str:
     required = " NOT NULL" if field.required else ""
     default = "" if field.write_default is None else f" DEFAULT {default_of(field.write_default).text}"
     if rule.default is not None:

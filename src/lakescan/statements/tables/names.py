@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 from lakescan.api.catalog import Catalog
 from lakescan.api.table import Table
-from lakescan.catalogs.registry import is_known, known
+from lakescan.catalogs.registry import catalog_names, is_known
 from lakescan.common.identifiers import dotted_name
 from lakescan.errors import InvalidStatement, NoSuchCatalog, nearest
 from lakescan.statements.rows.target import changed_table
 from lakescan.statements.select.tables import FORMATS
 from lakescan.statements.syntax.names import TableName
-from lakescan.statements.syntax.text import underlined_at
-from lakescan.statements.tables.context import Context
+from lakescan.statements.syntax.text import underline_place
+from lakescan.statements.tables.context import StatementContext
 
 
 @dataclass(frozen=True)
@@ -25,29 +25,29 @@ class NewName:
     format: str | None = None
 
 
-def opened(name: TableName, context: Context) -> Table:
+def find_table(name: TableName, context: StatementContext) -> Table:
     """The table of a name; raises `NoSuchTable`, which underlines it."""
     found = changed_table(name, context.within, context.frames, context.text)
     if found.options:
         raise InvalidStatement(
             f"{'.'.join(name.parts)} is a branch: the statement takes the table"
-            f"{underlined_at(context.text, name.start, name.end)}"
+            f"{underline_place(context.text, name.start, name.end)}"
         )
     return found.table
 
 
-def new_name(name: TableName, context: Context) -> NewName:
+def new_name(name: TableName, context: StatementContext) -> NewName:
     """What the name of a table to make, drop or rename means; raises `NoSuchCatalog` and `InvalidStatement`."""
     parts = name.parts
     if len(parts) == 2 and parts[0].lower() in FORMATS and not is_known(parts[0]):
         return NewName(None, parts[1], parts[0].lower())
-    full = _full(parts, context.within, 3)
+    full = _full_name(parts, context.within, 3)
     if full is None:
-        raise _unknown(parts, context, name, "catalog.namespace.table")
+        raise _name_error(parts, context, name, "catalog.namespace.table")
     return NewName(Catalog(full[0]), dotted_name(full[1:]))
 
 
-def new_name_within(catalog: Catalog, name: TableName, context: Context) -> str:
+def new_name_within(catalog: Catalog, name: TableName, context: StatementContext) -> str:
     """The new name of something that stays in its catalog; raises `InvalidStatement` for another catalog's."""
     new = new_name(name, replace(context, within=(catalog.name,)))
     if new.catalog is None or new.catalog.name != catalog.name:
@@ -55,22 +55,22 @@ def new_name_within(catalog: Catalog, name: TableName, context: Context) -> str:
     return new.name
 
 
-def namespace(parts: tuple[str, ...] | None, context: Context, *, least: int = 1) -> tuple[Catalog, str]:
+def namespace(parts: tuple[str, ...] | None, context: StatementContext, *, least: int = 1) -> tuple[Catalog, str]:
     """The catalog and the dotted name of a namespace (empty for all of a catalog); that of USE for None.
 
     Raises `NoSuchCatalog` and `InvalidStatement`.
     """
-    full = context.within if parts is None else _full(parts, context.within, 2)
+    full = context.within if parts is None else _full_name(parts, context.within, 2)
     if not full:
         if parts is None:
             raise InvalidStatement("name a catalog, or a namespace of one, or choose one before by USE")
-        raise _unknown(parts, context, None, "catalog.namespace")
+        raise _name_error(parts, context, None, "catalog.namespace")
     if len(full) <= least:
         raise InvalidStatement(f"{'.'.join(full)} is a catalog: name a namespace of it")
     return Catalog(full[0]), dotted_name(full[1:])
 
 
-def _full(parts: tuple[str, ...], within: tuple[str, ...], length: int) -> tuple[str, ...] | None:
+def _full_name(parts: tuple[str, ...], within: tuple[str, ...], length: int) -> tuple[str, ...] | None:
     """The name with its catalog, and for a short one with the namespace of USE; None if there is no catalog."""
     if is_known(parts[0]) and (len(parts) >= length or not within or length == 2):
         return parts if len(parts) >= length or length == 2 else None
@@ -81,8 +81,8 @@ def _full(parts: tuple[str, ...], within: tuple[str, ...], length: int) -> tuple
     return (within[0], *parts)
 
 
-def _unknown(parts: tuple[str, ...], context: Context, name: TableName | None, wanted: str) -> Exception:
-    place = "" if name is None else underlined_at(context.text, name.start, name.end)
+def _name_error(parts: tuple[str, ...], context: StatementContext, name: TableName | None, wanted: str) -> Exception:
+    place = "" if name is None else underline_place(context.text, name.start, name.end)
     if is_known(parts[0]):
         return InvalidStatement(f"{'.'.join(parts)!r} is too short: it takes {wanted}{place}")
     if context.within:
@@ -90,7 +90,7 @@ def _unknown(parts: tuple[str, ...], context: Context, name: TableName | None, w
             f"{'.'.join(parts)!r} needs a namespace, and USE named the catalog {context.within[0]!r} alone: it takes "
             f"{wanted}{place}"
         )
-    names = known()
+    names = catalog_names()
     return NoSuchCatalog(
         f"{'.'.join(parts)!r} begins with no catalog that is known.{nearest(parts[0], names)} "
         f"Known: {', '.join(names) or 'none'}; see lakescan.catalog.{place}"

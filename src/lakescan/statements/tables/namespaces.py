@@ -12,12 +12,12 @@ from lakescan.statements.syntax.namespaces import (
     CreateNamespace,
     DropNamespace,
 )
-from lakescan.statements.tables.context import Context
-from lakescan.statements.tables.names import namespace, opened
+from lakescan.statements.tables.context import StatementContext
+from lakescan.statements.tables.names import find_table, namespace
 from lakescan.tables.results import AlterResult
 
 
-def create_catalog(wanted: CreateCatalog, context: Context) -> None:
+def create_catalog(wanted: CreateCatalog, context: StatementContext) -> None:
     """Run CREATE CATALOG: the catalog is known by its name in this process; properties are pyiceberg's, or Flink's."""
     if is_known(wanted.name):
         if wanted.if_not_exists:
@@ -37,13 +37,13 @@ def create_catalog(wanted: CreateCatalog, context: Context) -> None:
     catalog({"name": wanted.name, **properties})
 
 
-def create_namespace(wanted: CreateNamespace, context: Context) -> None:
+def create_namespace(wanted: CreateNamespace, context: StatementContext) -> None:
     """Run CREATE NAMESPACE; raises `TableExists`."""
     of, name = namespace(wanted.name, context)
     of.create_namespace(name, exist_ok=wanted.if_not_exists, properties=wanted.properties)
 
 
-def drop_namespace(wanted: DropNamespace, context: Context) -> None:
+def drop_namespace(wanted: DropNamespace, context: StatementContext) -> None:
     """Run DROP NAMESPACE; with CASCADE its views and tables are dropped first, and their files stay."""
     of, name = namespace(wanted.name, context)
     if wanted.cascade and of.namespace_exists(name):
@@ -54,16 +54,16 @@ def drop_namespace(wanted: DropNamespace, context: Context) -> None:
     of.drop_namespace(name, missing_ok=wanted.if_exists)
 
 
-def alter_namespace(wanted: AlterNamespace, context: Context) -> None:
+def alter_namespace(wanted: AlterNamespace, context: StatementContext) -> None:
     """Run ALTER NAMESPACE; raises `NoSuchNamespace`."""
     of, name = namespace(wanted.name, context)
     of.update_namespace(name, wanted.properties, removed=wanted.removed)
 
 
-def comment_on(wanted: CommentOn, context: Context) -> AlterResult | None:
+def comment_on(wanted: CommentOn, context: StatementContext) -> AlterResult | None:
     """Run COMMENT ON."""
     if wanted.is_table:
-        return opened(wanted.name, context).alter().set_comment(wanted.comment).commit()
+        return find_table(wanted.name, context).alter().set_comment(wanted.comment).commit()
     of, name = namespace(wanted.name.parts, context)
     if wanted.comment is None:
         of.update_namespace(name, {}, removed=("comment",))

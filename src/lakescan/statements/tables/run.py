@@ -21,7 +21,7 @@ from lakescan.statements.syntax.refs import CreateRef, DropRef
 from lakescan.statements.syntax.statements import TableStatement
 from lakescan.statements.syntax.views import AlterView, CreateView, DropView
 from lakescan.statements.tables.commands import call, convert, generate, optimize, refresh, reorg, restore, vacuum
-from lakescan.statements.tables.context import Context
+from lakescan.statements.tables.context import StatementContext
 from lakescan.statements.tables.namespaces import (
     alter_namespace,
     comment_on,
@@ -33,7 +33,7 @@ from lakescan.statements.tables.show import show
 from lakescan.statements.tables.tables import alter_table, create_ref, create_table, drop_ref, drop_table, rename_table
 from lakescan.statements.tables.views import alter_view, create_view, drop_view
 
-_RUN: dict[type, Callable[[Any, Context], Any]] = {
+_RUN: dict[type, Callable[[Any, StatementContext], Any]] = {
     Call: call,
     Convert: convert,
     Generate: generate,
@@ -60,7 +60,7 @@ _RUN: dict[type, Callable[[Any, Context], Any]] = {
 }
 
 
-def runs(statement: TableStatement) -> bool:
+def can_run(statement: TableStatement) -> bool:
     """Whether such a statement runs, rather than being refused by name.
 
     Args:
@@ -73,7 +73,7 @@ def runs(statement: TableStatement) -> bool:
     return type(statement) in _RUN
 
 
-def run(statement: TableStatement, context: Context) -> Any:
+def run(statement: TableStatement, context: StatementContext) -> Any:
     """Run a statement.
 
     Args:

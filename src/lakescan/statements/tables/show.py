@@ -12,39 +12,39 @@ import pyarrow.compute as pc
 from lakescan.api.catalog import Catalog
 from lakescan.api.table import Table
 from lakescan.api.view import View
-from lakescan.catalogs.registry import known
-from lakescan.common.arrays import member_named
-from lakescan.common.identifiers import parts_of
+from lakescan.catalogs.registry import catalog_names
+from lakescan.common.arrays import struct_member
+from lakescan.common.identifiers import split_name
 from lakescan.common.references import dotted_path
 from lakescan.errors import InvalidStatement, IsAView, NoSuchColumn, UnsupportedFeature, nearest
-from lakescan.statements.syntax.namespaces import Show, Shown
-from lakescan.statements.tables.context import Context
-from lakescan.statements.tables.describe import create_statement, described, described_column
-from lakescan.statements.tables.names import namespace, opened
-from lakescan.statements.tables.views import create_view_statement, described_view, viewed
+from lakescan.statements.syntax.namespaces import Show, ShowKind
+from lakescan.statements.tables.context import StatementContext
+from lakescan.statements.tables.describe import create_statement, describe_column, describe_table
+from lakescan.statements.tables.names import find_table, namespace
+from lakescan.statements.tables.views import create_view_statement, describe_view, find_view
 
 
-def show(wanted: Show, context: Context) -> pa.Table:
+def show(wanted: Show, context: StatementContext) -> pa.Table:
     """Run SHOW or DESCRIBE."""
     if wanted.table is not None:
         try:
-            table = opened(wanted.table, context)
+            table = find_table(wanted.table, context)
         except IsAView:
-            return _of_view(viewed(wanted.table, context), wanted)
+            return _show_view(find_view(wanted.table, context), wanted)
         return _OF_TABLES[wanted.what](table, wanted)
     match wanted.what:
-        case Shown.CATALOGS:
-            return _column("catalog", _matching(known(), wanted.pattern))
-        case Shown.CURRENT_NAMESPACE:
+        case ShowKind.CATALOGS:
+            return _column("catalog", _matching(catalog_names(), wanted.pattern))
+        case ShowKind.CURRENT_NAMESPACE:
             here = context.within[0] if context.within else None
             return _rows(("catalog", "namespace"), [(here, ".".join(context.within[1:]))])
-        case Shown.NAMESPACE:
+        case ShowKind.NAMESPACE:
             catalog, name = namespace(wanted.namespace, context)
-            return _described_namespace(catalog, name, extended=wanted.extended)
-        case Shown.NAMESPACES:
+            return _describe_namespace(catalog, name, extended=wanted.extended)
+        case ShowKind.NAMESPACES:
             catalog, parent = namespace(wanted.namespace, context, least=0)
             return _column("namespace", _matching(catalog.list_namespaces(parent or None), wanted.pattern))
-        case Shown.VIEWS:
+        case ShowKind.VIEWS:
             catalog, name = namespace(wanted.namespace, context)
             return _names("viewName", name, catalog.list_views(name), wanted.pattern)
     catalog, name = namespace(wanted.namespace, context)
@@ -53,7 +53,7 @@ def show(wanted: Show, context: Context) -> pa.Table:
 
 def _names(column: str, namespace: str, listed: Iterable[str], pattern: str | None) -> pa.Table:
     """The rows of SHOW TABLES and SHOW VIEWS; `listed` are names within the catalog."""
-    names = [(parts_of(each) or (each,))[-1] for each in listed]
+    names = [(split_name(each) or (each,))[-1] for each in listed]
     rows = [(namespace, each, False) for each in _matching(names, pattern)]
     return _rows(("namespace", column, "isTemporary"), rows, {"isTemporary": pa.bool_()})
 
@@ -92,7 +92,7 @@ def _is_partition(
     fields = [name] if name in names else [each for each in columns.get(name, ()) if each in names]
     if not fields:
         raise NoSuchColumn(f"the table is not partitioned by {name!r}.{nearest(name, [*names, *columns])}")
-    found = [member_named(partitions, each) for each in fields]
+    found = [struct_member(partitions, each) for each in fields]
     if value is None:
         return reduce(pc.and_, (pc.is_null(values) for values in found))
     return reduce(pc.or_, (pc.fill_null(pc.equal(values.cast(pa.string()), value), False) for values in found))
@@ -127,41 +127,41 @@ def _create_table(table: Table, wanted: Show) -> pa.Table:
     return _column("createtab_stmt", [create_statement(table)])
 
 
-def _described(table: Table, wanted: Show) -> pa.Table:
+def _describe_table(table: Table, wanted: Show) -> pa.Table:
     if wanted.column is not None:
-        rows = described_column(table, dotted_path(wanted.column))
+        rows = describe_column(table, dotted_path(wanted.column))
         return _rows(("info_name", "info_value"), rows)
-    return _rows(("col_name", "data_type", "comment"), described(table, extended=wanted.extended))
+    return _rows(("col_name", "data_type", "comment"), describe_table(table, extended=wanted.extended))
 
 
-_OF_TABLES: dict[Shown, Callable[[Table, Show], pa.Table]] = {
-    Shown.COLUMNS: _columns,
-    Shown.PROPERTIES: _properties,
-    Shown.PARTITIONS: _partitions,
-    Shown.BRANCHES: _branches,
-    Shown.TAGS: _tags,
-    Shown.HISTORY: _history,
-    Shown.DETAIL: _detail,
-    Shown.CREATE_TABLE: _create_table,
-    Shown.TABLE: _described,
+_OF_TABLES: dict[ShowKind, Callable[[Table, Show], pa.Table]] = {
+    ShowKind.COLUMNS: _columns,
+    ShowKind.PROPERTIES: _properties,
+    ShowKind.PARTITIONS: _partitions,
+    ShowKind.BRANCHES: _branches,
+    ShowKind.TAGS: _tags,
+    ShowKind.HISTORY: _history,
+    ShowKind.DETAIL: _detail,
+    ShowKind.CREATE_TABLE: _create_table,
+    ShowKind.TABLE: _describe_table,
 }
 
 
-def _of_view(view: View, wanted: Show) -> pa.Table:
+def _show_view(view: View, wanted: Show) -> pa.Table:
     """SHOW and DESCRIBE of a view."""
     match wanted.what:
-        case Shown.COLUMNS:
+        case ShowKind.COLUMNS:
             return _column("col_name", view.schema.names)
-        case Shown.PROPERTIES:
+        case ShowKind.PROPERTIES:
             return _property_rows(view.properties, f"View {view.name}", wanted)
-        case Shown.CREATE_TABLE:
+        case ShowKind.CREATE_TABLE:
             return _column("createtab_stmt", [create_view_statement(view)])
-        case Shown.TABLE if wanted.column is None:
-            return _rows(("col_name", "data_type", "comment"), described_view(view, extended=wanted.extended))
+        case ShowKind.TABLE if wanted.column is None:
+            return _rows(("col_name", "data_type", "comment"), describe_view(view, extended=wanted.extended))
     raise InvalidStatement(f"{view.name} is a view: the statement takes a table")
 
 
-def _described_namespace(catalog: Catalog, name: str, *, extended: bool) -> pa.Table:
+def _describe_namespace(catalog: Catalog, name: str, *, extended: bool) -> pa.Table:
     properties = catalog.namespace_properties(name)
     shown = {"comment": "Comment", "location": "Location", "owner": "Owner"}
     rows = [("Catalog Name", catalog.name), ("Namespace Name", name)]

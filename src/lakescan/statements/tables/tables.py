@@ -11,31 +11,31 @@ from lakescan.api.open import open_table
 from lakescan.api.table import Table
 from lakescan.catalogs.formats import DEFAULT, format_at, format_named
 from lakescan.common.references import split_list
-from lakescan.common.retries import read_again
-from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered
+from lakescan.common.retries import retry_read
+from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, assign_ids
 from lakescan.errors import InvalidStatement, NoSuchTable, TableExists, UnsupportedFeature
 from lakescan.options.read import ReadOptions
 from lakescan.statements.syntax.alter_table import AlterTable, RenameTable
 from lakescan.statements.syntax.create_table import CloneOf, CreateTable, DropTable
 from lakescan.statements.syntax.refs import CreateRef, DropRef
-from lakescan.statements.tables.context import Context
-from lakescan.statements.tables.describe import declared_of, own_properties, partition_parts
-from lakescan.statements.tables.names import NewName, new_name, new_name_within, opened
+from lakescan.statements.tables.context import StatementContext
+from lakescan.statements.tables.describe import own_properties, partition_parts, table_declarations
+from lakescan.statements.tables.names import NewName, find_table, new_name, new_name_within
 from lakescan.storage import Storage
 from lakescan.tables.new_tables import create_in_folder
 from lakescan.tables.results import AlterResult, RefResult
 
 
-def create_table(wanted: CreateTable, context: Context) -> Table:
+def create_table(wanted: CreateTable, context: StatementContext) -> Table:
     """Run CREATE TABLE and REPLACE TABLE; raises `TableExists`, `NoSuchTable` and `UnsupportedFeature`."""
     name = new_name(wanted.table, context)
     if wanted.clone is not None:
         return clone_table(wanted, wanted.clone, name, context)
     definition, chosen = _definition(wanted, context), wanted.format or name.format or DEFAULT
     if wanted.like is not None:
-        source = opened(wanted.like, context)
+        source = find_table(wanted.like, context)
         chosen = wanted.format or name.format or source.format
-        definition = like(source, definition, chosen)
+        definition = definition_like(source, definition, chosen)
     if name.catalog is None:
         return _create_in_folder(wanted, name, definition, chosen, context)
     there = name.catalog.table_exists(name.name)
@@ -59,12 +59,12 @@ def create_table(wanted: CreateTable, context: Context) -> Table:
         if not wanted.if_not_exists:
             raise
     catalog = name.catalog
-    return read_again(
+    return retry_read(
         lambda: catalog.load_table(name.name), f"{catalog.name}.{name.name} is created, but cannot be opened"
     )
 
 
-def _definition(wanted: CreateTable, context: Context) -> TableDefinition:
+def _definition(wanted: CreateTable, context: StatementContext) -> TableDefinition:
     properties = dict(wanted.properties)
     if wanted.order is not None and wanted.order.distribution is not None:
         properties.setdefault("write.distribution-mode", wanted.order.distribution)
@@ -83,7 +83,7 @@ def _definition(wanted: CreateTable, context: Context) -> TableDefinition:
 
 
 def _create_in_folder(
-    wanted: CreateTable, name: NewName, definition: TableDefinition, chosen: str, context: Context
+    wanted: CreateTable, name: NewName, definition: TableDefinition, chosen: str, context: StatementContext
 ) -> Table:
     """A table by its folder, ``delta.`/lake/t` ``: no catalog knows it."""
     if wanted.replaces:
@@ -100,11 +100,11 @@ def _create_in_folder(
     except TableExists:
         if not wanted.if_not_exists:
             raise
-    options = ReadOptions.of({"format": chosen})
-    return read_again(lambda: open_table(name.name, options), f"{name.name} is there, but cannot be opened")
+    options = ReadOptions.parse({"format": chosen})
+    return retry_read(lambda: open_table(name.name, options), f"{name.name} is there, but cannot be opened")
 
 
-def drop_table(wanted: DropTable, context: Context) -> None:
+def drop_table(wanted: DropTable, context: StatementContext) -> None:
     """Run DROP TABLE; raises `NoSuchTable`."""
     name = new_name(wanted.table, context)
     if name.catalog is None:
@@ -112,40 +112,40 @@ def drop_table(wanted: DropTable, context: Context) -> None:
     name.catalog.drop_table(name.name, missing_ok=wanted.if_exists, purge=wanted.purge)
 
 
-def rename_table(wanted: RenameTable, context: Context) -> Table:
+def rename_table(wanted: RenameTable, context: StatementContext) -> Table:
     """Run ALTER TABLE ... RENAME TO; a new name of one part stays in the table's namespace."""
     old = new_name(wanted.table, context)
     if old.catalog is None:
         raise UnsupportedFeature(f"RENAME TO of a folder ({old.name})", "Move the folder.")
     parts = wanted.new.parts
     if len(parts) == 1:
-        within = opened(wanted.table, context).name
+        within = find_table(wanted.table, context).name
         assert within is not None
         parts = (within.catalog, *within.namespace, parts[0])
     wanted_name = dataclasses.replace(wanted.new, parts=parts)
     return old.catalog.rename_table(old.name, new_name_within(old.catalog, wanted_name, context))
 
 
-def alter_table(wanted: AlterTable, context: Context) -> AlterResult:
+def alter_table(wanted: AlterTable, context: StatementContext) -> AlterResult:
     """Run the changes of ALTER TABLE in one commit."""
-    builder = opened(wanted.table, context).alter()
+    builder = find_table(wanted.table, context).alter()
     for change in wanted.changes:
         builder = builder.with_change(change)
     return builder.commit()
 
 
-def clone_table(wanted: CreateTable, clone: CloneOf, name: NewName, context: Context) -> Table:
+def clone_table(wanted: CreateTable, clone: CloneOf, name: NewName, context: StatementContext) -> Table:
     """Make the clone, and open it; raises `TableExists`, `NoSuchTable`, and what `Table.clone` raises."""
     unused = (wanted.format, wanted.partition_by, wanted.order, wanted.cluster_by, wanted.comment, wanted.query)
     if any(unused):
         raise InvalidStatement(
             "a clone has the columns and layout of its source: only TBLPROPERTIES and LOCATION follow"
         )
-    source = opened(clone.table, context)
+    source = find_table(clone.table, context)
     state: dict[str, Any] = {} if clone.state is None else {"timestamp": clone.state.timestamp}
     if clone.state is not None and clone.state.version is not None:
         state["version"] = int(clone.state.version)
-    if not wanted.creates and not _is_there(name):
+    if not wanted.creates and not _target_exists(name):
         raise NoSuchTable(f"{name.name} does not exist: CREATE OR REPLACE TABLE makes it")
     if name.catalog is not None:
         return name.catalog.clone_table(
@@ -159,17 +159,17 @@ def clone_table(wanted: CreateTable, clone: CloneOf, name: NewName, context: Con
         )
     if wanted.location is not None and wanted.location != name.name:
         raise InvalidStatement(f"the clone is named by its folder, {name.name}: leave LOCATION out")
-    is_there = _is_there(name)
+    is_there = _target_exists(name)
     if is_there and not (wanted.if_not_exists or wanted.replaces):
         raise TableExists(
             f"there is a table at {name.name}: CREATE OR REPLACE TABLE replaces it, CREATE TABLE IF NOT EXISTS keeps it"
         )
     if not is_there or wanted.replaces:
         source.clone(name.name, properties=wanted.properties, replace=wanted.replaces, **state)
-    return open_table(name.name, ReadOptions.of({"format": "delta"}))
+    return open_table(name.name, ReadOptions.parse({"format": "delta"}))
 
 
-def _is_there(name: NewName) -> bool:
+def _target_exists(name: NewName) -> bool:
     if name.catalog is not None:
         return name.catalog.table_exists(name.name)
     return format_at(name.name, Storage({})) is not None
@@ -185,15 +185,15 @@ _PLACES = (
 )
 
 
-def like(source: Table, given: TableDefinition, format: str) -> TableDefinition:
+def definition_like(source: Table, given: TableDefinition, format: str) -> TableDefinition:
     """The definition of a table like another; what a statement gives goes before.
 
     Columns with their comments, defaults and rules, the key, partitions, the sort order, clustering columns,
     constraints and the comment are those of `source`. Its properties are, too, in the same format: those of another
     format mean nothing there.
     """
-    schema, declared = source.scan().spec.snapshot.schema, declared_of(source)
-    columns = numbered(replace(each, default=each.write_default) for each in schema.fields)
+    schema, declared = source.scan().spec.snapshot.schema, table_declarations(source)
+    columns = assign_ids(replace(each, default=each.write_default) for each in schema.fields)
     is_same = source.format == format
     properties = own_properties(source) if is_same else {}
     kept = {name: value for name, value in properties.items() if name not in _PLACES}
@@ -215,9 +215,9 @@ def like(source: Table, given: TableDefinition, format: str) -> TableDefinition:
     )
 
 
-def create_ref(wanted: CreateRef, context: Context) -> RefResult:
+def create_ref(wanted: CreateRef, context: StatementContext) -> RefResult:
     """Run CREATE or REPLACE BRANCH or TAG."""
-    table = opened(wanted.table, context)
+    table = find_table(wanted.table, context)
     at: dict[str, Any] = {"version": wanted.version}
     if isinstance(wanted.version, str):
         at = {"version": int(wanted.version)} if wanted.version.isdecimal() else _ref(table.branches, wanted.version)
@@ -240,8 +240,8 @@ def _age(milliseconds: int | None) -> timedelta | None:
     return None if milliseconds is None else timedelta(milliseconds=milliseconds)
 
 
-def drop_ref(wanted: DropRef, context: Context) -> RefResult:
+def drop_ref(wanted: DropRef, context: StatementContext) -> RefResult:
     """Run DROP BRANCH or TAG."""
-    table = opened(wanted.table, context)
+    table = find_table(wanted.table, context)
     drop = table.drop_branch if wanted.kind == "branch" else table.drop_tag
     return drop(wanted.name, if_exists=wanted.if_exists)

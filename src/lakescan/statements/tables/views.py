@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakescan.api.catalog import Catalog
 from lakescan.api.view import View
-from lakescan.common.identifiers import Identifier, within
+from lakescan.common.identifiers import Identifier, parse_identifier
 from lakescan.common.types import Field
 from lakescan.definition.from_arrow import columns_of
 from lakescan.definition.view_definition import ViewDefinition
@@ -20,17 +20,17 @@ from lakescan.statements.select.view_definitions import view_definition
 from lakescan.statements.syntax.names import TableName
 from lakescan.statements.syntax.type_text import name_text, text_literal, type_text
 from lakescan.statements.syntax.views import AlterView, CreateView, DropView
-from lakescan.statements.tables.context import Context
+from lakescan.statements.tables.context import StatementContext
 from lakescan.statements.tables.names import new_name, new_name_within
-from lakescan.tables.rows import rows_of
+from lakescan.tables.rows import as_rows
 
 Row = tuple[str, str, str | None]
 _OF_SPARK = ("engine_version", "create_engine_version")
 
 
-def create_view(wanted: CreateView, context: Context) -> View:
+def create_view(wanted: CreateView, context: StatementContext) -> View:
     """Run CREATE VIEW; raises `TableExists`, `NoSuchTable`, `InvalidStatement` and `UnsupportedFeature`."""
-    catalog, name = _of(wanted.view, context)
+    catalog, name = _view_name(wanted.view, context)
     if wanted.if_not_exists and wanted.replaces:
         raise InvalidStatement("CREATE OR REPLACE VIEW replaces a view that exists, IF NOT EXISTS keeps it: say one")
     if wanted.if_not_exists and catalog.view_exists(name):
@@ -39,16 +39,16 @@ def create_view(wanted: CreateView, context: Context) -> View:
     return catalog.make_view(name, definition, replace=wanted.replaces, if_not_exists=wanted.if_not_exists)
 
 
-def _definition(catalog: Catalog, name: str, wanted: CreateView, context: Context) -> ViewDefinition:
+def _definition(catalog: Catalog, name: str, wanted: CreateView, context: StatementContext) -> ViewDefinition:
     frames = {each.lower() for each in context.frames}
 
     def schema_of(text: str) -> pa.Schema:
         rows = context.rows(text)
-        return rows.schema if isinstance(rows, Query) else rows_of(rows).schema
+        return rows.schema if isinstance(rows, Query) else as_rows(rows).schema
 
     return view_definition(
         wanted.query.text,
-        within(catalog.name, name),
+        parse_identifier(catalog.name, name),
         wanted.columns,
         wanted.comment,
         wanted.properties,
@@ -58,9 +58,9 @@ def _definition(catalog: Catalog, name: str, wanted: CreateView, context: Contex
     )
 
 
-def alter_view(wanted: AlterView, context: Context) -> View:
+def alter_view(wanted: AlterView, context: StatementContext) -> View:
     """Run ALTER VIEW; raises `NoSuchTable`. A new name of one part stays in the view's namespace."""
-    catalog, name = _of(wanted.view, context)
+    catalog, name = _view_name(wanted.view, context)
     view = catalog.load_view(name)
     if wanted.query is not None:
         definition = _definition(catalog, name, CreateView(wanted.view, wanted.query), context)
@@ -73,26 +73,26 @@ def alter_view(wanted: AlterView, context: Context) -> View:
     return catalog.rename_view(name, new_name_within(catalog, dataclasses.replace(wanted.new, parts=parts), context))
 
 
-def drop_view(wanted: DropView, context: Context) -> None:
+def drop_view(wanted: DropView, context: StatementContext) -> None:
     """Run DROP VIEW; raises `NoSuchTable`."""
-    catalog, name = _of(wanted.view, context)
+    catalog, name = _view_name(wanted.view, context)
     catalog.drop_view(name, missing_ok=wanted.if_exists)
 
 
-def viewed(name: TableName, context: Context) -> View:
+def find_view(name: TableName, context: StatementContext) -> View:
     """The view of a name; raises `NoSuchTable`."""
-    catalog, view = _of(name, context)
+    catalog, view = _view_name(name, context)
     return catalog.load_view(view)
 
 
-def _of(name: TableName, context: Context) -> tuple[Catalog, str]:
+def _view_name(name: TableName, context: StatementContext) -> tuple[Catalog, str]:
     found = new_name(name, context)
     if found.catalog is None:
         raise InvalidStatement(f"a view has a name in a catalog, and {'.'.join(name.parts)} is a path")
     return found.catalog, found.name
 
 
-def described_view(view: View, *, extended: bool = False) -> list[Row]:
+def describe_view(view: View, *, extended: bool = False) -> list[Row]:
     """The rows of DESCRIBE TABLE of a view, as Iceberg's Spark has them."""
     rows: list[Row] = [(each.name, type_text(each.type).lower(), each.doc or "") for each in _columns(view)]
     if extended:

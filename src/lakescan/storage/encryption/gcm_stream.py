@@ -32,7 +32,7 @@ def plain_length(length: int) -> int:
     return full * BLOCK + (rest - OVERHEAD if rest else 0)
 
 
-def encrypted(plain: bytes, key: FileKey) -> bytes:
+def encrypt_stream(plain: bytes, key: FileKey) -> bytes:
     """Return a whole file as a stream.
 
     Example:
@@ -45,7 +45,7 @@ def encrypted(plain: bytes, key: FileKey) -> bytes:
     return sink.getvalue()
 
 
-def decrypted(data: bytes, key: FileKey, path: str) -> bytes:
+def decrypt_stream(data: bytes, key: FileKey, path: str) -> bytes:
     """Return the contents of a whole file; raises `CorruptData` as `GcmReader` does."""
     return GcmReader(io.BytesIO(data), len(data), key, path).read()
 
@@ -75,10 +75,10 @@ class GcmWriter(io.RawIOBase):
             start = min(BLOCK - len(self._kept), len(view))
             self._kept += view[:start]
             if len(self._kept) == BLOCK:
-                self._put(memoryview(bytes(self._kept)))
+                self._write_block(memoryview(bytes(self._kept)))
                 self._kept.clear()
         while len(view) - start >= BLOCK:
-            self._put(view[start : start + BLOCK])
+            self._write_block(view[start : start + BLOCK])
             start += BLOCK
         self._kept += view[start:]
         return len(view)
@@ -91,7 +91,7 @@ class GcmWriter(io.RawIOBase):
         """Write the last block."""
         if not self.closed:
             if self._kept or not self._blocks:
-                self._put(memoryview(bytes(self._kept)))
+                self._write_block(memoryview(bytes(self._kept)))
                 self._kept.clear()
             super().close()
 
@@ -102,7 +102,7 @@ class GcmWriter(io.RawIOBase):
     def __del__(self) -> None:
         """Nothing: a file that was abandoned is not finished."""
 
-    def _put(self, block: memoryview) -> None:
+    def _write_block(self, block: memoryview) -> None:
         data = self._cipher.encrypt(block, self._prefix + struct.pack("<i", self._blocks))
         self._sink.write(data)
         self._blocks += 1
@@ -131,7 +131,7 @@ class GcmReader(io.RawIOBase):
         except ValueError as error:
             raise self._fault(str(error)) from None
         file.seek(0)
-        header = _all_of(file, len(_HEADER))
+        header = _read_all(file, len(_HEADER))
         if header[: len(MAGIC)] != MAGIC:
             raise self._fault(f"it begins with {header[: len(MAGIC)]!r}, and encrypted streams with {MAGIC!r}")
         if header != _HEADER:
@@ -189,7 +189,7 @@ class GcmReader(io.RawIOBase):
             return
         length = min(BLOCK, self.size - number * BLOCK) + OVERHEAD
         self._file.seek(len(_HEADER) + number * _CIPHER_BLOCK)
-        data = _all_of(self._file, length)
+        data = _read_all(self._file, length)
         try:
             self._block = self._cipher.decrypt(data, self._prefix + struct.pack("<i", number))
         except TagMismatch:
@@ -202,7 +202,7 @@ class GcmReader(io.RawIOBase):
         return CorruptData(f"{self._path}: {what}. Restore the file.")
 
 
-def _all_of(file: Any, length: int) -> bytes:
+def _read_all(file: Any, length: int) -> bytes:
     """Read so many bytes, or fewer at the end of the file, however few a read gives."""
     parts, left = [], length
     while left and (part := file.read(left)):

@@ -41,7 +41,7 @@ class StandardMetadata:
             raise CorruptMetadata(f"{path}: its key metadata is not in Iceberg's standard format: {error}") from None
         return StandardMetadata(record["encryption_key"], record["aad_prefix"], record["file_length"])
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """The metadata as bytes."""
         out = io.BytesIO(bytes([_VERSION]))
         out.seek(1)

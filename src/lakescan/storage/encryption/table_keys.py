@@ -54,7 +54,7 @@ class ListKey:
     kek: EncryptedKey
 
     @staticmethod
-    def of(key_id: str, keys: Mapping[str, EncryptedKey]) -> ListKey | None:
+    def find(key_id: str, keys: Mapping[str, EncryptedKey]) -> ListKey | None:
         """Look a snapshot's `key-id` up; None if a key is missing, or is no KEK: one that has an id and a timestamp."""
         own = keys.get(key_id)
         kek = None if own is None or own.encrypted_by is None else keys.get(own.encrypted_by)
@@ -64,7 +64,7 @@ class ListKey:
 
 
 @contextmanager
-def asked(what: str) -> Iterator[None]:
+def translate_key_errors(what: str) -> Iterator[None]:
     """Turn what a key manager raises into `StorageError`; lakescan's own errors pass through."""
     try:
         yield
@@ -97,7 +97,9 @@ class UnwrappedKeys:
                     "encrypted manifest lists with a key manager without unwrap_key",
                     "Give one that unwraps keys with the table's key (lakescan.KeyManager).",
                 )
-            with asked(f"cannot unwrap key {key.id!r} of the table's encryption-keys with {key.encrypted_by!r}"):
+            with translate_key_errors(
+                f"cannot unwrap key {key.id!r} of the table's encryption-keys with {key.encrypted_by!r}"
+            ):
                 self._known[known] = bytes(unwrap(key.encrypted, str(key.encrypted_by)))
         return self._known[known]
 
@@ -110,7 +112,7 @@ class UnwrappedKeys:
         own = getattr(self._manager, "file_key", None)
         if own is None:
             return KeyManager.file_key(self._manager, path, key_metadata)
-        with asked(f"has no key of {path}"):
+        with translate_key_errors(f"has no key of {path}"):
             found: FileKey = own(path, key_metadata)
         return found
 
@@ -151,7 +153,7 @@ class NewKey:
 
     def metadata(self, length: int) -> bytes:
         """Return the standard key metadata of the file, once it has `length` bytes, encrypted."""
-        return StandardMetadata(self.key, self.aad_prefix, length).encoded()
+        return StandardMetadata(self.key, self.aad_prefix, length).encode()
 
 
 class SnapshotKeys:
@@ -195,7 +197,7 @@ class SnapshotKeys:
                 "Give one that wraps keys with the table's key (lakescan.KeyManager).",
             )
         plain = new_key(self._length)
-        with asked(f"cannot wrap a new key with the table's encryption.key-id {self._table_key!r}"):
+        with translate_key_errors(f"cannot wrap a new key with the table's encryption.key-id {self._table_key!r}"):
             wrapped = bytes(wrap(plain, self._table_key))
         made_now = EncryptedKey(_new_id(), wrapped, self._table_key, {TIMESTAMP: str(now)})
         self._unwrapped.add(made_now, plain)
@@ -203,7 +205,7 @@ class SnapshotKeys:
         return made_now
 
 
-def checked_length(text: str) -> int:
+def parse_key_length(text: str) -> int:
     """Parse the length of data keys in bytes; raises `ValueError`, whose text says what is expected."""
     if text.strip() not in map(str, KEY_LENGTHS):
         raise ValueError("16, 24 or 32 bytes")

@@ -11,7 +11,7 @@ from lakescan.common import types as t
 from lakescan.expressions.scalar.intervals import Interval
 from lakescan.expressions.scalar.nested import member_names
 from lakescan.expressions.scalar.python import times
-from lakescan.expressions.scalar.udf import FailedValue, for_types
+from lakescan.expressions.scalar.udf import FailedValue, type_factory
 
 _MOST = 2**31 - 16
 
@@ -113,8 +113,8 @@ def overlap(left: list[Any], right: list[Any]) -> bool | None:
     return None if left and right and (None in left or None in right) else False
 
 
-@for_types
-def zipped(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., list[Any]]:
+@type_factory
+def arrays_zip(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., list[Any]]:
     """Make `arrays_zip(...)`."""
     assert isinstance(result, t.ListOf)
     assert isinstance(result.element.type, t.Struct)
@@ -129,7 +129,7 @@ def zipped(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., list[Any]]:
     return apply
 
 
-def _compared(left: Any, right: Any) -> int:
+def _compare(left: Any, right: Any) -> int:
     """The order of two values: nulls are the least, and NaN the greatest number."""
     if left is None or right is None:
         return (left is not None) - (right is not None)
@@ -141,7 +141,7 @@ def _compared(left: Any, right: Any) -> int:
         left, right = list(left.values()), list(right.values())
     if isinstance(left, list | tuple):
         for one, other in zip(left, right, strict=False):
-            if found := _compared(one, other):
+            if found := _compare(one, other):
                 return found
         return len(left) - len(right)
     if isinstance(left, str):
@@ -149,7 +149,7 @@ def _compared(left: Any, right: Any) -> int:
     return (left > right) - (left < right)
 
 
-order_key = cmp_to_key(_compared)
+order_key = cmp_to_key(_compare)
 
 
 def sort_array(values: list[Any], ascending: bool) -> list[Any]:
@@ -160,13 +160,13 @@ def sort_array(values: list[Any], ascending: bool) -> list[Any]:
 def sorted_by(values: list[Any], signs: list[list[int | None]]) -> list[Any]:
     """Return the elements in the order of a comparator, whose results are given for all pairs of them."""
 
-    def compared(one: int, other: int) -> int:
+    def compare_places(one: int, other: int) -> int:
         sign = signs[one][other]
         if sign is None:
             raise FailedValue("COMPARATOR_RETURNS_NULL: the function of array_sort() has no result for two elements")
         return sign
 
-    return [values[n] for n in sorted(range(len(values)), key=cmp_to_key(compared))]
+    return [values[n] for n in sorted(range(len(values)), key=cmp_to_key(compare_places))]
 
 
 def array_sort(values: list[Any]) -> list[Any]:
@@ -207,7 +207,7 @@ def flatten(values: list[Any]) -> list[Any] | None:
     return None if None in values else [each for inner in values for each in inner]
 
 
-@for_types
+@type_factory
 def sequence(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., list[int]]:
     """Make `sequence(start, stop, step)` of whole numbers, dates or timestamps."""
     kind = kinds[0]
@@ -251,7 +251,7 @@ def _times(start: int, stop: int, step: int, of: Interval, kind: t.Type) -> list
         n += 1
 
 
-def _checked_keys(pairs: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+def _check_keys(pairs: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     seen = set()
     for name, _ in pairs:
         if name is None:
@@ -266,19 +266,19 @@ def map_from_arrays(keys: list[Any], values: list[Any]) -> list[tuple[Any, Any]]
     """Return a map of keys and values at the same places."""
     if len(keys) != len(values):
         raise FailedValue("map_from_arrays() of lists of different lengths")
-    return _checked_keys(list(zip(keys, values, strict=True)))
+    return _check_keys(list(zip(keys, values, strict=True)))
 
 
 def map_from_entries(entries: list[dict[str, Any] | None]) -> list[tuple[Any, Any]] | None:
     """Return a map of structs of a key and a value; None if one is null."""
     if None in entries:
         return None
-    return _checked_keys([tuple(each.values()) for each in entries if each is not None])
+    return _check_keys([tuple(each.values()) for each in entries if each is not None])
 
 
 def map_concat(*maps: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """Return a map with the entries of several maps."""
-    return _checked_keys([each for one in maps for each in one])
+    return _check_keys([each for one in maps for each in one])
 
 
 def map_contains_key(of: list[tuple[Any, Any]], wanted: Any) -> bool:
@@ -291,7 +291,7 @@ def map_value(of: list[tuple[Any, Any]], wanted: Any) -> Any:
     return next((value for name, value in of if key(name) == key(wanted)), None)
 
 
-@for_types
+@type_factory
 def map_entries(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., list[Any]]:
     """Make `map_entries(map)`."""
     return lambda of: [{"key": name, "value": value} for name, value in of]

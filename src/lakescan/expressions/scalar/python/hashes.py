@@ -14,7 +14,7 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar.nested import member_names
-from lakescan.expressions.scalar.udf import FailedValue, for_types
+from lakescan.expressions.scalar.udf import FailedValue, type_factory
 
 _Family = tuple[Callable[[int, int], int], Callable[[int, int], int], Callable[[bytes, int], int]]
 
@@ -114,7 +114,7 @@ _P = (
 )
 
 
-def _rotated(value: int, bits: int) -> int:
+def _rotate(value: int, bits: int) -> int:
     return ((value << bits) | (value >> (64 - bits))) & _MASK
 
 
@@ -139,40 +139,40 @@ def xxhash64_of_bytes(value: bytes, seed: int) -> int:
         while at <= size - 32:
             for n in range(4):
                 word = int.from_bytes(value[at : at + 8], "little")
-                lanes[n] = _rotated((lanes[n] + word * _P[1]) & _MASK, 31) * _P[0] & _MASK
+                lanes[n] = _rotate((lanes[n] + word * _P[1]) & _MASK, 31) * _P[0] & _MASK
                 at += 8
-        found = sum(_rotated(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)) & _MASK
+        found = sum(_rotate(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)) & _MASK
         for lane in lanes:
-            found ^= _rotated(lane * _P[1] & _MASK, 31) * _P[0] & _MASK
+            found ^= _rotate(lane * _P[1] & _MASK, 31) * _P[0] & _MASK
             found = (found * _P[0] + _P[3]) & _MASK
     else:
         found = (seed + _P[4]) & _MASK
     found = (found + size) & _MASK
     while at <= size - 8:
         word = int.from_bytes(value[at : at + 8], "little")
-        found ^= _rotated(word * _P[1] & _MASK, 31) * _P[0] & _MASK
-        found = (_rotated(found, 27) * _P[0] + _P[3]) & _MASK
+        found ^= _rotate(word * _P[1] & _MASK, 31) * _P[0] & _MASK
+        found = (_rotate(found, 27) * _P[0] + _P[3]) & _MASK
         at += 8
     if at <= size - 4:
         found ^= int.from_bytes(value[at : at + 4], "little") * _P[0] & _MASK
-        found = (_rotated(found, 23) * _P[1] + _P[2]) & _MASK
+        found = (_rotate(found, 23) * _P[1] + _P[2]) & _MASK
         at += 4
     for each in value[at:]:
         found ^= each * _P[4] & _MASK
-        found = _rotated(found, 11) * _P[0] & _MASK
+        found = _rotate(found, 11) * _P[0] & _MASK
     return _signed64(_avalanche(found))
 
 
 def _xx_int(value: int, seed: int) -> int:
     found = ((seed & _MASK) + _P[4] + 4) & _MASK
     found ^= (value & 0xFFFFFFFF) * _P[0] & _MASK
-    return _signed64(_avalanche((_rotated(found, 23) * _P[1] + _P[2]) & _MASK))
+    return _signed64(_avalanche((_rotate(found, 23) * _P[1] + _P[2]) & _MASK))
 
 
 def _xx_long(value: int, seed: int) -> int:
     found = ((seed & _MASK) + _P[4] + 8) & _MASK
-    found ^= _rotated((value & _MASK) * _P[1] & _MASK, 31) * _P[0] & _MASK
-    return _signed64(_avalanche((_rotated(found, 27) * _P[0] + _P[3]) & _MASK))
+    found ^= _rotate((value & _MASK) * _P[1] & _MASK, 31) * _P[0] & _MASK
+    return _signed64(_avalanche((_rotate(found, 27) * _P[0] + _P[3]) & _MASK))
 
 
 def _mix(hashed: int, word: int) -> int:
@@ -230,7 +230,7 @@ def _hash_of(kind: t.Type, family: _Family) -> Callable[[Any, int], int]:
             if kind.precision <= 18:
                 return lambda value, seed: of_long(int((value / unit).to_integral_value()), seed)
 
-            def of_decimal(value: Decimal, seed: int) -> int:
+            def hash_decimal(value: Decimal, seed: int) -> int:
                 digits = int("".join(map(str, value.as_tuple().digits)) or "0") * 10 ** (
                     kind.scale + int(value.as_tuple().exponent)
                 )
@@ -238,7 +238,7 @@ def _hash_of(kind: t.Type, family: _Family) -> Callable[[Any, int], int]:
                 bits = (number if number >= 0 else ~number).bit_length()
                 return of_bytes(number.to_bytes(bits // 8 + 1, "big", signed=True), seed)
 
-            return of_decimal
+            return hash_decimal
         case t.BOOLEAN:
             return lambda value, seed: of_int(int(value), seed)
         case t.BYTE | t.SHORT | t.INT | t.DATE:
@@ -260,7 +260,7 @@ def _plain_zero(value: float) -> float:
     return float("nan") if value != value else value or 0.0
 
 
-def _hashing(kinds: Sequence[t.Type], family: _Family) -> Callable[..., int]:
+def _hash_function(kinds: Sequence[t.Type], family: _Family) -> Callable[..., int]:
     hashes = [_hash_of(kind, family) for kind in kinds]
 
     def apply(*values: Any) -> int:
@@ -272,13 +272,13 @@ def _hashing(kinds: Sequence[t.Type], family: _Family) -> Callable[..., int]:
     return apply
 
 
-@for_types
+@type_factory
 def murmur3(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., int]:
     """Make `hash(...)`."""
-    return _hashing(kinds, (_murmur_int, _murmur_long, _murmur_bytes))
+    return _hash_function(kinds, (_murmur_int, _murmur_long, _murmur_bytes))
 
 
-@for_types
+@type_factory
 def xxhash64(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., int]:
     """Make `xxhash64(...)`."""
-    return _hashing(kinds, (_xx_int, _xx_long, xxhash64_of_bytes))
+    return _hash_function(kinds, (_xx_int, _xx_long, xxhash64_of_bytes))

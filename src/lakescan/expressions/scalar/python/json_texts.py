@@ -13,7 +13,7 @@ from lakescan.common import types as t
 from lakescan.common.java_numbers import double_text, float_text
 from lakescan.expressions.scalar.nested import member_names
 from lakescan.expressions.scalar.python import casts, texts
-from lakescan.expressions.scalar.udf import FailedValue, for_types
+from lakescan.expressions.scalar.udf import FailedValue, type_factory
 from lakescan.expressions.text_values import or_none, whole_of_text
 
 
@@ -30,28 +30,28 @@ _QUOTED = re.compile(r""""((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'""", re.DOTALL)
 _QUOTE = re.compile(r"""\\'|\\.|\"""", re.DOTALL)
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Return a JSON text as lists, pairs in a tuple for objects, texts, numbers as written, and constants.
 
     As in Spark, texts may have single quotes, and what follows the first value is not read.
     """
     if "'" in text:
-        text = _QUOTED.sub(_in_double_quotes, text)
+        text = _QUOTED.sub(_requote, text)
     return _DECODER.raw_decode(text.lstrip(" \t\r\n"))[0]
 
 
-def _in_double_quotes(found: re.Match[str]) -> str:
+def _requote(found: re.Match[str]) -> str:
     escaped = {"\\'": "'", '"': '\\"'}
     content = found[2] if found[1] is None else found[1]
     return f'"{_QUOTE.sub(lambda each: escaped.get(each[0], each[0]), content)}"'
 
 
-def _written(text: str) -> str:
+def _quote_json(text: str) -> str:
     found = json.dumps(text, ensure_ascii=False)
     return found.replace("\x7f", "\x7f")
 
 
-def written(value: Any) -> str:
+def write_json(value: Any) -> str:
     """Return a parsed value as JSON without blanks, with fractions and exponents as doubles."""
     if isinstance(value, _Number):
         if value.lstrip("-").isdecimal():
@@ -59,11 +59,11 @@ def written(value: Any) -> str:
         number = float(value)
         return double_text(number) if math.isfinite(number) else f'"{double_text(number)}"'
     if isinstance(value, str):
-        return _written(value)
+        return _quote_json(value)
     if isinstance(value, tuple):
-        return "{" + ",".join(f"{_written(key)}:{written(item)}" for key, item in value) + "}"
+        return "{" + ",".join(f"{_quote_json(key)}:{write_json(item)}" for key, item in value) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(written, value)) + "]"
+        return "[" + ",".join(map(write_json, value)) + "]"
     return json.dumps(value)
 
 
@@ -88,28 +88,28 @@ def get_json_object(text: str, path: str) -> str | None:
     """Return what a path finds in a JSON text: a text as it is, other values as JSON; None if nothing."""
     steps = _steps(path)
     try:
-        value = parsed(text)
+        value = parse_json(text)
     except (ValueError, RecursionError):
         return None
     if steps is None:
         return None
-    found, many = _found(value, steps)
+    found, many = _follow_path(value, steps)
     found = [each for each in found if each is not None] if not many else found
     if not found:
         return None
     if many and len(found) > 1:
-        return written(found)
+        return write_json(found)
     value = found[0]
     if value is None:
         return None if not many else "null"
-    return written(value) if many else _as_text(value)
+    return write_json(value) if many else _as_text(value)
 
 
 def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) and not isinstance(value, _Number) else written(value)
+    return value if isinstance(value, str) and not isinstance(value, _Number) else write_json(value)
 
 
-def _found(value: Any, steps: Sequence[Any]) -> tuple[list[Any], bool]:
+def _follow_path(value: Any, steps: Sequence[Any]) -> tuple[list[Any], bool]:
     """The values that a path leads to, and whether it has a star."""
     values, many = [value], False
     for step in steps:
@@ -135,7 +135,7 @@ def _found(value: Any, steps: Sequence[Any]) -> tuple[list[Any], bool]:
 def json_array_length(text: str) -> int | None:
     """Return the number of elements of the outermost list."""
     try:
-        value = parsed(text)
+        value = parse_json(text)
     except (ValueError, RecursionError):
         return None
     return len(value) if isinstance(value, list) else None
@@ -144,7 +144,7 @@ def json_array_length(text: str) -> int | None:
 def json_object_keys(text: str) -> list[str] | None:
     """Return the keys of the outermost object."""
     try:
-        value = parsed(text)
+        value = parse_json(text)
     except (ValueError, RecursionError):
         return None
     return [key for key, _ in value] if isinstance(value, tuple) else None
@@ -153,7 +153,7 @@ def json_object_keys(text: str) -> list[str] | None:
 def json_tuple(text: str | None, *names: str | None) -> list[str | None]:
     """Return the members of an object by their names, as texts."""
     try:
-        value = parsed(text) if text is not None else None
+        value = parse_json(text) if text is not None else None
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, tuple):
@@ -170,7 +170,7 @@ def _options(value: Any) -> dict[str, str]:
     return {key.lower(): item for key, item in value or ()}
 
 
-@for_types
+@type_factory
 def to_json(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., str | None]:
     """Make `to_json(value, options)`."""
     write = {False: _json_writer(kinds[0], False), True: _json_writer(kinds[0], True)}
@@ -193,39 +193,39 @@ def _json_writer(kind: t.Type, keeps: bool, times: dict[str, str | None] | None 
             named = zip(member_names(kind), kind.fields, strict=True)
             members = [(name, each.name, _json_writer(each.type, keeps, times)) for name, each in named]
 
-            def of_struct(value: dict[str, Any]) -> str:
+            def write_struct(value: dict[str, Any]) -> str:
                 listed = [
-                    f"{_written(label)}:{'null' if value[name] is None else write(value[name])}"
+                    f"{_quote_json(label)}:{'null' if value[name] is None else write(value[name])}"
                     for name, label, write in members
                     if keeps or value[name] is not None
                 ]
                 return "{" + ",".join(listed) + "}"
 
-            return of_struct
+            return write_struct
         case t.ListOf():
             element = _json_writer(kind.element.type, keeps, times)
             return lambda value: "[" + ",".join("null" if each is None else element(each) for each in value) + "]"
         case t.MapOf():
             key, item = texts.writer_of(kind.key.type), _json_writer(kind.value.type, keeps, times)
 
-            def of_map(value: list[tuple[Any, Any]]) -> str:
-                listed = [f"{_written(key(k))}:{'null' if v is None else item(v)}" for k, v in value]
+            def write_map(value: list[tuple[Any, Any]]) -> str:
+                listed = [f"{_quote_json(key(k))}:{'null' if v is None else item(v)}" for k, v in value]
                 return "{" + ",".join(listed) + "}"
 
-            return of_map
+            return write_map
         case t.DATE:
             if times and times.get("dateformat"):
                 from lakescan.expressions.scalar.python.times import date_format
 
                 form = str(times["dateformat"])
-                return lambda value: _written(date_format(value * 86_400_000_000, form))
-            return lambda value: _written(casts.date_as_text(value))
+                return lambda value: _quote_json(date_format(value * 86_400_000_000, form))
+            return lambda value: _quote_json(casts.date_as_text(value))
         case t.Timestamp():
             if times and times.get("timestampformat"):
                 from lakescan.expressions.scalar.python.times import date_format
 
                 form = str(times["timestampformat"])
-                return lambda value: _written(date_format(value, form))
+                return lambda value: _quote_json(date_format(value, form))
             zone = "Z" if kind.zoned else ""
             return lambda value: f'"{_timestamp(value)}{zone}"'
         case t.BOOLEAN:
@@ -236,13 +236,13 @@ def _json_writer(kind: t.Type, keeps: bool, times: dict[str, str | None] | None 
         case t.BINARY:
             return lambda value: f'"{base64.b64encode(value).decode()}"'
         case t.STRING:
-            return _written
+            return _quote_json
         case t.Decimal():
             return str if kind.scale == 0 else lambda value: f"{value:f}"
         case t.BYTE | t.SHORT | t.INT | t.LONG:
             return str
     write = texts.writer_of(kind)
-    return lambda value: _written(write(value))
+    return lambda value: _quote_json(write(value))
 
 
 def _timestamp(micros: int) -> str:
@@ -256,7 +256,7 @@ class _Malformed(Exception):
     """A value that does not have the wanted type."""
 
 
-@for_types
+@type_factory
 def from_json(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Any]:
     """Make `from_json(text, schema, options)`: members that do not fit are null (PERMISSIVE)."""
     read = _json_reader(result)
@@ -274,7 +274,7 @@ def from_json(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Any]:
         if not text.strip(" \t\r\n"):
             return None
         try:
-            value = parsed(text)
+            value = parse_json(text)
             if isinstance(result, t.ListOf) and isinstance(value, tuple) and isinstance(result.element.type, t.Struct):
                 value = [value]
             if value is None and not isinstance(result, t.Struct):
@@ -295,21 +295,21 @@ def _json_reader(kind: t.Type, options: dict[str, str] | None = None) -> Callabl
         case t.ListOf():
             element = _json_reader(kind.element.type, options)
 
-            def of_list(value: Any) -> Any:
+            def read_list(value: Any) -> Any:
                 if not isinstance(value, list):
                     raise _Malformed
                 return [None if each is None else element(each) for each in value]
 
-            return of_list
+            return read_list
         case t.MapOf():
             item = _json_reader(kind.value.type, options)
 
-            def of_map(value: Any) -> Any:
+            def read_map(value: Any) -> Any:
                 if not isinstance(value, tuple):
                     raise _Malformed
                 return list({k: None if v is None else item(v) for k, v in value}.items())
 
-            return of_map
+            return read_map
     return _leaf_reader(kind, options or {})
 
 
@@ -317,7 +317,7 @@ def _struct_reader(kind: t.Struct, options: dict[str, str] | None) -> Callable[[
     named = zip(member_names(kind), kind.fields, strict=True)
     readers = {each.name: (name, _json_reader(each.type, options)) for name, each in named}
 
-    def of_struct(value: Any) -> Any:
+    def read_struct(value: Any) -> Any:
         if not isinstance(value, tuple):
             raise _Malformed
         found: dict[str, Any] = dict.fromkeys(member_names(kind))
@@ -330,7 +330,7 @@ def _struct_reader(kind: t.Struct, options: dict[str, str] | None) -> Callable[[
                     found[place] = None
         return found
 
-    return of_struct
+    return read_struct
 
 
 def _leaf_reader(kind: t.Type, options: dict[str, str]) -> Callable[[Any], Any]:
@@ -340,7 +340,7 @@ def _leaf_reader(kind: t.Type, options: dict[str, str]) -> Callable[[Any], Any]:
         found: Any = None
         match kind:
             case t.STRING:
-                return str(value) if is_text else written(value)
+                return str(value) if is_text else write_json(value)
             case t.BOOLEAN:
                 found = value if isinstance(value, bool) else None
             case t.BYTE | t.SHORT | t.INT | t.LONG if is_number:
@@ -355,17 +355,17 @@ def _leaf_reader(kind: t.Type, options: dict[str, str]) -> Callable[[Any], Any]:
                     found = casts.decimal(str(value).replace(",", ""), kind.precision, kind.scale)
             case t.DATE if is_text:
                 if "dateformat" in options:
-                    from lakescan.expressions.scalar.python.times import try_parsed
+                    from lakescan.expressions.scalar.python.times import try_to_timestamp
 
-                    micros = try_parsed(value, options["dateformat"])
+                    micros = try_to_timestamp(value, options["dateformat"])
                     found = None if micros is None else micros // 86_400_000_000
                 else:
                     found = casts.date(value)
             case t.Timestamp():
                 if is_text and "timestampformat" in options:
-                    from lakescan.expressions.scalar.python.times import try_parsed
+                    from lakescan.expressions.scalar.python.times import try_to_timestamp
 
-                    found = try_parsed(value, options["timestampformat"])
+                    found = try_to_timestamp(value, options["timestampformat"])
                 elif is_text:
                     found = casts.timestamp(value) if kind.zoned else casts.timestamp_ntz(value)
                 elif is_number and kind.zoned and re.fullmatch(r"-?\d+", value):
@@ -382,16 +382,16 @@ def _leaf_reader(kind: t.Type, options: dict[str, str]) -> Callable[[Any], Any]:
 def schema_of_json(text: str) -> str:
     """Return the type of a JSON text, as SQL writes it."""
     try:
-        return _type_of(parsed(text))
+        return _type_of(parse_json(text))
     except ValueError as error:
         raise FailedValue(f"schema_of_json() of {text!r}, which is no JSON") from error
 
 
 def _type_of(value: Any) -> str:
-    return _sql(_inferred(value))
+    return _sql(_infer_type(value))
 
 
-def _inferred(value: Any) -> Any:
+def _infer_type(value: Any) -> Any:
     if isinstance(value, _Number):
         if re.fullmatch(r"-?\d+", value):
             return "BIGINT" if -(2**63) <= int(value) < 2**63 else f"DECIMAL({len(value.lstrip('-'))},0)"
@@ -401,22 +401,22 @@ def _inferred(value: Any) -> Any:
     if isinstance(value, str):
         return "STRING"
     if isinstance(value, tuple):
-        return {key: _inferred(item) for key, item in sorted(value)}
+        return {key: _infer_type(item) for key, item in sorted(value)}
     if isinstance(value, list):
         merged: Any = None
         for each in value:
-            merged = _merged(merged, _inferred(each))
+            merged = _merge_types(merged, _infer_type(each))
         return [merged]
     return None
 
 
-def _merged(left: Any, right: Any) -> Any:
+def _merge_types(left: Any, right: Any) -> Any:
     if left is None or right is None or left == right:
         return left if right is None else right
     if isinstance(left, dict) and isinstance(right, dict):
-        return {key: _merged(left.get(key), right.get(key)) for key in sorted({*left, *right})}
+        return {key: _merge_types(left.get(key), right.get(key)) for key in sorted({*left, *right})}
     if isinstance(left, list) and isinstance(right, list):
-        return [_merged(left[0], right[0])]
+        return [_merge_types(left[0], right[0])]
     return "DOUBLE" if {left, right} == {"BIGINT", "DOUBLE"} else "STRING"
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from lakescan.common import types as t
-from lakescan.expressions.scalar.udf import FailedValue, for_types
+from lakescan.expressions.scalar.udf import FailedValue, type_factory
 
 _WIDE = Context(prec=400)
 
 
-def _quantized(value: Any, places: int, rounding: str) -> Decimal:
+def _quantize(value: Any, places: int, rounding: str) -> Decimal:
     exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if places < -400:
         return Decimal(0)
@@ -24,32 +24,32 @@ def _quantized(value: Any, places: int, rounding: str) -> Decimal:
 
 def round_double(value: float, places: int) -> float:
     """Return a double rounded half up as it is written."""
-    return value if math.isnan(value) or math.isinf(value) else float(_quantized(value, places, ROUND_HALF_UP))
+    return value if math.isnan(value) or math.isinf(value) else float(_quantize(value, places, ROUND_HALF_UP))
 
 
 def bround_double(value: float, places: int) -> float:
     """Return a double rounded half even as it is written."""
-    return value if math.isnan(value) or math.isinf(value) else float(_quantized(value, places, ROUND_HALF_EVEN))
+    return value if math.isnan(value) or math.isinf(value) else float(_quantize(value, places, ROUND_HALF_EVEN))
 
 
 def bround(value: Any, places: int) -> Decimal:
     """Return a decimal or whole number rounded half even."""
-    return _quantized(value, places, ROUND_HALF_EVEN)
+    return _quantize(value, places, ROUND_HALF_EVEN)
 
 
 def ceil_to(value: Any, places: int) -> Decimal:
     """Return a number rounded up to so many places."""
-    return _quantized(value, places, "ROUND_CEILING")
+    return _quantize(value, places, "ROUND_CEILING")
 
 
 def floor_to(value: Any, places: int) -> Decimal:
     """Return a number rounded down to so many places."""
-    return _quantized(value, places, "ROUND_FLOOR")
+    return _quantize(value, places, "ROUND_FLOOR")
 
 
 def bround_whole(value: int, places: int) -> int:
     """Return a whole number rounded half even."""
-    return int(_quantized(value, places, ROUND_HALF_EVEN))
+    return int(_quantize(value, places, ROUND_HALF_EVEN))
 
 
 def factorial(value: int) -> int | None:
@@ -76,15 +76,15 @@ def rint(value: float) -> float:
 
 def expm1(value: float) -> float:
     """Return `e^value - 1`."""
-    return _guarded(math.expm1, value)
+    return _call_math(math.expm1, value)
 
 
 def log1p(value: float) -> float | None:
     """Return `ln(1 + value)`; None up to -1."""
-    return None if value <= -1 else _guarded(math.log1p, value)
+    return None if value <= -1 else _call_math(math.log1p, value)
 
 
-def _guarded(function: Any, *values: float) -> float:
+def _call_math(function: Any, *values: float) -> float:
     try:
         return float(function(*values))
     except OverflowError:
@@ -95,12 +95,12 @@ def _guarded(function: Any, *values: float) -> float:
 
 def sinh(value: float) -> float:
     """Return the hyperbolic sine."""
-    return math.copysign(_guarded(math.sinh, abs(value)), value)
+    return math.copysign(_call_math(math.sinh, abs(value)), value)
 
 
 def cosh(value: float) -> float:
     """Return the hyperbolic cosine."""
-    return _guarded(math.cosh, value)
+    return _call_math(math.cosh, value)
 
 
 def bit_count(value: int) -> int:
@@ -230,7 +230,7 @@ def interval_divided(interval: int, number: Any) -> int:
 _OF_39_DIGITS = Context(prec=39, rounding=ROUND_HALF_UP)
 
 
-def _fitting(value: Decimal, kind: t.Type) -> Decimal | None:
+def _fit_decimal(value: Decimal, kind: t.Type) -> Decimal | None:
     """Return a number rounded to a decimal type; None if it exceeds it."""
     if not isinstance(kind, t.Decimal):
         raise TypeError(kind)
@@ -238,25 +238,25 @@ def _fitting(value: Decimal, kind: t.Type) -> Decimal | None:
     return rounded if abs(rounded) < Decimal(1).scaleb(kind.precision - kind.scale) else None
 
 
-@for_types
+@type_factory
 def decimal_sum(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Decimal | None]:
     """Make the sum of two decimals or whole numbers, None where it exceeds the type of the result."""
-    return lambda left, right: _fitting(_WIDE.add(Decimal(left), Decimal(right)), result)
+    return lambda left, right: _fit_decimal(_WIDE.add(Decimal(left), Decimal(right)), result)
 
 
-@for_types
+@type_factory
 def decimal_difference(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Decimal | None]:
     """Make the difference of two decimals or whole numbers, None where it exceeds the type of the result."""
-    return lambda left, right: _fitting(_WIDE.subtract(Decimal(left), Decimal(right)), result)
+    return lambda left, right: _fit_decimal(_WIDE.subtract(Decimal(left), Decimal(right)), result)
 
 
-@for_types
+@type_factory
 def decimal_product(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Decimal | None]:
     """Make the product of two decimals or whole numbers; as in Spark, it is rounded to 39 digits first."""
-    return lambda left, right: _fitting(_OF_39_DIGITS.multiply(Decimal(left), Decimal(right)), result)
+    return lambda left, right: _fit_decimal(_OF_39_DIGITS.multiply(Decimal(left), Decimal(right)), result)
 
 
-@for_types
+@type_factory
 def decimal_quotient(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Decimal | None]:
     """Make the quotient of two decimals or whole numbers; as in Spark, it is rounded to 39 places first."""
 
@@ -264,6 +264,6 @@ def decimal_quotient(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., D
         if right == 0:
             return None
         exact = _WIDE.divide(Decimal(left), Decimal(right))
-        return _fitting(exact.quantize(Decimal(1).scaleb(-39), rounding=ROUND_HALF_UP, context=_WIDE), result)
+        return _fit_decimal(exact.quantize(Decimal(1).scaleb(-39), rounding=ROUND_HALF_UP, context=_WIDE), result)
 
     return apply

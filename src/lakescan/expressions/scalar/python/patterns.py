@@ -31,7 +31,7 @@ class UnknownPattern(Exception):
 
 
 @lru_cache(500)
-def compiled(pattern: str) -> re.Pattern[str]:
+def translate_pattern(pattern: str) -> re.Pattern[str]:
     """Return a pattern of Java as Python's; raises `UnknownPattern`."""
     flags = 0
     at, parts = 0, []
@@ -47,7 +47,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
         each = pattern[at]
         at += 1
         if each == "\\":
-            text, at = _escaped(pattern, at, bool(in_class))
+            text, at = _parse_escape(pattern, at, bool(in_class))
             parts.append(text)
         elif in_class:
             if each == "[" or pattern.startswith("&&", at - 1):
@@ -79,7 +79,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
         raise UnknownPattern(pattern) from error
 
 
-def _escaped(pattern: str, at: int, in_class: bool) -> tuple[str, int]:
+def _parse_escape(pattern: str, at: int, in_class: bool) -> tuple[str, int]:
     if at >= len(pattern):
         raise UnknownPattern(pattern)
     each = pattern[at]
@@ -122,17 +122,17 @@ def _escaped(pattern: str, at: int, in_class: bool) -> tuple[str, int]:
     return "\\" + each, at + 1
 
 
-def of(pattern: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str) -> re.Pattern[str]:
     """Return a pattern of Java as Python's; raises `FailedValue`."""
     try:
-        return compiled(pattern)
+        return translate_pattern(pattern)
     except UnknownPattern:
         raise FailedValue(f"the regular expression {pattern!r} is not evaluated in this process") from None
 
 
 def matches(text: str, pattern: str) -> bool:
     """Return whether a pattern is found in a text."""
-    return of(pattern).search(text) is not None
+    return compile_pattern(pattern).search(text) is not None
 
 
 def _group(found: re.Pattern[str], group: int, name: str) -> None:
@@ -144,7 +144,7 @@ def _group(found: re.Pattern[str], group: int, name: str) -> None:
 
 def extract(text: str, pattern: str, group: int) -> str:
     """Return a group of the first match; an empty text if there is none."""
-    found = of(pattern)
+    found = compile_pattern(pattern)
     match = found.search(text)
     if match is None:
         return ""
@@ -154,25 +154,25 @@ def extract(text: str, pattern: str, group: int) -> str:
 
 def extract_all(text: str, pattern: str, group: int) -> list[str]:
     """Return a group of all matches."""
-    found = of(pattern)
+    found = compile_pattern(pattern)
     _group(found, group, "regexp_extract_all")
     return [match[group] or "" for match in found.finditer(text)]
 
 
 def count(text: str, pattern: str) -> int:
     """Return the number of matches."""
-    return sum(1 for _ in of(pattern).finditer(text))
+    return sum(1 for _ in compile_pattern(pattern).finditer(text))
 
 
 def place(text: str, pattern: str) -> int:
     """Return where the first match is, from 1; 0 if nowhere."""
-    match = of(pattern).search(text)
+    match = compile_pattern(pattern).search(text)
     return 0 if match is None else match.start() + 1
 
 
 def substring(text: str, pattern: str) -> str | None:
     """Return the first match."""
-    match = of(pattern).search(text)
+    match = compile_pattern(pattern).search(text)
     return None if match is None else match[0]
 
 
@@ -181,7 +181,7 @@ _REFERENCE = re.compile(r"\\(.)|\$(\d)|\$\{(\w+)\}|([\\$])", re.DOTALL)
 
 def replace(text: str, pattern: str, new: str, start: int = 1) -> str:
     """Return the text with all matches from a place on replaced; `$1` in `new` is a group."""
-    found = of(pattern)
+    found = compile_pattern(pattern)
     if start < 1:
         raise FailedValue("regexp_replace() takes a place from 1 on")
 
@@ -212,7 +212,7 @@ def split(text: str, pattern: str, limit: int) -> list[str]:
         return letters if limit <= 0 or len(letters) <= limit else [*letters[: limit - 1], text[limit - 1 :]]
     parts: list[str] = []
     at = 0
-    for match in of(pattern).finditer(text):
+    for match in compile_pattern(pattern).finditer(text):
         if limit > 0 and len(parts) == limit - 1:
             break
         if match.end() == 0:  # nothing at the beginning makes no part

@@ -14,17 +14,17 @@ from lakescan.common.java_numbers import double_text, float_text
 from lakescan.expressions.scalar.intervals import Interval
 from lakescan.expressions.scalar.nested import member_names
 from lakescan.expressions.scalar.python import casts
-from lakescan.expressions.scalar.udf import FailedValue, for_types
+from lakescan.expressions.scalar.udf import FailedValue, type_factory
 
 upper, lower = str.upper, str.lower
 
 
 def initcap(text: str) -> str:
     """Return the text in lower case, with a capital at the beginning of each word; spaces divide words."""
-    return " ".join(map(_capitalized, text.split(" ")))
+    return " ".join(map(_capitalize, text.split(" ")))
 
 
-def _capitalized(word: str) -> str:
+def _capitalize(word: str) -> str:
     return word[:1].title() + word.lower()[len(word[:1].lower()) :]
 
 
@@ -377,14 +377,14 @@ def is_valid_utf8(value: bytes) -> bool:
 _CONVERSION = re.compile(r"%(?:(\d+)\$)?([-#+ 0,(]*)(\d+)?(?:\.(\d+))?([a-zA-Z%])")
 
 
-@for_types
+@type_factory
 def format_string(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., str | None]:
     """Make `format_string(form, ...)`, which writes values as Java's `String.format` does."""
     bits = [8 << t.INTEGRAL.index(kind) if kind in t.INTEGRAL else 64 for kind in kinds[1:]]
-    return lambda form, *args: None if form is None else _in_form(form, args, bits)
+    return lambda form, *args: None if form is None else _format_values(form, args, bits)
 
 
-def _in_form(form: str, args: Sequence[Any], bits: Sequence[int]) -> str:
+def _format_values(form: str, args: Sequence[Any], bits: Sequence[int]) -> str:
     place = 0
 
     def one(found: re.Match[str]) -> str:
@@ -400,7 +400,7 @@ def _in_form(form: str, args: Sequence[Any], bits: Sequence[int]) -> str:
             at, place = place, place + 1
         if at >= len(args):
             raise FailedValue(f"the format {form!r} has more parts than there are values")
-        text = _formatted(args[at], flags, width, precision, kind, form, bits[at])
+        text = _format_value(args[at], flags, width, precision, kind, form, bits[at])
         if width is not None and len(text) < int(width):
             text = text.ljust(int(width)) if "-" in flags else text.rjust(int(width))
         return text
@@ -408,7 +408,7 @@ def _in_form(form: str, args: Sequence[Any], bits: Sequence[int]) -> str:
     return _CONVERSION.sub(one, form)
 
 
-def _formatted(
+def _format_value(
     value: Any, flags: str, width: str | None, precision: str | None, kind: str, form: str, bits: int
 ) -> str:
     if kind in "sS":
@@ -430,7 +430,7 @@ def _formatted(
         text = text.upper() if kind == "X" else text
         return text.rjust(int(width), "0") if "0" in flags and width else text
     if kind == "d" and isinstance(value, int) and not isinstance(value, bool):
-        return _signed(f"{abs(value):,}" if "," in flags else str(abs(value)), value < 0, flags, width)
+        return _add_sign(f"{abs(value):,}" if "," in flags else str(abs(value)), value < 0, flags, width)
     if kind in "feE" and isinstance(value, float | Decimal):
         if isinstance(value, float) and (value != value or abs(value) == float("inf")):
             return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
@@ -438,15 +438,15 @@ def _formatted(
         exact = Decimal(repr(value)) if isinstance(value, float) else value
         if kind == "f":
             rounded = exact.copy_abs().quantize(Decimal(1).scaleb(-places), "ROUND_HALF_UP")
-            return _signed(f"{rounded:,f}" if "," in flags else f"{rounded:f}", exact.is_signed(), flags, width)
+            return _add_sign(f"{rounded:,f}" if "," in flags else f"{rounded:f}", exact.is_signed(), flags, width)
         text = f"{exact.copy_abs():.{places}e}"
         mantissa, _, exponent = text.partition("e")
         text = f"{mantissa}e{exponent[0]}{exponent[1:].rjust(2, '0')}"
-        return _signed(text.upper() if kind == "E" else text, exact.is_signed(), flags, width)
+        return _add_sign(text.upper() if kind == "E" else text, exact.is_signed(), flags, width)
     raise FailedValue(f"the format {form!r} does not fit the value {value!r}")
 
 
-def _signed(digits: str, negative: bool, flags: str, width: str | None) -> str:
+def _add_sign(digits: str, negative: bool, flags: str, width: str | None) -> str:
     if negative and "(" in flags:
         return f"({digits})"
     sign = "-" if negative else "+" if "+" in flags else " " if " " in flags else ""
@@ -455,7 +455,7 @@ def _signed(digits: str, negative: bool, flags: str, width: str | None) -> str:
     return sign + digits
 
 
-@for_types
+@type_factory
 def nested_as_text(kinds: Sequence[t.Type], result: t.Type) -> Callable[[Any], str]:
     """Make the cast of a list, map or struct to text: `[1, 2]`, `{a -> 1}`, `{1, a}`."""
     return writer_of(kinds[0])
@@ -470,20 +470,20 @@ def writer_of(kind: t.Type) -> Callable[[Any], str]:
         case t.MapOf():
             key, item = writer_of(kind.key.type), writer_of(kind.value.type)
 
-            def of_map(value: list[tuple[Any, Any]]) -> str:
+            def write_map(value: list[tuple[Any, Any]]) -> str:
                 listed = (f"{key(k)} -> {'null' if v is None else item(v)}" for k, v in value)
                 return f"{{{', '.join(listed)}}}"
 
-            return of_map
+            return write_map
         case t.Struct():
             named = zip(member_names(kind), kind.fields, strict=True)
             members = [(name, writer_of(each.type)) for name, each in named]
 
-            def of_struct(value: dict[str, Any]) -> str:
+            def write_struct(value: dict[str, Any]) -> str:
                 listed = ("null" if value[name] is None else write(value[name]) for name, write in members)
                 return f"{{{', '.join(listed)}}}"
 
-            return of_struct
+            return write_struct
         case t.Timestamp():
             return casts.timestamp_as_text
         case t.Decimal():
@@ -503,7 +503,7 @@ def writer_of(kind: t.Type) -> Callable[[Any], str]:
     return str
 
 
-@for_types
+@type_factory
 def interval_as_text(kinds: Sequence[t.Type], result: t.Type) -> Callable[[int], str]:
     """Make the cast of an interval to text."""
     return writer_of(kinds[0])
@@ -513,12 +513,12 @@ def _interval_writer(kind: Interval) -> Callable[[int], str]:
     first, last = kind.first.upper(), kind.last.upper()
     name = first if first == last else f"{first} TO {last}"
 
-    def of_months(value: int) -> str:
+    def write_months(value: int) -> str:
         sign, rest = ("-", -value) if value < 0 else ("", value)
         text = f"{rest // 12}" if last == "YEAR" else f"{rest}" if first == "MONTH" else f"{rest // 12}-{rest % 12}"
         return f"INTERVAL '{sign}{text}' {name}"
 
-    def of_times(value: int) -> str:
+    def write_times(value: int) -> str:
         sign, rest = ("-", -value) if value < 0 else ("", value)
         seconds, fraction = divmod(rest, 1_000_000)
         sizes = {"DAY": 86_400, "HOUR": 3600, "MINUTE": 60, "SECOND": 1}
@@ -532,4 +532,4 @@ def _interval_writer(kind: Interval) -> Callable[[int], str]:
             text = f"{text}.{fraction:06}".rstrip("0")
         return f"INTERVAL '{sign}{text}' {name}"
 
-    return of_months if kind.has_months else of_times
+    return write_months if kind.has_months else write_times

@@ -79,7 +79,7 @@ def date_format(micros: int, pattern: str) -> str:
             case "d" if size <= 2:
                 parts.append(f"{day:0{size}}")
             case "D" if size <= 3:
-                parts.append(f"{days - _first(year) + 1:0{size}}")
+                parts.append(f"{days - _first_day(year) + 1:0{size}}")
             case "H" if size <= 2:
                 parts.append(f"{hour:0{size}}")
             case "k" if size <= 2:
@@ -128,13 +128,13 @@ def date_format(micros: int, pattern: str) -> str:
     return "".join(parts)
 
 
-def _first(year: int) -> int:
+def _first_day(year: int) -> int:
     return days_of_date(year, 1, 1)
 
 
 def to_timestamp(text: str, pattern: str) -> int:
     """Return the time of a text in a pattern; raises `FailedValue` for another text."""
-    found = try_parsed(text, pattern)
+    found = try_to_timestamp(text, pattern)
     if found is None:
         raise FailedValue(
             f"CANNOT_PARSE_TIMESTAMP: the text {text!r} is not of the pattern {pattern!r}. "
@@ -144,7 +144,7 @@ def to_timestamp(text: str, pattern: str) -> int:
 
 
 @lru_cache(200)
-def _reader(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
+def _pattern_reader(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
     parts, fields = [], []
     pieces = _pieces(pattern)
     for n, (letter, text) in enumerate(pieces):
@@ -183,9 +183,9 @@ def _reader(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
     return re.compile("".join(parts), re.ASCII), tuple(fields)
 
 
-def try_parsed(text: str, pattern: str) -> int | None:
+def try_to_timestamp(text: str, pattern: str) -> int | None:
     """Return the time of a text in a pattern; None for another text."""
-    form, fields = _reader(pattern)
+    form, fields = _pattern_reader(pattern)
     found = form.fullmatch(text)
     if found is None:
         return None
@@ -195,8 +195,8 @@ def try_parsed(text: str, pattern: str) -> int | None:
     if "MMM" in values:
         month = next(n for n, each in enumerate(_MONTHS, 1) if each.startswith(values["MMM"]))
     if "D" in values:
-        days: int | None = _first(year) + int(values["D"]) - 1
-        if not 1 <= int(values["D"]) <= _first(year + 1) - _first(year):
+        days: int | None = _first_day(year) + int(values["D"]) - 1
+        if not 1 <= int(values["D"]) <= _first_day(year + 1) - _first_day(year):
             return None
     else:
         days = or_none(days_of_date, year, month, int(values.get("d", 1)))

@@ -49,10 +49,10 @@ class ManifestMove:
         (container,) = open_manifests([manifest], self.storage)
         entries = entries_in(container, manifest, spec)
         files = entries["data_file"].combine_chunks()
-        moved = self._moved(files, manifest.content)
+        moved = self._move_files(files, manifest.content)
         place = entries.schema.get_field_index("data_file")
         data = self._writer(container.metadata, manifest, spec).write(entries.set_column(place, "data_file", moved))
-        location = self.staging.moved(manifest.manifest_path, "the manifest")
+        location = self.staging.move(manifest.manifest_path, "the manifest")
         with self.storage.writing(location) as sink:
             sink.write(data)
         return manifest.manifest_path, len(data), self._copies(entries, files, moved)
@@ -69,16 +69,16 @@ class ManifestMove:
             manifest.content,
         )
 
-    def _moved(self, files: pa.StructArray, content: int) -> pa.StructArray:
+    def _move_files(self, files: pa.StructArray, content: int) -> pa.StructArray:
         columns = dict(zip((each.name for each in files.type), files.flatten(), strict=True))
-        columns["file_path"] = self.prefixes.moved_all(columns["file_path"], "the file")
+        columns["file_path"] = self.prefixes.move_all(columns["file_path"], "the file")
         if content == DELETES:
-            columns["referenced_data_file"] = self.prefixes.moved_all(columns["referenced_data_file"], "the data file")
+            columns["referenced_data_file"] = self.prefixes.move_all(columns["referenced_data_file"], "the data file")
             known = pc.index_in(files.field("file_path"), value_set=self.sizes[0])
             columns["file_size_in_bytes"] = pc.coalesce(self.sizes[1].take(known), columns["file_size_in_bytes"])
             paths = self._path_bounds(files)
             for name in ("lower_bounds", "upper_bounds"):
-                columns[name] = with_value_of_key(columns[name], DELETED_PATH.id, paths)
+                columns[name] = replace_map_value(columns[name], DELETED_PATH.id, paths)
         return pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
 
     def _path_bounds(self, files: pa.StructArray) -> pa.Array:
@@ -88,7 +88,7 @@ class ManifestMove:
             return pa.nulls(len(files), pa.binary())
         one = pc.fill_null(pc.equal(lower, upper), False)
         paths = pc.if_else(one, lower, pa.scalar(None, pa.binary())).cast(pa.string())
-        return self.prefixes.moved_all(paths, "the data file").cast(pa.binary())
+        return self.prefixes.move_all(paths, "the data file").cast(pa.binary())
 
     def _copies(self, entries: pa.Table, files: pa.StructArray, moved: pa.StructArray) -> pa.Table:
         """The live files that the new snapshots added: those that were rewritten from where they are staged."""
@@ -100,7 +100,7 @@ class ManifestMove:
         files, moved = files.filter(chosen), moved.filter(chosen)
         source = files.field("file_path")
         staged = pc.equal(files.field("content"), POSITION_DELETES)
-        source = pc.if_else(staged, self.staging.moved_all(source, "the file"), source)
+        source = pc.if_else(staged, self.staging.move_all(source, "the file"), source)
         return pa.table([source, moved.field("file_path")], schema=COPIES)
 
 
@@ -122,7 +122,7 @@ class PositionDeletes:
         )
 
 
-def moved_list(
+def move_manifest_list(
     snapshot: IcebergSnapshot, manifests: pa.Table, sizes: Mapping[str, int], prefixes: Prefixes, storage: Storage
 ) -> bytes:
     """The manifest list of a snapshot with other paths; `sizes` are those of manifests that were rewritten, by path."""
@@ -131,12 +131,12 @@ def moved_list(
     paths = manifests["manifest_path"].combine_chunks()
     known = pc.index_in(paths, value_set=pa.array(list(sizes), pa.string()))
     lengths = pc.coalesce(pa.array(list(sizes.values()), pa.int64()).take(known), manifests["manifest_length"])
-    changed = {"manifest_path": prefixes.moved_all(paths, "the manifest"), "manifest_length": lengths}
+    changed = {"manifest_path": prefixes.move_all(paths, "the manifest"), "manifest_length": lengths}
     columns = [changed.get(name, manifests[name]) for name in manifests.column_names]
     first_row_id = header.get("first-row-id", b"null")
     return manifest_list_file(
         pa.table(columns, schema=manifests.schema),
-        _version_of(header, manifests),
+        _list_version(header, manifests),
         snapshot.id,
         snapshot.parent_id,
         snapshot.sequence_number,
@@ -144,7 +144,7 @@ def moved_list(
     )
 
 
-def _version_of(header: Mapping[str, bytes], manifests: pa.Table) -> int:
+def _list_version(header: Mapping[str, bytes], manifests: pa.Table) -> int:
     """The format version of a list; what it holds tells the least one, if its header does not say."""
     given = int(header.get("format-version", b"1"))
     if manifests["first_row_id"].null_count < len(manifests):
@@ -153,7 +153,7 @@ def _version_of(header: Mapping[str, bytes], manifests: pa.Table) -> int:
     return max(given, 2) if pc.any(needs_2).as_py() else given
 
 
-def with_value_of_key(maps: pa.MapArray, key: int, values: pa.Array) -> pa.MapArray:
+def replace_map_value(maps: pa.MapArray, key: int, values: pa.Array) -> pa.MapArray:
     """Maps by field id whose value of a key is replaced, in each row that has it; a null leaves the key out.
 
     `values` has a value for each row.

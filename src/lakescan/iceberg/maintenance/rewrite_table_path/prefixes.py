@@ -22,12 +22,12 @@ class Prefixes:
     source: str
     target: str
 
-    def moved(self, path: str, what: str) -> str:
+    def move(self, path: str, what: str) -> str:
         """The path with the other prefix; raises `InvalidOption` for a path with another one. `what` it is of."""
-        (found,) = self.moved_all(pa.array([path], pa.string()), what).to_pylist()
+        (found,) = self.move_all(pa.array([path], pa.string()), what).to_pylist()
         return str(found)
 
-    def moved_all(self, paths: pa.Array, what: str) -> pa.Array:
+    def move_all(self, paths: pa.Array, what: str) -> pa.Array:
         """The same of many paths; nulls stay."""
         source, target = self.source.rstrip("/"), self.target.rstrip("/")
         is_below = pc.or_(pc.starts_with(paths, f"{source}/"), pc.equal(paths, source))

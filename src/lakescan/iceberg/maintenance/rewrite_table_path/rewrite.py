@@ -19,7 +19,12 @@ import pyarrow.compute as pc
 from lakescan.common.executors import PlanningExecutor
 from lakescan.errors import InvalidOption, MissingFile, UnsupportedFeature, nearest
 from lakescan.iceberg.maintenance.rewrite_table_path.delete_files import DeleteFileMove
-from lakescan.iceberg.maintenance.rewrite_table_path.manifests import COPIES, ManifestMove, PositionDeletes, moved_list
+from lakescan.iceberg.maintenance.rewrite_table_path.manifests import (
+    COPIES,
+    ManifestMove,
+    PositionDeletes,
+    move_manifest_list,
+)
 from lakescan.iceberg.maintenance.rewrite_table_path.prefixes import Prefixes
 from lakescan.iceberg.manifests.manifest_file import DELETES, ManifestFile, manifest_files
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
@@ -34,7 +39,7 @@ _SPECIAL = '[",\r\n]'  # in paths that the list has in quotes
 
 
 @dataclass(frozen=True)
-class Rewritten:
+class PathRewriteResult:
     """What was written: see `tables.results.PathsResult`."""
 
     latest_version: str
@@ -68,7 +73,7 @@ def rewrite_paths(
     staging: str | None,
     *,
     lists_files: bool,
-) -> Rewritten:
+) -> PathRewriteResult:
     """Rewrite the paths of a table; see `Table.rewrite_paths`.
 
     `prefixes` are the source's and the target's, `versions` the names of the first metadata file, up to which all is
@@ -85,23 +90,25 @@ def rewrite_paths(
     folder = staging or f"{metadata.source.rpartition('/')[0]}/copy-table-staging-{uuid.uuid4()}"
     work = _Rewrite(Prefixes(source, target), Prefixes(source, folder), storage, executor)
     known = {file.rpartition("/")[2]: file for file in (*(file for _, file in metadata.metadata_log), metadata.source)}
-    first, last = (None if each is None else _named(each, known) for each in versions)
+    first, last = (None if each is None else _find_version(each, known) for each in versions)
     end = _Version.read(last or metadata.source, storage)
-    since = _since(end, first, storage)
+    since = _earlier_versions(end, first, storage)
     start = None if first is None else _Version.read(first, storage)
-    moved = {each.location: moved_document(each.document, work.prefixes) for each in (*since, end)}
+    moved = {each.location: move_document(each.document, work.prefixes) for each in (*since, end)}
     try:
         copies = work.files(end.metadata, None if start is None else start.metadata, [each.metadata for each in since])
-        copies.append(work.versions(moved, [path for each in (*since, end) for path in statistics_of(each.document)]))
-        listed = work.listed(copies) if lists_files else None
+        copies.append(
+            work.versions(moved, [path for each in (*since, end) for path in statistics_paths(each.document)])
+        )
+        listed = work.write_file_list(copies) if lists_files else None
     except BaseException:
         if staging is None:  # a folder that nobody else knows
             storage.remove([each.location for each in storage.walk(folder)])
         raise
-    return Rewritten(end.location.rpartition("/")[2], listed, folder, work.manifests, work.delete_files)
+    return PathRewriteResult(end.location.rpartition("/")[2], listed, folder, work.manifests, work.delete_files)
 
 
-def _named(name: str, known: Mapping[str, str]) -> str:
+def _find_version(name: str, known: Mapping[str, str]) -> str:
     found = known.get(name)
     if found is None:
         raise InvalidOption(
@@ -111,7 +118,7 @@ def _named(name: str, known: Mapping[str, str]) -> str:
     return found
 
 
-def _since(end: _Version, first: str | None, storage: Storage) -> list[_Version]:
+def _earlier_versions(end: _Version, first: str | None, storage: Storage) -> list[_Version]:
     """The versions before the last one that are not copied yet, newest first."""
     earlier = [file for _, file in reversed(end.metadata.metadata_log)]
     if first is not None:
@@ -158,7 +165,7 @@ class _Rewrite:
             sizes[path] = size
             copies.append(files)
         self.manifests = len(sizes)
-        copies.append(self._staged(list(sizes)))
+        copies.append(self._staging_copies(list(sizes)))
         copies.append(self._lists(snapshots, lists, sizes))
         return copies
 
@@ -183,42 +190,42 @@ class _Rewrite:
         self, snapshots: Sequence[IcebergSnapshot], lists: Sequence[pa.Table], sizes: Mapping[str, int]
     ) -> pa.Table:
         for snapshot, manifests in zip(snapshots, lists, strict=True):
-            data = moved_list(snapshot, manifests, sizes, self.prefixes, self._storage)
+            data = move_manifest_list(snapshot, manifests, sizes, self.prefixes, self._storage)
             self._write(str(snapshot.manifest_list), data)
-        return self._staged([str(each.manifest_list) for each in snapshots])
+        return self._staging_copies([str(each.manifest_list) for each in snapshots])
 
     def versions(self, documents: Mapping[str, Mapping[str, Any]], statistics: Sequence[str]) -> pa.Table:
         """Write metadata files; what to copy: statistics files, too, which have no paths."""
         for location, document in documents.items():
-            self._write(location, encoded(document, location))
+            self._write(location, encode_document(document, location))
         paths = pa.array(dict.fromkeys(statistics), pa.string())
-        as_they_are = pa.table([paths, self.prefixes.moved_all(paths, "the statistics file")], schema=COPIES)
-        return pa.concat_tables([as_they_are, self._staged(list(documents))])
+        as_they_are = pa.table([paths, self.prefixes.move_all(paths, "the statistics file")], schema=COPIES)
+        return pa.concat_tables([as_they_are, self._staging_copies(list(documents))])
 
-    def listed(self, copies: Sequence[pa.Table]) -> str:
+    def write_file_list(self, copies: Sequence[pa.Table]) -> str:
         """Write the list of files to copy, each once: data first, the last metadata file at the end."""
         whole = pa.concat_tables(copies)
         first = whole.append_column("place", pa.array(range(len(whole)))).group_by(COPIES.names)
         ordered = first.aggregate([("place", "min")]).sort_by("place_min")
-        lines = pc.binary_join_element_wise(*(_quoted(ordered[name]) for name in COPIES.names), ",")
+        lines = pc.binary_join_element_wise(*(_quote_paths(ordered[name]) for name in COPIES.names), ",")
         location = join(self._staging.target, _LIST)
         with self._storage.writing(location) as sink:
             sink.write("".join(f"{line}\n" for line in lines.to_pylist()).encode())
         return location
 
     def _write(self, path: str, data: bytes) -> None:
-        with self._storage.writing(self._staging.moved(path, "the file")) as sink:
+        with self._storage.writing(self._staging.move(path, "the file")) as sink:
             sink.write(data)
 
-    def _staged(self, paths: Sequence[str]) -> pa.Table:
+    def _staging_copies(self, paths: Sequence[str]) -> pa.Table:
         """Rewritten files, from where they are staged to where they belong."""
         array = pa.array(paths, pa.string())
         return pa.table(
-            [self._staging.moved_all(array, "the file"), self.prefixes.moved_all(array, "the file")], schema=COPIES
+            [self._staging.move_all(array, "the file"), self.prefixes.move_all(array, "the file")], schema=COPIES
         )
 
 
-def _quoted(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+def _quote_paths(paths: pa.ChunkedArray) -> pa.ChunkedArray:
     """Paths as CSV has them: in quotes only with characters that need them."""
     quoted = pc.binary_join_element_wise('"', pc.replace_substring(paths, '"', '""'), '"', "")
     return pc.if_else(pc.match_substring_regex(paths, _SPECIAL), quoted, paths)
@@ -244,33 +251,33 @@ def check_document(document: Mapping[str, Any], source: str) -> None:
         )
 
 
-def moved_document(document: Mapping[str, Any], prefixes: Prefixes) -> dict[str, Any]:
+def move_document(document: Mapping[str, Any], prefixes: Prefixes) -> dict[str, Any]:
     """A metadata file's JSON object with other paths."""
-    found = {**document, "location": prefixes.moved(document["location"], "the table's location")}
+    found = {**document, "location": prefixes.move(document["location"], "the table's location")}
     properties = document.get("properties") or {}
     moved = {
-        name: prefixes.moved(properties[name], f"the property {name}") for name in _PROPERTIES if name in properties
+        name: prefixes.move(properties[name], f"the property {name}") for name in _PROPERTIES if name in properties
     }
     if moved:
         found["properties"] = {**properties, **moved}
-    _move(found, "snapshots", "manifest-list", prefixes, "the manifest list")
-    _move(found, "metadata-log", "metadata-file", prefixes, "the metadata file")
+    _move_member(found, "snapshots", "manifest-list", prefixes, "the manifest list")
+    _move_member(found, "metadata-log", "metadata-file", prefixes, "the metadata file")
     for name in _STATISTICS:
-        _move(found, name, "statistics-path", prefixes, "the statistics file")
+        _move_member(found, name, "statistics-path", prefixes, "the statistics file")
     return found
 
 
-def _move(document: dict[str, Any], name: str, member: str, prefixes: Prefixes, what: str) -> None:
+def _move_member(document: dict[str, Any], name: str, member: str, prefixes: Prefixes, what: str) -> None:
     if document.get(name):
-        document[name] = [{**each, member: prefixes.moved(each[member], what)} for each in document[name]]
+        document[name] = [{**each, member: prefixes.move(each[member], what)} for each in document[name]]
 
 
-def statistics_of(document: Mapping[str, Any]) -> list[str]:
+def statistics_paths(document: Mapping[str, Any]) -> list[str]:
     """The statistics files that a metadata file names."""
     return [each["statistics-path"] for name in _STATISTICS for each in document.get(name) or ()]
 
 
-def encoded(document: Mapping[str, Any], location: str) -> bytes:
+def encode_document(document: Mapping[str, Any], location: str) -> bytes:
     """The bytes of a metadata file; compressed if its name says so."""
     text = json.dumps(document, ensure_ascii=False).encode()
     return gzip.compress(text, mtime=0) if location.endswith((".gz.metadata.json", ".metadata.json.gz")) else text

@@ -32,38 +32,38 @@ def hashes(
     for block in range(int(blocks.max(initial=0))):
         active = int(np.searchsorted(-blocks[:active], -block))  # the strings with more blocks than this come first
         at = starts[:active] + block * _BLOCK
-        one[:active], two[:active] = _mixed(one[:active], two[:active], words[at], words[at + 8])
+        one[:active], two[:active] = _mix(one[:active], two[:active], words[at], words[at + 8])
     at, left = starts + blocks * _BLOCK, lengths % _BLOCK
     first = words[at] & _FIRST[np.minimum(left, 8)]
     second = words[at + 8] & _FIRST[np.maximum(left - 8, 0)]
     found = np.empty(len(starts), np.uint64)
-    found[order] = _finished(one, two, first, second, lengths.astype(np.uint64))
+    found[order] = _finish(one, two, first, second, lengths.astype(np.uint64))
     return found
 
 
 def hashes_of_words(words: Numbers, size: int, seed: int) -> Numbers:
     """Return the same for strings of `size` bytes, at most 8, given as little-endian words."""
     start = np.full(len(words), seed, np.uint64)
-    return _finished(start, start, words, np.zeros(1, np.uint64), np.full(1, size, np.uint64))
+    return _finish(start, start, words, np.zeros(1, np.uint64), np.full(1, size, np.uint64))
 
 
-def _mixed(one: Numbers, two: Numbers, first: Numbers, second: Numbers) -> tuple[Numbers, Numbers]:
-    one = _turned(one ^ _turned(first * _C1, 31) * _C2, 27) + two
+def _mix(one: Numbers, two: Numbers, first: Numbers, second: Numbers) -> tuple[Numbers, Numbers]:
+    one = _rotate_left(one ^ _rotate_left(first * _C1, 31) * _C2, 27) + two
     one = one * _FIVE + _N1
-    two = _turned(two ^ _turned(second * _C2, 33) * _C1, 31) + one
+    two = _rotate_left(two ^ _rotate_left(second * _C2, 33) * _C1, 31) + one
     return one, two * _FIVE + _N2
 
 
-def _finished(one: Numbers, two: Numbers, first: Numbers, second: Numbers, lengths: Numbers) -> Numbers:
+def _finish(one: Numbers, two: Numbers, first: Numbers, second: Numbers, lengths: Numbers) -> Numbers:
     """Mix in the last bytes, which are zero beyond the string, and its length."""
-    one = one ^ _turned(first * _C1, 31) * _C2 ^ lengths
-    two = two ^ _turned(second * _C2, 33) * _C1 ^ lengths
+    one = one ^ _rotate_left(first * _C1, 31) * _C2 ^ lengths
+    two = two ^ _rotate_left(second * _C2, 33) * _C1 ^ lengths
     one = one + two
     two = two + one
     return _avalanche(one) + _avalanche(two)
 
 
-def _turned(words: Numbers, bits: int) -> Numbers:
+def _rotate_left(words: Numbers, bits: int) -> Numbers:
     return (words << np.uint64(bits)) | (words >> np.uint64(64 - bits))
 
 

@@ -87,11 +87,11 @@ class PartitionCounts:
             (one, by_position & is_vector),
         )
         numbers = [pa.array(np.where(which, values, 0).astype(np.int64) * sign) for values, which in counted]
-        updated = self._updated(entries["snapshot_id"].combine_chunks(), status)
+        updated = self._last_updates(entries["snapshot_id"].combine_chunks(), status)
         found = [files["partition"].combine_chunks(), files["spec_id"].combine_chunks(), *numbers, *updated]
-        return summed(pa.table(found, schema=counts_schema(self.metadata.partition_type)))
+        return sum_counts(pa.table(found, schema=counts_schema(self.metadata.partition_type)))
 
-    def _updated(self, snapshots: pa.Array, status: _Numbers) -> list[pa.Array]:
+    def _last_updates(self, snapshots: pa.Array, status: _Numbers) -> list[pa.Array]:
         """The time and the id of the snapshot that each entry is of; null for those that have expired."""
         known = self.metadata.snapshots
         times = pa.array([each.timestamp_ms for each in known.values()], pa.int64())
@@ -101,7 +101,7 @@ class PartitionCounts:
         return [times.take(place), pc.if_else(place.is_valid(), snapshots, pa.scalar(None, pa.int64()))]
 
 
-def summed(counts: pa.Table) -> pa.Table:
+def sum_counts(counts: pa.Table) -> pa.Table:
     """Add up the rows of each partition and spec. The last change is that of the latest snapshot.
 
     Args:

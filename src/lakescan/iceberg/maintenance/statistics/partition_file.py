@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakescan.common import types as t
-from lakescan.common.arrays import no_rows
+from lakescan.common.arrays import empty_table
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptData
 from lakescan.iceberg.maintenance.statistics.partition_counts import COUNTS, counts_schema
@@ -21,7 +21,7 @@ from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import resolve
 from lakescan.storage import Storage
 from lakescan.storage.faults import storage_boundary
-from lakescan.writing.partition_key import physical
+from lakescan.writing.partition_key import physical_values
 
 _BATCH = 1 << 16
 _WITH_VECTORS = 3  # the format version from which on vectors are counted, and counts of deletes are required
@@ -57,7 +57,7 @@ def write_counts(counts: pa.Table, partition: t.Struct, format_version: int, loc
     `total_record_count` is null, as the reference implementation leaves it: it would need the rows.
     """
     schema = file_schema(partition, format_version)
-    ordered = _in_order(counts)
+    ordered = _sort_partitions(counts)
     columns = [
         ordered[each.name].cast(each.type.arrow())
         if each.name in ordered.column_names and each.id != 1
@@ -72,12 +72,12 @@ def write_counts(counts: pa.Table, partition: t.Struct, format_version: int, loc
         return int(file.tell())
 
 
-def _in_order(counts: pa.Table) -> pa.Table:
+def _sort_partitions(counts: pa.Table) -> pa.Table:
     """The rows in ascending order of their partition's members, nulls first; then of their specs."""
     partition = counts["partition"].combine_chunks()
     keys: dict[str, pa.Array] = {}
     for number, member in enumerate(partition.flatten()):
-        keys |= {f"has {number}": member.is_valid(), str(number): physical(member)}
+        keys |= {f"has {number}": member.is_valid(), str(number): physical_values(member)}
     keys["spec"] = counts["spec_id"].combine_chunks()
     return counts.take(pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys]))
 
@@ -97,13 +97,13 @@ def read_counts(location: str, partition: t.Struct, storage: Storage) -> pa.Tabl
             raise CorruptData(f"{location} lacks the column {absent[0]!r}: it is no partition statistics file")
         for _, batch in data.batches(data.chunks(0, NO_END), projection, _BATCH):
             parts.append(pa.table(projection.apply(batch), names=wanted.names))
-    found = pa.concat_tables(parts) if parts else no_rows(wanted.arrow())
+    found = pa.concat_tables(parts) if parts else empty_table(wanted.arrow())
     schema = counts_schema(partition)
-    columns = [_counted(found[field.name].combine_chunks(), field) for field in schema]
+    columns = [_cast_column(found[field.name].combine_chunks(), field) for field in schema]
     if any(column.null_count for column, field in zip(columns, schema, strict=True) if field.name in COUNTS):
         raise CorruptData(f"{location} has partitions without counts")
     return pa.table(columns, schema=schema)
 
 
-def _counted(values: pa.Array, field: pa.Field) -> pa.Array:
+def _cast_column(values: pa.Array, field: pa.Field) -> pa.Array:
     return values if field.name == "partition" else values.cast(field.type)

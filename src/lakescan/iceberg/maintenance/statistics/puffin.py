@@ -28,7 +28,7 @@ def write_sketches(
                 "sequence-number": snapshot.sequence_number,
                 "properties": {"ndv": str(sketch.estimate)},
             }
-            writer.add_blob(sketch.serialized(), blob)
+            writer.add_blob(sketch.serialize(), blob)
             blobs.append(blob)
         footer = writer.size
         size = writer.finish()

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.errors import CommitConflict, CommitStateUnknown
-from lakescan.iceberg.commit.outcomes import again, commit, loaded
+from lakescan.iceberg.commit.outcomes import commit, reload_table, wait_before_retry
 from lakescan.iceberg.commit.publish import still_there
 from lakescan.storage import Storage
 from lakescan.storage.removal import discard
@@ -40,12 +40,14 @@ def register(
                 return
             if snapshot_id not in failed.now.metadata.snapshots:
                 raise CommitConflict(f"{name}: snapshot {snapshot_id} has expired meanwhile") from failed.error
-            again(attempts, name, failed)
+            wait_before_retry(attempts, name, failed)
             at = failed.table
     except CommitStateUnknown:
         raise
     except Exception:
         discard(
-            storage, [location], lambda: [pa.array(loaded(table, storage)[1].metadata.statistics_files, pa.string())]
+            storage,
+            [location],
+            lambda: [pa.array(reload_table(table, storage)[1].metadata.statistics_files, pa.string())],
         )
         raise

@@ -22,7 +22,7 @@ def is_hashed(kind: t.Type) -> bool:
     return not isinstance(kind, t.Struct | t.ListOf | t.MapOf | t.Geospatial) and kind not in (t.UNKNOWN, t.VARIANT)
 
 
-def hashes_of(values: pa.Array, kind: t.Type) -> Numbers:
+def hash_values(values: pa.Array, kind: t.Type) -> Numbers:
     """Return the hash of each value that is neither null nor empty, 63 bits as in sketches.
 
     Raises `UnsupportedFeature` for a type without hashes.
@@ -30,18 +30,18 @@ def hashes_of(values: pa.Array, kind: t.Type) -> Numbers:
     if not is_hashed(kind):
         raise UnsupportedFeature(f"numbers of distinct values of type {kind}", "Name columns of primitive types.")
     some = (values.storage if isinstance(values, pa.ExtensionArray) else values).drop_null()
-    parts = [_hashes(some.slice(start, _ROWS), kind) for start in range(0, len(some), _ROWS)]
+    parts = [_hash_array(some.slice(start, _ROWS), kind) for start in range(0, len(some), _ROWS)]
     found: Numbers = np.concatenate([np.zeros(0, np.uint64), *parts]) >> _ONE
     return found
 
 
-def _hashes(values: pa.Array, kind: t.Type) -> Numbers:
+def _hash_array(values: pa.Array, kind: t.Type) -> Numbers:
     if isinstance(kind, t.Decimal):
-        return _of_decimals(values)
+        return _hash_decimals(values)
     if kind in (t.STRING, t.BINARY):
-        return _of_bytes(values.cast(pa.large_binary()))
+        return _hash_bytes(values.cast(pa.large_binary()))
     if isinstance(kind, t.Fixed) or kind == t.UUID:
-        return _of_bytes(values.cast(pa.binary()).cast(pa.large_binary()))
+        return _hash_bytes(values.cast(pa.binary()).cast(pa.large_binary()))
     if kind == t.BOOLEAN:
         values = values.cast(pa.uint8())
     numbers = values.to_numpy(zero_copy_only=False) if not pa.types.is_temporal(values.type) else _as_numbers(values)
@@ -57,7 +57,7 @@ def _as_numbers(values: pa.Array) -> npt.NDArray[np.int32 | np.int64]:
     return found
 
 
-def _of_bytes(values: pa.Array) -> Numbers:
+def _hash_bytes(values: pa.Array) -> Numbers:
     values = values.filter(pc.greater(pc.binary_length(values), 0))  # sketches of DataSketches leave empty ones out
     if not len(values):
         return np.zeros(0, np.uint64)
@@ -66,7 +66,7 @@ def _of_bytes(values: pa.Array) -> Numbers:
     return hashes(data, offsets[:-1] - offsets[0], np.diff(offsets), SEED)
 
 
-def _of_decimals(values: pa.Array) -> Numbers:
+def _hash_decimals(values: pa.Array) -> Numbers:
     """Unscaled values: big-endian two's complement, of as few bytes as hold them."""
     raw = np.frombuffer(values.buffers()[1], np.uint8)[values.offset * _WIDE : (values.offset + len(values)) * _WIDE]
     data = np.ascontiguousarray(raw.reshape(-1, _WIDE)[:, ::-1])

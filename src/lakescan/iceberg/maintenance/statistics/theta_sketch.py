@@ -35,17 +35,17 @@ class ThetaSketch:
     hashes: Numbers = field(default_factory=lambda: np.zeros(0, np.uint64))
     bound: int = _ALL
 
-    def with_hashes(self, hashes: Numbers) -> ThetaSketch:
+    def add_hashes(self, hashes: Numbers) -> ThetaSketch:
         """The sketch of these values, too, by their hashes in any order."""
         new = hashes[hashes < np.uint64(self.bound)]
-        return self if not len(new) else self._of(np.concatenate([self.hashes, new]), self.bound)
+        return self if not len(new) else self._keep_least(np.concatenate([self.hashes, new]), self.bound)
 
-    def united(self, other: ThetaSketch) -> ThetaSketch:
+    def union(self, other: ThetaSketch) -> ThetaSketch:
         """The sketch of the values of both."""
-        return self._of(np.concatenate([self.hashes, other.hashes]), min(self.bound, other.bound))
+        return self._keep_least(np.concatenate([self.hashes, other.hashes]), min(self.bound, other.bound))
 
     @staticmethod
-    def _of(hashes: Numbers, bound: int) -> ThetaSketch:
+    def _keep_least(hashes: Numbers, bound: int) -> ThetaSketch:
         least = np.unique(hashes[hashes < np.uint64(bound)])
         if len(least) <= MOST:
             return ThetaSketch(least, bound)
@@ -56,7 +56,7 @@ class ThetaSketch:
         """How many distinct values there are; exact up to `MOST`."""
         return int(len(self.hashes) * (float(_ALL) / float(self.bound)))  # rounded as in Java
 
-    def serialized(self) -> bytes:
+    def serialize(self) -> bytes:
         """The bytes of the sketch."""
         count, is_exact = len(self.hashes), self.bound == _ALL
         flags = _READ_ONLY | _IS_COMPACT | _ORDERED
