@@ -121,7 +121,7 @@ def _forgotten_deletes() -> Any:
     def of(*arguments: Any, real: Any = ExistingDeletes.read) -> ExistingDeletes:
         return replace(real(*arguments), replaced_rows=BitMap64(), deleted=BitMap64())
 
-    return patch.object(row_deletes.ExistingDeletes, "of", staticmethod(of))
+    return patch.object(row_deletes.ExistingDeletes, "read", staticmethod(of))
 
 
 def _same_number() -> Any:

@@ -328,7 +328,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         given = as_rows(rows)
         checked = replace(self._write_options(options), session=given.session)
         target = self._target(checked)
-        return self._written(target, append_rows(target, given, checked))
+        return self._finish_write(target, append_rows(target, given, checked))
 
     def overwrite(
         self, rows: Any, *, where: str | Predicate | None = None, **options: Unpack[WriteKeywords]
@@ -358,7 +358,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         given = as_rows(rows)
         checked = replace(self._write_options(options), session=given.session)
         target = self._target(checked)
-        return self._written(target, overwrite_rows(target, given, checked, where))
+        return self._finish_write(target, overwrite_rows(target, given, checked, where))
 
     def delete(
         self,
@@ -544,7 +544,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         """
         checked = replace(self._write_options(options), session=session)
         target = self._target(checked)
-        return self._written(target, write(target, checked))
+        return self._finish_write(target, write(target, checked))
 
     def compact(
         self, *, where: str | None = None, executor: PlanningExecutor | None = None, **options: Unpack[CompactKeywords]
@@ -579,7 +579,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         checked = CompactOptions.parse(options, self.format)
         checked.check_opened()
         target = self._target(checked)
-        return self._written(target, compact(target, where, executor, checked))
+        return self._finish_write(target, compact(target, where, executor, checked))
 
     def rewrite_position_deletes(
         self,
@@ -622,7 +622,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
 
         target = self._target(self._write_options(options))
         limits = DeleteLimits(rewrite_all, min_input_files, min_file_size_bytes, max_file_size_bytes)
-        return self._written(target, target.rewrite_position_deletes(where, limits))
+        return self._finish_write(target, target.rewrite_position_deletes(where, limits))
 
     def alter(self) -> AlterBuilder:
         """Change the table's columns, layout and properties: several changes, in one commit.
@@ -640,7 +640,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         def run(changes: Sequence[TableChange]) -> AlterResult:
             target = self._target(WriteOptions())
             target.alter(changes)
-            return self._written(target, AlterResult(tuple(map(str, changes))))
+            return self._finish_write(target, AlterResult(tuple(map(str, changes))))
 
         return AlterBuilder(run)
 
@@ -676,7 +676,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             raise InvalidOption("restore() takes a version or a timestamp: give one of them")
         target = self._target(WriteOptions())
         moment = None if timestamp is None else as_moment(timestamp)
-        return self._written(target, target.restore(version, moment))
+        return self._finish_write(target, target.restore(version, moment))
 
     def clone(
         self,
@@ -766,10 +766,10 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         target = self._target(WriteOptions())
         moment = None if older_than is None else as_moment(older_than)
         if clean_expired_files and not dry_run:
-            self._written(target, None)  # even if files cannot be removed afterwards
+            self._finish_write(target, None)  # even if files cannot be removed afterwards
             result, removed = expire_with_files(target, moment, retain_last, executor=executor)
             return replace(result, removed_files=sum(removed.values()))
-        return self._written(target, target.expire(moment, retain_last, dry_run=dry_run))
+        return self._finish_write(target, target.expire(moment, retain_last, dry_run=dry_run))
 
     def remove_orphans(
         self,
@@ -862,7 +862,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         from lakescan.maintenance import convert_equality_deletes
 
         target = self._target(WriteOptions())
-        return self._written(target, convert_equality_deletes(target, executor))
+        return self._finish_write(target, convert_equality_deletes(target, executor))
 
     def rewrite_manifests(self) -> ManifestsResult:
         """Rewrite the manifests of an Iceberg table: fewer and larger, each with the files of few partitions.
@@ -882,7 +882,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             120 manifests rewritten as 3
         """
         target = self._target(WriteOptions())
-        return self._written(target, target.rewrite_manifests())
+        return self._finish_write(target, target.rewrite_manifests())
 
     def checkpoint(self, *, log_retention: timedelta | None = None) -> CheckpointResult:
         """Write a checkpoint of the newest version of a Delta table.
@@ -944,7 +944,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             return self.inspect("detail")
         return iceberg_detail(self._spec, None if self.name is None else str(self.name))
 
-    def _written(self, target: Target, result: _Result) -> _Result:
+    def _finish_write(self, target: Target, result: _Result) -> _Result:
         """The result of a commit. The table is read again when it is next used: a failure there is not the write's."""
         self._has_written, self._written_to = True, target.identity
         _LOG.debug("%s: %s", self.name or redact(self.location), result)

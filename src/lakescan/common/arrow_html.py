@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakescan.common.html import grid, section
 
-_MOST_ROWS = 20
+_SHOWN_ROWS = 20
 _MOST_BYTES = 32  # of a binary value
 _OURS: dict[int, weakref.ref[pa.Table]] = {}  # tables of which `as_shown` was told, by `id`
 
@@ -30,8 +30,8 @@ _NESTED.maxstring = _NESTED.maxother = _NESTED.maxlong = 100
 def arrow_as_html(table: pa.Table, title: str = "") -> str:
     """The first and last rows of a table, and how many it has; `title` replaces their number."""
     rows = table.num_rows
-    if rows > _MOST_ROWS:
-        half = _MOST_ROWS // 2
+    if rows > _SHOWN_ROWS:
+        half = _SHOWN_ROWS // 2
         cells = [*_cells(table.slice(0, half)), ["…"] * table.num_columns, *_cells(table.slice(rows - half))]
     else:
         cells = _cells(table)

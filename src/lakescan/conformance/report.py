@@ -49,14 +49,14 @@ class TableConformance:
     deletes: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def own(self) -> Reading:
+    def lakescan_reading(self) -> Reading:
         """What lakescan made of it."""
         return self.readings[0]
 
     @property
     def is_in_doubt(self) -> bool:
         """Whether another engine reads other rows, or lakescan fails: not where it refuses a feature by name."""
-        return self.own.outcome in (FAILED, ENDED, ABSENT) or any(r.outcome == OTHER for r in self.readings)
+        return self.lakescan_reading.outcome in (FAILED, ENDED, ABSENT) or any(r.outcome == OTHER for r in self.readings)
 
 
 def conformance(
@@ -192,7 +192,7 @@ def _lines(found: Sequence[TableConformance], engines: Sequence[str]) -> str:
         cells = [
             f"`{each.table}`",
             f"{each.format} {each.format_version}".strip(),
-            shown(each.own.rows),
+            shown(each.lakescan_reading.rows),
             shown(each.columns),
             ", ".join(each.features),
             deletes,

@@ -41,10 +41,10 @@ class Term:
         match = _CALL.fullmatch(text)
         if match is None:
             return Term(_normalise_reference(text))
-        return Term.of(match[1], list(split_list(match[2])))
+        return Term.build(match[1], list(split_list(match[2])))
 
     @staticmethod
-    def of(function: str, arguments: list[str]) -> Term:
+    def build(function: str, arguments: list[str]) -> Term:
         """Build from a function and its arguments; a number may be before or after the column."""
         name = _PLURALS.get(function.lower(), function.lower())
         if name in _PLAIN and len(arguments) == 1:

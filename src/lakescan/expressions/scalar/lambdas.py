@@ -26,7 +26,7 @@ class Lambda:
         """Return a parameter's name in SQL, which no lambda around this one has."""
         return f"v{self.depth}_{place}"
 
-    def of(self, *values: TypedSql) -> TypedSql:
+    def apply(self, *values: TypedSql) -> TypedSql:
         """Return the body for these values of its first parameters; raises `UnsupportedFeature` for other numbers."""
         if len(self.names) > len(values):
             raise unsupported_error(f"a function of {len(self.names)} parameters in this place")
@@ -48,7 +48,7 @@ def _map(of: Any, name: str) -> t.MapOf:
 def _list_call(function: str, of: TypedSql, each: Lambda, element: t.Type) -> tuple[str, TypedSql]:
     """A call of DuckDB's for the elements of a list, and the body; a second parameter is their place, from 0."""
     value, place = each.name(0), each.name(1)
-    body = each.of(TypedSql(value, element), TypedSql(f"CAST({place} - 1 AS INTEGER)", t.INT))
+    body = each.apply(TypedSql(value, element), TypedSql(f"CAST({place} - 1 AS INTEGER)", t.INT))
     names = f"{value}, {place}" if len(each.names) > 1 else value
     return f"{function}({of.sql}, lambda {names}: {body.sql})", body
 
@@ -88,14 +88,14 @@ def aggregate(of: TypedSql, start: TypedSql, merge: Lambda, finish: Lambda | Non
     element = _element(of, "aggregate")
     total, value = merge.name(0), merge.name(1)
     kind = start.type
-    body = merge.of(TypedSql(total, kind), TypedSql(value, element))
+    body = merge.apply(TypedSql(total, kind), TypedSql(value, element))
     if body.type != kind:
         wider = common_type(TypedSql("", kind), TypedSql("", body.type), "the function aggregate()")
         if wider != kind:
             raise unsupported_error(f"the function aggregate() whose start is {kind} and whose result is {body.type}")
     # Elements are packed, so that the start may have another type than they have.
     packed = f"list_transform({of.sql}, lambda {value}p: {{'e': {value}p, 't': {_null(kind)}}})"
-    inner = merge.of(
+    inner = merge.apply(
         TypedSql(f"struct_extract({total}, 't')", kind), TypedSql(f"struct_extract({value}, 'e')", element)
     )
     step = f"{{'e': {_null(element)}, 't': {convert(inner, kind).sql}}}"
@@ -105,7 +105,7 @@ def aggregate(of: TypedSql, start: TypedSql, merge: Lambda, finish: Lambda | Non
     if finish is None:
         return result
     done = f"list_transform([{result.sql}], lambda {finish.name(2)}: "
-    last = finish.of(TypedSql(finish.name(2), kind))
+    last = finish.apply(TypedSql(finish.name(2), kind))
     sql = f"CASE WHEN ({of.sql}) IS NOT NULL THEN list_extract({done}{last.sql}), 1) END"
     return TypedSql(sql, last.type, True)
 
@@ -118,7 +118,7 @@ def array_sort(of: TypedSql, each: Lambda) -> TypedSql:
     """Return `array_sort(list, function)`, whose function compares two elements: all of them are compared before."""
     element = _element(of, "array_sort")
     left, right = each.name(0), each.name(1)
-    body = each.of(TypedSql(left, element), TypedSql(right, element))
+    body = each.apply(TypedSql(left, element), TypedSql(right, element))
     if body.type != t.INT:
         raise unsupported_error(f"the function array_sort() with a comparator of {body.type}")
     row = f"list_transform({of.sql}, lambda {right}: {body.sql})"
@@ -130,7 +130,7 @@ def zip_with(left: TypedSql, right: TypedSql, each: Lambda) -> TypedSql:
     """Return `zip_with(list, list, function)`; the shorter list is filled up with nulls."""
     one, other = _element(left, "zip_with"), _element(right, "zip_with")
     place = each.name(0)
-    body = each.of(
+    body = each.apply(
         TypedSql(f"list_extract({left.sql}, {place})", one), TypedSql(f"list_extract({right.sql}, {place})", other)
     )
     places = f"range(1, greatest(len({left.sql}), len({right.sql})) + 1)"
@@ -142,7 +142,7 @@ def zip_with(left: TypedSql, right: TypedSql, each: Lambda) -> TypedSql:
 def _entries(of: TypedSql, each: Lambda, kind: t.MapOf) -> tuple[str, TypedSql]:
     entry = each.name(0)
     key, value = TypedSql(f"{entry}.key", kind.key.type), TypedSql(f"{entry}.value", kind.value.type)
-    return entry, each.of(key, value)
+    return entry, each.apply(key, value)
 
 
 def map_filter(of: TypedSql, each: Lambda) -> TypedSql:
@@ -188,7 +188,7 @@ def map_zip_with(left: TypedSql, right: TypedSql, each: Lambda) -> TypedSql:
         call_python("arrays.map_value", [of, TypedSql(key, kind.key.type)], kind.value.type)
         for of, kind in ((left, one), (right, other))
     ]
-    body = each.of(TypedSql(key, one.key.type), *values)
+    body = each.apply(TypedSql(key, one.key.type), *values)
     keys = call_python(
         "arrays.union",
         [

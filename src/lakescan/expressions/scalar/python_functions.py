@@ -8,7 +8,7 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
-from lakescan.expressions.scalar import arithmetic, lists
+from lakescan.expressions.scalar import arithmetic, collections
 from lakescan.expressions.scalar.casts import implicit_cast, try_cast
 from lakescan.expressions.scalar.collections import list_of
 from lakescan.expressions.scalar.conditions import unify
@@ -179,7 +179,7 @@ def arrays_zip(names: Sequence[str], args: Sequence[TypedSql]) -> TypedSql:
         raise unsupported_error("the function arrays_zip() of other values than lists")
     kinds = [each.type.element.type for each in args]  # type: ignore[attr-defined]
     fields = tuple(t.Field(0, name, kind) for name, kind in zip(names, kinds, strict=True))
-    return call_python("arrays.zipped", args, list_of(t.Struct(fields)))
+    return call_python("arrays.arrays_zip", args, list_of(t.Struct(fields)))
 
 
 def _sequence(start: TypedSql, stop: TypedSql, step: TypedSql | None = None) -> TypedSql:
@@ -226,7 +226,7 @@ def _map_entries(of: TypedSql) -> TypedSql:
 
 def _map_concat(*args: TypedSql) -> TypedSql:
     if not args:
-        return lists.create_map()
+        return collections.create_map()
     whole = unify(args, "the function map_concat()")
     if not isinstance(whole[0].type, t.MapOf):
         raise unsupported_error(f"the function map_concat() of {whole[0].type}")
@@ -559,7 +559,7 @@ def _parse_pattern(name: str, kind: t.Type, tries: bool = False) -> Callable[[Ty
         if pattern is None or text.type != _STRING:
             return try_cast(text, kind) if tries else implicit_cast(text, kind, what)
         given = [text, implicit_cast(pattern, _STRING, what)]
-        found = call_python("times.try_parsed" if tries else "times.to_timestamp", given, _WALL, raises=True)
+        found = call_python("times.try_to_timestamp" if tries else "times.to_timestamp", given, _WALL, raises=True)
         if kind == t.DATE:
             return TypedSql(f"CAST({found.sql} AS DATE)", kind, True)
         return replace(found, type=kind)

@@ -14,7 +14,6 @@ from lakescan.expressions.scalar import (
     conditions,
     interval_values,
     lambdas,
-    lists,
     python_functions,
     text_functions,
     time_functions,
@@ -173,7 +172,7 @@ class Translator:
             case exp.Anonymous() if not node.expressions and str(node.this).lower() in self._values:
                 return self._values[str(node.this).lower()]
             case exp.Anonymous() if str(node.this).lower() == "struct":
-                return lists.struct(
+                return collections.struct(
                     [(_name_of(each, n), self(each.unalias())) for n, each in enumerate(node.expressions, 1)]
                 )
             case exp.Anonymous() if str(node.this).lower() == "arrays_zip" and node.expressions:

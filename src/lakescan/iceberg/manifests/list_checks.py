@@ -12,7 +12,7 @@ from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot
 from lakescan.storage.faults import redact
 
 _COUNTS = ("added_files_count", "existing_files_count", "deleted_files_count", "sequence_number", "partition_spec_id")
-_SUMMARY = ("total-data-files", "total-delete-files", "added-data-files", "added-delete-files")
+_SUMMARY_COUNTS = ("total-data-files", "total-delete-files", "added-data-files", "added-delete-files")
 
 
 def check_manifests(manifests: pa.Table, source: str) -> None:
@@ -46,7 +46,7 @@ def check_whole(manifests: pa.Table, snapshot: IcebergSnapshot) -> None:
     """Check that an empty list belongs to a snapshot without files, by its summary; raises `CorruptMetadata`."""
     if manifests.num_rows:
         return
-    for name in _SUMMARY:
+    for name in _SUMMARY_COUNTS:
         count = snapshot.summary.get(name, "0")
         if count.strip("0"):
             problem = f"it lists no manifest, but the summary of snapshot {snapshot.id} says {name}={count[:40]}"

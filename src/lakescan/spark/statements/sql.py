@@ -275,7 +275,7 @@ def _frame(
     read: Mapping[str, Callable[[ScanSpec], DataFrame]] = _NONE,
 ) -> DataFrame:
     """The rows of a query: Spark runs the text, with frames in the place of the tables."""
-    each = found.aggregated
+    each = found.aggregate_table
     if each is not None and found.scans[each].metadata_bytes < MIN_BYTES and found.metadata_row is not None:
         return _metadata_frame(spark, found, frames)
     text, used = _resolve_frames(spark, found, frames, lambda each: _frame_of(spark, found, each, read))

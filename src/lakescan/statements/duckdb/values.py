@@ -120,7 +120,7 @@ class ExpressionTranslator(Translator):
                 return self(_as_searched_case(node))
             case exp.Window():
                 return self._window(node)
-            case exp.Add() | exp.Sub() if (moved := self._moved(node)) is not None:
+            case exp.Add() | exp.Sub() if (moved := self._shift_date(node)) is not None:
                 return moved
         if (called := _aggregate_of(node)) is not None:
             return self._aggregate(node, called)
@@ -314,7 +314,7 @@ class ExpressionTranslator(Translator):
 
     # Times
 
-    def _moved(self, node: Any) -> TypedSql | None:
+    def _shift_date(self, node: Any) -> TypedSql | None:
         """A date and a number of days; None for other operands."""
         from sqlglot import exp
 

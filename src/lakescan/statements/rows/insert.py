@@ -90,7 +90,7 @@ class Insertion:
         return found
 
     @cached_property
-    def listed(self) -> list[t.Field] | None:
+    def target_columns(self) -> list[t.Field] | None:
         """The columns that the query's columns are for, in order; None if they are matched by name."""
         if self.statement.by_name:
             return None
@@ -108,7 +108,7 @@ class Insertion:
     def _with_defaults(self) -> tuple[str, frozenset[int]]:
         text = self.statement.query.text
         rules, has_others = self.target.writes.rules, bool(self.partition)
-        text, places = with_defaults(text, self.listed, rules, has_others=has_others)
+        text, places = with_defaults(text, self.target_columns, rules, has_others=has_others)
         clause = self.statement.with_clause
         if clause is None:
             return text, places
@@ -137,7 +137,7 @@ class Insertion:
         for n, (column, (name, kind)) in enumerate(zip(self._match_columns(found), found, strict=True)):
             if n in left_out:
                 continue
-            if column is not None and self.listed is not None:
+            if column is not None and self.target_columns is not None:
                 _check_members(column.name, kind, column.type)
             text = backquote(f"c{n}")
             if column is None:
@@ -155,7 +155,7 @@ class Insertion:
         """The table's column for each of the query's; None for one to add."""
         evolves = self.statement.with_schema_evolution
         names = [name for name, _ in found]
-        if self.listed is None:
+        if self.target_columns is None:
             known = [each.name for each in self._fields]
             if both := [name for name in names if name.lower() in {each.lower() for each in self.partition}]:
                 raise InvalidStatement(f"the query has the column {both[0]!r}, which has a value in PARTITION")
@@ -166,14 +166,14 @@ class Insertion:
                 for each in names
             ]
         is_whole = self.statement.columns is None
-        if len(found) < len(self.listed) or (len(found) > len(self.listed) and not (evolves and is_whole)):
-            wanted = ", ".join(each.name for each in self.listed)
+        if len(found) < len(self.target_columns) or (len(found) > len(self.target_columns) and not (evolves and is_whole)):
+            wanted = ", ".join(each.name for each in self.target_columns)
             raise SchemaMismatch(
                 f"INSERT INTO {self.target.name}: the query has {len(found)} columns ({', '.join(names)}), and they "
-                f"are for {len(self.listed)} ({wanted}). Columns are matched by their places: list those that there "
+                f"are for {len(self.target_columns)} ({wanted}). Columns are matched by their places: list those that there "
                 "are, INSERT INTO table (a, b) ..., or match them BY NAME"
             )
-        return [*self.listed, *[None] * (len(found) - len(self.listed))]
+        return [*self.target_columns, *[None] * (len(found) - len(self.target_columns))]
 
     def projection_query(self, outputs: Sequence[InsertColumn], count: int) -> str:
         """The query with the columns to write, of those that it has."""

@@ -81,7 +81,7 @@ def upsert(target: Target, rows: Any, keys: Sequence[str] | None, mode: str | No
         _check_keys(target, source, stored)
         _check_unique(target, source, stored.source(SOURCE), names)
     except QueryFailed as error:
-        raise QueryFailed(f"upsert into {target.name}: {stored.shown}: {error}") from error
+        raise QueryFailed(f"upsert into {target.name}: {stored.description}: {error}") from error
     on = " AND ".join(f"t.{backquote(name)} = s.{backquote(name)}" for name in names)
     statement = replace(merge_of(on, "t", "s"), source=Sql(stored.source(SOURCE)), clauses=_EVERY)
     return change(target, statement, {SOURCE: source})

@@ -70,7 +70,7 @@ class StoredKeys:
         return StoredKeys(tuple(columns), tuple(each for each in found if each is not None))
 
     @property
-    def shown(self) -> str:
+    def description(self) -> str:
         """The keys, for messages."""
         return ", ".join(f"the key {each.column.name!r} is {each.type}" for each in self.keys)
 

@@ -85,17 +85,17 @@ class QueryAnalysis:
             self.tables.settings,
         )
         back = {new: each for each, new in moved.items()}
-        return {back[new]: pushed.of(back) for new, pushed in found.items()}
+        return {back[new]: pushed.map_occurrences(back) for new, pushed in found.items()}
 
     @cached_property
     def scans(self) -> dict[Occurrence, ScanSpec]:
         """The scans of the tables."""
-        return self.join_keys.narrowed | {each: named.spec for each, named in self.named.items() if named.is_given}
+        return self.join_keys.scans | {each: named.spec for each, named in self.named.items() if named.is_given}
 
     @cached_property
     def join_keys(self) -> JoinKeys:
         """The scans with what the statement says, and what the keys of joins add to them."""
-        specs = {each: self.named[each].narrowed(pushed) for each, pushed in self.pushdowns.items()}
+        specs = {each: self.named[each].narrow(pushed) for each, pushed in self.pushdowns.items()}
         among = {
             each: [(path, values) for path, values in pushed.among if all(map(self._has_keys, values))]
             for each, pushed in self.pushdowns.items()
@@ -112,7 +112,7 @@ class QueryAnalysis:
         return any(named.spec.table.location == location for named in self.named.values())
 
     @property
-    def aggregated(self) -> Occurrence | None:
+    def aggregate_table(self) -> Occurrence | None:
         """The table of a query that consists of its counts, least and greatest values; None for another query."""
         found = [
             each for each, pushed in self.pushdowns.items() if pushed.aggregates and not self.named[each].is_changes
@@ -122,7 +122,7 @@ class QueryAnalysis:
     @cached_property
     def metadata_row(self) -> list[pa.Scalar] | None:
         """The only row of the result, if it consists of aggregates that metadata proves."""
-        each = self.aggregated
+        each = self.aggregate_table
         return None if each is None else aggregates_by_metadata(self.scans[each], self.pushdowns[each].aggregates)
 
     @cached_property

@@ -58,7 +58,7 @@ class JoinKeys:
         self.notes: dict[Occurrence, list[str]] = {}
 
     @cached_property
-    def narrowed(self) -> dict[Occurrence, ScanSpec]:
+    def scans(self) -> dict[Occurrence, ScanSpec]:
         """The scans, pruned by keys."""
         targets = {each for each, among in self._among.items() if among}
         if not targets:
@@ -79,7 +79,7 @@ class JoinKeys:
 
     def plan_of(self, each: Occurrence) -> ScanPlan | None:
         """The plan of a scan, as far as it was made already."""
-        spec, plan = self.narrowed[each], self._plans.get(each)
+        spec, plan = self.scans[each], self._plans.get(each)
         if plan is None or spec.has_reporters:
             return None
         if spec.pruning == TRUE and spec.predicate == self._planned[each].predicate:

@@ -38,7 +38,7 @@ class Pushdown:
     among: list[tuple[Path, tuple[ValuesOf, ...]]] = field(default_factory=list)
     aggregates: tuple[Aggregate, ...] = ()
 
-    def of(self, places: Mapping[Occurrence, Occurrence]) -> Pushdown:
+    def map_occurrences(self, places: Mapping[Occurrence, Occurrence]) -> Pushdown:
         """The same for other places: those of which the present ones are copies."""
         return replace(
             self,

@@ -47,7 +47,7 @@ class TableChangesRange:
     end: Any
     values: Mapping[str, Any]
 
-    def of(self, spec: ScanSpec, zone: tzinfo) -> ScanSpec:
+    def changes_scan(self, spec: ScanSpec, zone: tzinfo) -> ScanSpec:
         """The scan of the changes in this range; raises `InvalidOption` and what resolving the range raises."""
         is_whole = spec.selector is None and spec.condition == TRUE and spec.max_rows is None
         if not is_whole or spec.columns is not None or spec.options.columns:

@@ -88,7 +88,7 @@ class ResolvedTable:
         """The metadata table, if it is one."""
         return None if self.metadata is None else self.spec.metadata_table(self.metadata)
 
-    def narrowed(self, pushed: Pushdown) -> ScanSpec:
+    def narrow(self, pushed: Pushdown) -> ScanSpec:
         """The scan with what is pushed into it."""
         spec = self.spec
         if self.is_net:  # conditions on the kind of change are not for the scan, nor is a limit of the rows after them
@@ -173,7 +173,7 @@ class TableResolver:
             raise InvalidStatement(f"the metadata table {found.metadata!r} has no changes{place}")
         assert each.changes is not None
         try:
-            spec = each.changes.of(found.spec, self.settings.zone)
+            spec = each.changes.changes_scan(found.spec, self.settings.zone)
         except (InvalidOption, NoSuchSnapshot) as error:
             raise type(error)(f"{error}{place}") from error
         except UnsupportedFeature as error:
