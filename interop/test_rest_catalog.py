@@ -50,7 +50,7 @@ def test_conflicts_are_said(rest: lakescan.Catalog, jvm: Any) -> None:
     """Another writer adds to what is replaced, removes it, or replaces it itself; what it adds elsewhere is none."""
     from lakescan.iceberg.target import IcebergTarget
     from lakescan.options.write import WriteOptions
-    from lakescan.tables.into import overwrite_rows
+    from lakescan.tables.new_tables import overwrite_rows
     from lakescan.tables.rows import as_rows
 
     rest.create_table("db.conflicts", "id BIGINT, part STRING", partition_by=["part"])
@@ -172,7 +172,7 @@ def test_deletes_that_another_writer_adds_to_what_is_replaced_are_a_conflict(
     from lakescan.iceberg.target import IcebergTarget
     from lakescan.maintenance import compact
     from lakescan.options.write import WriteOptions
-    from lakescan.tables.into import overwrite_rows
+    from lakescan.tables.new_tables import overwrite_rows
     from lakescan.tables.rows import as_rows
 
     properties = {"format-version": version, "write.delete.mode": "merge-on-read"}

@@ -30,9 +30,14 @@ from tests.corpus.cases import Case, all_cases  # noqa: E402
 
 import lakescan  # noqa: E402
 from lakescan.conformance.child import digest_rows  # noqa: E402
-from lakescan.conformance.engines import ENGINES, Job, ReadLimits, ask_many  # noqa: E402
+from lakescan.conformance.engines import (  # noqa: E402
+    ENGINES,
+    Job,
+    ReadLimits,
+    ask_many,
+    job_of,
+)
 from lakescan.conformance.report import TableConformance, as_markdown, compare_answers  # noqa: E402
-from lakescan.conformance.tables import job_of  # noqa: E402
 
 PAGE = ROOT / "docs" / "conformance.md"
 _HEAD = """# Conformance

@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from lakescan.storage.known_settings import SETTINGS
-from lakescan.storage.setting import Setting
+from lakescan.storage.known_settings import SETTINGS, Setting
 
 PAGE = Path(__file__).parent.parent / "docs" / "storage_options.md"
 _HEAD = """# Storage options

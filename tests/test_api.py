@@ -76,7 +76,7 @@ def test_a_write_whose_table_cannot_be_read_again_is_no_failed_write(tmp_path: P
         raise lakescan.StorageError("the network is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lakescan.delta.table.DeltaTable.reopened", fails)
+        patch.setattr("lakescan.delta.table.DeltaTable.reopen", fails)
         assert table.append(pa.table({"id": [2]})).rows == 1
         with pytest.raises(lakescan.StorageError, match="network"):
             table.count()

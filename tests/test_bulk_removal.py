@@ -49,7 +49,7 @@ def test_only_keys_that_every_client_spells_alike_go_in_bulk(storage: Storage, m
         asked.extend(keys)
         return True
 
-    monkeypatch.setattr(bulk_removal, "_property_removals", removed)
+    monkeypatch.setattr(bulk_removal, "_delete_keys", removed)
     odd = ["a%20b", "a b", "a//b", "a/./b", "a/../b", "..", "ü", "a/"]
     left = bulk_removal.remove_in_bulk(
         [f"s3://bucket/{name}" for name in [*NAMES, *odd]],
@@ -61,7 +61,7 @@ def test_only_keys_that_every_client_spells_alike_go_in_bulk(storage: Storage, m
 
 
 def test_what_bulk_requests_refuse_is_removed_one_by_one(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_removal, "_property_removals", lambda bucket, keys, settings: False)
+    monkeypatch.setattr(bulk_removal, "_delete_keys", lambda bucket, keys, settings: False)
     assert list(storage.remove(written(storage, *NAMES))) == []
     assert list(storage.walk("s3://bucket/t")) == []
 

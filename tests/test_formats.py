@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 import lakescan
-from lakescan.planning.explain.text import plan_as_text
+from lakescan.planning.explain.page import plan_as_text
 
 SOURCES = Path(lakescan.__file__).parent
 NAMES = {"iceberg", "delta"}

@@ -20,7 +20,7 @@ from lakescan.storage.encryption.gcm_stream import (
     encrypt_stream,
     plain_length,
 )
-from lakescan.storage.encryption.key_metadata import StandardMetadata
+from lakescan.storage.encryption.key_manager import StandardMetadata
 
 KEY, PREFIX = b"0123456789012345", b"1234567890123456"
 WHOLE = 8 + (BLOCK + 28)  # bytes of a file of one whole block
@@ -58,7 +58,7 @@ def test_a_block_made_by_the_cipher_alone_is_read() -> None:
 
 
 def test_test_case_4_of_the_gcm_specification_holds() -> None:
-    from lakescan.storage.encryption.ciphers import Cipher
+    from lakescan.storage.encryption.gcm_stream import Cipher
 
     key, nonce = bytes.fromhex("feffe9928665731c6d6a8f9467308308"), bytes.fromhex("cafebabefacedbaddecaf888")
     aad = bytes.fromhex("feedfacedeadbeeffeedfacedeadbeefabaddad2")

@@ -10,8 +10,8 @@ from deltalake import DeltaTable, write_deltalake
 
 import lakescan
 from lakescan.planning.explain import plan_for_terminal
-from lakescan.planning.explain.hints import hints
 from lakescan.planning.explain.page import plans_as_html
+from lakescan.planning.explain.summary import hints
 
 
 @pytest.fixture(scope="module")

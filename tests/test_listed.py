@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.storage import Storage, listed
-from lakescan.storage.key_ranges import key_ranges
-from lakescan.storage.listed import ranges_of
+from lakescan.storage.listed import key_ranges, ranges_of
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
 from tests.transaction.support import rows
 

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.common.arrow_html import arrow_as_html
-from lakescan.common.html import facts_table, grid, pre_block, section
+from lakescan.common.html import arrow_as_html, facts_table, grid, pre_block, section
 from lakescan.maintenance.health.maintain import MaintenanceStep
 from lakescan.tables import results
 from tests.support import own_catalog

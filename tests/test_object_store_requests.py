@@ -12,7 +12,7 @@ import pytest
 
 import lakescan
 from lakescan.common.cache import CACHE
-from lakescan.delta.log.file_cache import RememberingStorage
+from lakescan.delta.log.reader import RememberingStorage
 from lakescan.errors import MissingFile, StorageError
 from lakescan.local.reader import read_batches
 from lakescan.storage import Storage

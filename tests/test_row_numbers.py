@@ -11,8 +11,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakescan.common.arrays import float_bits
-from lakescan.common.row_numbers import row_numbers
+from lakescan.common.arrays import float_bits, row_numbers
 
 OTHER_NAN = struct.unpack("<d", struct.pack("<Q", 0x7FF8000000000001))[0]
 VALUES = {

@@ -12,9 +12,9 @@ import pytest
 
 from lakescan.errors import InvalidOption, StorageError
 from lakescan.storage import Storage, filesystems, reachable
-from lakescan.storage.advice import advice
-from lakescan.storage.client_settings import client_settings
+from lakescan.storage.faults import advice
 from lakescan.storage.known_settings import SETTINGS
+from lakescan.storage.object_clients import client_settings
 from lakescan.storage.options import StorageOptions
 
 KEYS = {"access_key": "k", "secret_key": "s"}

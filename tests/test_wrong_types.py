@@ -114,7 +114,7 @@ def test_a_cache_limit_is_a_whole_number(limit: Any) -> None:
 
 
 def test_a_split_size_of_zero_is_named() -> None:
-    from lakescan.planning.read_properties import ReadProperties
+    from lakescan.planning.split import ReadProperties
 
     with pytest.raises(InvalidOption, match=r"read\.split\.target-size"):
         _ = ReadProperties({"read.split.target-size": "0"}, "t").split_size

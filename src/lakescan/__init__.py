@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from lakescan.formats.table_format import Snapshot
     from lakescan.local.scan_tasks import ScanTask
     from lakescan.maintenance.health import Finding, MaintainResult, MaintenanceStep, TableHealth
-    from lakescan.planning.delete_file import DeleteFile, DeleteKind
+    from lakescan.planning.delete_references import DeleteFile, DeleteKind
     from lakescan.planning.metrics_reporters import MetricsReporter
     from lakescan.planning.plan import ScanPlan
     from lakescan.planning.report import ScanMetrics, ScanReport
@@ -119,7 +119,7 @@ _MODULES = {
     "api.table": ("Table",),
     "api.transaction": ("Transaction",),
     "api.open": ("table",),
-    "planning.delete_file": ("DeleteFile", "DeleteKind"),
+    "planning.delete_references": ("DeleteFile", "DeleteKind"),
     "planning.plan": ("ScanPlan",),
     "planning.report": ("ScanMetrics", "ScanReport"),
     "planning.task_groups": ("FileScanTask", "TaskGroup", "TaskGroups"),

@@ -11,7 +11,7 @@ from typing import Any
 _MODULES = {
     "spark": "lakescan.spark.engine",
     "dml": "lakescan.statements.rows.table_methods",
-    "query": "lakescan.statements.select.view_definitions",
+    "query": "lakescan.statements.tables.views",
 }
 
 

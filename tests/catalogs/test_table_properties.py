@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 import lakescan
-from lakescan.delta.metadata.new_properties import SETTABLE as DELTA
+from lakescan.delta.metadata.table_properties import SETTABLE as DELTA
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string())])

@@ -25,9 +25,8 @@ import lakescan
 from lakescan.cli.commands import app
 from lakescan.conformance import child
 from lakescan.conformance.child import plain
-from lakescan.conformance.engines import Job, ReadLimits, ask, ask_many
+from lakescan.conformance.engines import Job, ReadLimits, ask, ask_many, find_tables, job_of
 from lakescan.conformance.report import as_markdown, as_record, compare_answers, conformance
-from lakescan.conformance.tables import find_tables, job_of
 
 KEY = uuid.UUID(int=10**30)
 ROWS = pa.table({"id": [1, 2, 3], "name": ["a", None, "c|d"]})

@@ -21,7 +21,7 @@ from lakescan.delta.commit import commit as commits
 from lakescan.options.write import WriteOptions
 from lakescan.tables.base import OverwriteScope
 from lakescan.tables.overwritten_files import as_removed_files
-from lakescan.writing.partitioned_writer import write_rows
+from lakescan.writing.parquet import write_rows
 from tests.support.delta_row_changes import delete, target_of
 from tests.support.delta_state import newest
 from tests.support.two_commits import saved

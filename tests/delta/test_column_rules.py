@@ -19,7 +19,7 @@ from lakescan.delta.commit.creation import replace_table
 from lakescan.delta.target import DeltaTarget
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.tables.into import append_rows
+from lakescan.tables.new_tables import append_rows
 from lakescan.tables.rows import as_rows
 from lakescan.writing.identity_values import Identity, IdentityValues
 from tests.support.delta_rules import NOT_NULL, identity, mark_of, table_of

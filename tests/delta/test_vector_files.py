@@ -25,7 +25,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.storage import Storage
 from lakescan.tables.row_changes import RowChanges, RowLevelCommand
-from lakescan.writing.row_deletes import WrittenDeletes
+from lakescan.writing.table_writes import WrittenDeletes
 from tests.support.delta_state import added, commit, created
 
 ROWS = 20

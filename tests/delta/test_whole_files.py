@@ -8,7 +8,7 @@ import pytest
 
 from lakescan.errors import StorageError
 from lakescan.storage import Storage
-from lakescan.storage.whole_file import publish, replace_file
+from lakescan.storage.put_if_absent import publish, replace_file
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
 
 

@@ -9,7 +9,7 @@ from lakescan.errors import InvalidStatement, SchemaMismatch
 from lakescan.statements.rows.assignment import cast_to_column, column_of, strip_qualifiers
 from lakescan.statements.rows.parse import parse
 from lakescan.statements.rows.statements import Update
-from lakescan.statements.syntax.names import TableName
+from lakescan.statements.syntax.text import TableName
 
 NUMBERS = [*t.INTEGRAL, *t.FLOATING, t.Decimal(10, 2)]
 TIMES = [t.DATE, t.Timestamp(), t.Timestamp(zoned=False)]

@@ -30,7 +30,7 @@ from lakescan.errors import (
 from lakescan.iceberg.table import IcebergTable
 from lakescan.statements.rows.execute import change
 from lakescan.statements.rows.statements import Delete
-from lakescan.statements.syntax.names import Sql, TableName
+from lakescan.statements.syntax.text import Sql, TableName
 from lakescan.tables.base import Target
 from tests.support import own_catalog
 from tests.support.delta_rules import identity, table_of

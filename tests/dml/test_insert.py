@@ -24,7 +24,7 @@ from lakescan.errors import (
     UnsupportedFeature,
 )
 from lakescan.statements.rows import insert as inserting
-from lakescan.statements.rows.defaults import with_defaults
+from lakescan.statements.rows.insert import with_defaults
 from lakescan.statements.select.namespace import _CURRENT
 from lakescan.writing.column_rules import ColumnRules
 from tests.support.delta_rules import identity, table_of

@@ -22,9 +22,8 @@ from lakescan.statements.rows.statements import (
     Update,
     When,
 )
-from lakescan.statements.syntax.names import Sql, TableName
 from lakescan.statements.syntax.parse import StatementKind, statement_of
-from lakescan.statements.syntax.text import tokens
+from lakescan.statements.syntax.text import Sql, TableName, tokens
 
 # From the documentation of Spark, Delta and Iceberg, and what else Spark's grammar takes.
 TAKEN = [

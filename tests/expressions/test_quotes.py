@@ -8,8 +8,8 @@ import pytest
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.expressions.predicate import Comparison
-from lakescan.expressions.quotes import escape_doubled_quotes
 from lakescan.expressions.scalar.condition import RowCondition
+from lakescan.expressions.scalar.parse import escape_doubled_quotes
 from lakescan.expressions.sql import parse_filter
 
 

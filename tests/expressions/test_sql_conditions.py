@@ -24,7 +24,7 @@ from lakescan.expressions.evaluate import column_getter, matching_rows
 from lakescan.expressions.predicate import TRUE, Comparison, Predicate, SqlCondition, predicate_fields, replace_sql
 from lakescan.expressions.sql import parse_filter
 from lakescan.expressions.sql_condition import replace_columns
-from lakescan.planning.rest_report import expression
+from lakescan.planning.report import expression
 from tests.support.catalog import local_catalog
 
 A_IS_1 = Comparison("a", op="=", value=1)

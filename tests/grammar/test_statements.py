@@ -20,11 +20,10 @@ from lakescan.definition.table_changes import (
     TableChange,
 )
 from lakescan.definition.table_definition import SortTerm, Term
-from lakescan.statements.syntax.alter_table import ACTIONS, AlterTable
+from lakescan.statements.syntax.alter_table import ACTIONS, AlterTable, CreateRef
 from lakescan.statements.syntax.commands import Call, Optimize, Restore, Vacuum
 from lakescan.statements.syntax.create_table import CreateTable
 from lakescan.statements.syntax.namespaces import Show, ShowKind
-from lakescan.statements.syntax.refs import CreateRef
 from lakescan.statements.syntax.statements import FORMS, parse_statement
 
 

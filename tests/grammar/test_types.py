@@ -11,8 +11,7 @@ from hypothesis import given
 import lakescan
 from lakescan.common import types as t
 from lakescan.statements.syntax.columns import parse_columns
-from lakescan.statements.syntax.type_text import type_text
-from lakescan.statements.syntax.types import parse_type
+from lakescan.statements.syntax.types import parse_type, type_text
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.maintenance.health.findings import coarser_field
+from lakescan.maintenance.health.measure import coarser_field
 from tests.support.browser import drawn
 from tests.transaction.aged import age, folder_of, stray
 from tests.transaction.support import Make, now, rows

@@ -16,7 +16,7 @@ from samples.iceberg_deletes import DeleteFile, commit_deletes, local, write_equ
 from samples.iceberg_table import write_table
 
 import lakescan
-from lakescan.reading.deletes.keys import DeletedKeyMap
+from lakescan.reading.deletes.equality import DeletedKeyMap
 from tests.support.catalog import local_catalog
 
 NAN = float("nan")

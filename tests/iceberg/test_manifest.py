@@ -19,8 +19,7 @@ from samples.iceberg_deletes import _manifest_schema
 
 from lakescan.common import types as t
 from lakescan.errors import CorruptMetadata
-from lakescan.iceberg.manifests.avro import FILE, _decode_columns, read_avro
-from lakescan.iceberg.manifests.avro_container import open_container
+from lakescan.iceberg.manifests.avro import FILE, _decode_columns, open_container, read_avro
 from lakescan.iceberg.manifests.bounds import decode_values, recorded_stats
 from lakescan.iceberg.manifests.manifest import _NAMES, STATS, read_manifests
 from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakescan.iceberg.scan.partition_key import add_partition_key
+from lakescan.iceberg.metadata.partition_spec import add_partition_key
 
 PIECES = st.one_of(st.none(), st.text("\x00\x01:,0129null", max_size=4))
 PARTITIONS = st.lists(st.tuples(PIECES, PIECES, st.one_of(st.none(), st.integers(-9, 99))), min_size=1, max_size=12)

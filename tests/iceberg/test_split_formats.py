@@ -14,7 +14,7 @@ from samples.iceberg_table import write_table
 import lakescan
 from lakescan.errors import CorruptData
 from lakescan.planning.split import NO_END
-from lakescan.reading.avro.blocks import open_blocks
+from lakescan.reading.avro.file import open_blocks
 from lakescan.reading.reader import read_group
 
 ROWS = 60_000

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from lakescan.common import types as t
 from lakescan.errors import CorruptData, UnsupportedFeature
-from lakescan.iceberg.maintenance.statistics.single_values import hash_values
-from lakescan.iceberg.maintenance.statistics.theta_sketch import MOST, ThetaSketch
+from lakescan.iceberg.maintenance.statistics.theta_sketch import MOST, ThetaSketch, hash_values
 from lakescan.iceberg.manifests.bounds import encode_value
 
 

@@ -8,8 +8,15 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidOption
 from lakescan.iceberg.metadata.json_node import Node
-from lakescan.iceberg.view.changes import ViewText, new_view, replace_view, updates, with_properties
-from lakescan.iceberg.view.metadata import ViewMetadata, view_of
+from lakescan.iceberg.view.metadata import (
+    ViewMetadata,
+    ViewText,
+    new_view,
+    replace_view,
+    updates,
+    view_of,
+    with_properties,
+)
 
 
 def text(query: str, *, at: int = 1, column: str = "n") -> ViewText:

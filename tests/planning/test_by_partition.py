@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakescan.planning.partition_groups import assign_groups, partition_numbers
+from lakescan.planning.plan import assign_groups, partition_numbers
 
 PIECES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1000)), max_size=60)
 

@@ -22,8 +22,7 @@ from lakescan.iceberg.manifests.bounds import encode_value, recorded_stats
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.corrupt_statistics import can_trust_footer, can_trust_orc, drop_contradictions
 from lakescan.planning.prune import might_match, must_match
-from lakescan.reading.parquet.bounds import decode_bounds
-from lakescan.reading.parquet.footer import ChunkStatistics
+from lakescan.reading.parquet.footer import ChunkStatistics, decode_bounds
 
 LONG = t.Field(1, "n", t.LONG)
 NUMBERS = pa.int64()

@@ -10,7 +10,7 @@ import pytest
 
 import lakescan
 from lakescan.errors import InvalidOption, InvalidStatement
-from lakescan.statements.syntax.table_options import options_behind
+from lakescan.statements.syntax.spark_syntax import options_behind
 from tests.support import own_catalog
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs

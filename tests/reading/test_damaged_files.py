@@ -21,14 +21,12 @@ from lakescan.common import types as t
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptData, NotEnoughMemory, StorageError
 from lakescan.planning.split import NO_END
-from lakescan.reading.data_file import open_data_file
+from lakescan.reading.data_file import check_rows, open_data_file
 from lakescan.reading.decoding import decoding
 from lakescan.reading.file_schema import read_fields
-from lakescan.reading.parquet.bounds import decode_bounds
 from lakescan.reading.parquet.file import open_parquet
-from lakescan.reading.parquet.footer import Footer
+from lakescan.reading.parquet.footer import Footer, decode_bounds
 from lakescan.reading.projection import resolve
-from lakescan.reading.row_batches import check_rows
 from lakescan.storage import Storage
 from tests.support.catalog import local_catalog
 from tests.support.faulty import faulty_storage

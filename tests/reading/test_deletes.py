@@ -16,11 +16,10 @@ from samples.iceberg_deletes import commit_deletes, local, write_equality_delete
 
 import lakescan
 from lakescan.errors import CorruptData
-from lakescan.planning.delete_file import delete_files
+from lakescan.planning.delete_references import delete_files
 from lakescan.reading.deletes import positions as deletes
 from lakescan.reading.deletes.positions import RowSelection
-from lakescan.reading.deletes.roaring import bitmap_of, positions_in_range, words_of
-from lakescan.reading.deletes.vectors import check_vector_rows
+from lakescan.reading.deletes.vectors import bitmap_of, check_vector_rows, positions_in_range, words_of
 from tests.support.catalog import local_catalog
 
 POSITIONS = st.lists(st.integers(0, 300) | st.integers(2**33, 2**33 + 300), unique=True)

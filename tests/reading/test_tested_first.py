@@ -26,8 +26,8 @@ from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import column_getter, matching_rows
 from lakescan.expressions.sql import parse_filter
 from lakescan.reading import tested_first
+from lakescan.reading.data_file import TaskRows
 from lakescan.reading.parquet import file as parquet_file
-from lakescan.reading.row_batches import TaskRows
 
 ROWS, GROUP = 600, 40
 NAN = float("nan")

@@ -10,7 +10,7 @@ import pytest
 
 import lakescan
 from lakescan.reading.parquet.file import open_parquet
-from lakescan.reading.parquet.unknown_groups import REFUSAL, remove_unknown_groups
+from lakescan.reading.parquet.footer import REFUSAL, remove_unknown_groups
 from lakescan.storage import Storage
 
 ROWS = pa.table(

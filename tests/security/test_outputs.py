@@ -14,8 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.cli.output import print_json
-from lakescan.cli.terminal import TerminalConsole
+from lakescan.cli.output import TerminalConsole, print_json
 from lakescan.common.control_characters import harmless, harmless_json
 from lakescan.storage import Storage
 from lakescan.storage.allowed import AllowedLocations

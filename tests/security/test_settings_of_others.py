@@ -42,7 +42,7 @@ from lakescan.storage.azure_endpoints import assign_account
 from lakescan.storage.credentials import Credential, Credentials
 from lakescan.storage.issued import is_storage_property, merge_server_properties
 from lakescan.storage.known_settings import SETTINGS
-from lakescan.storage.settings import find_settings
+from lakescan.storage.options import find_settings
 from tests.support.rest_server import Request, RestServer, rest_server
 
 SECRET = "SECRET-OF-THE-READER"

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 import lakescan
 from lakescan.common.schema import Schema
 from lakescan.common.types import INT, Field
-from lakescan.iceberg.scan.never_renamed import stable_name_ids
+from lakescan.iceberg.metadata.name_mapping import stable_name_ids
 from tests.spark.histories import STEPS, History, Step, delta_history, iceberg_history
 from tests.support.rows import differences
 

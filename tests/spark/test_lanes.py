@@ -374,7 +374,7 @@ def test_large_position_delete_files_are_decoded_by_spark_in_pieces(
     assert "decoded by the driver" in text
     expected = native(spark, scan).num_rows
     monkeypatch.setattr("lakescan.spark.native.lower.MIN_BYTES", 1)
-    monkeypatch.setattr("lakescan.spark.native.delete_strategy.MIN_BYTES", 1)
+    monkeypatch.setattr("lakescan.spark.native.lower.MIN_BYTES", 1)
     CACHE.clear()
     monkeypatch.setattr("lakescan.reading.deletes.positions._PIECE", 700)
     assert native(spark, scan.options(verify=True)).num_rows == expected

@@ -16,7 +16,7 @@ import lakescan
 from lakescan import engines
 from lakescan.errors import AmbiguousMerge, QueryFailed, SchemaMismatch
 from lakescan.statements.rows.statements import Assignment, Delete, Update
-from lakescan.statements.syntax.names import Sql, TableName
+from lakescan.statements.syntax.text import Sql, TableName
 from tests.dml import test_laws as laws
 from tests.dml.test_metadata_names import PROPERTIES, change_rows, created
 from tests.support import own_catalog

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakescan.spark.native.same_store import why_other_store
+from lakescan.spark.native.filesystems import why_other_store
 from lakescan.storage import Storage
 
 HERE = "http://127.0.0.1:9000"

@@ -14,10 +14,9 @@ import lakescan
 from lakescan.delta.target import DeltaTarget
 from lakescan.expressions.sql import parse_filter
 from lakescan.options.write import WriteOptions
-from lakescan.tables.removed import RemovedFile
-from lakescan.tables.row_changes import RowChanges, RowCounts, RowLevelCommand
-from lakescan.writing.partitioned_writer import write_rows
-from lakescan.writing.row_deletes import WrittenDeletes
+from lakescan.tables.row_changes import RemovedFile, RowChanges, RowCounts, RowLevelCommand
+from lakescan.writing.parquet import write_rows
+from lakescan.writing.table_writes import WrittenDeletes
 from tests.support.delta_state import newest
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

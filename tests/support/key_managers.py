@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from lakescan.storage.encryption import KeyManager
-from lakescan.storage.encryption.ciphers import Cipher, TagMismatch
+from lakescan.storage.encryption.gcm_stream import Cipher, TagMismatch
 
 
 class TestKeys(KeyManager):

@@ -16,7 +16,7 @@ DAYS = 20 * 86400 * 1000
 @pytest.fixture(autouse=True)
 def files_were_removed_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
     """VACUUM finds files to remove."""
-    monkeypatch.setattr(file_changes, "_final_metadata", lambda: int(time.time() * 1000) - DAYS)
+    monkeypatch.setattr(file_changes, "_current_millis", lambda: int(time.time() * 1000) - DAYS)
 
 
 def live(folder: Path, seed: int, steps: int) -> None:

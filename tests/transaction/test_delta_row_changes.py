@@ -20,13 +20,13 @@ from samples.delta_deletes import commit_vectors, inline_vector
 import lakescan
 from lakescan.delta.commit import commit as commits
 from lakescan.delta.commit.checkpoint import checkpoint_version
-from lakescan.delta.commit.vector_changes import mark_wide_bounds
+from lakescan.delta.commit.row_changes import mark_wide_bounds
 from lakescan.delta.commit.version_checksum import read_checksum
 from lakescan.delta.scan.deletion_vectors import encode_z85
 from lakescan.errors import StorageError
 from lakescan.storage import Storage
 from lakescan.tables.row_changes import RowChanges, RowCounts, RowLevelCommand, RowLevelOperationMode
-from lakescan.writing.partitioned_writer import write_rows
+from lakescan.writing.parquet import write_rows
 from tests.support.delta_row_changes import (
     FEED,
     IDS,

@@ -252,7 +252,7 @@ def test_what_is_committed_while_folders_are_listed_stays(table: lakescan.Table,
             connection("local").load_table("db.t").add_files([str(late)])
         return looked[-1]
 
-    monkeypatch.setattr(FolderSearch, "look", listed)
+    monkeypatch.setattr(FolderSearch, "list_folders", listed)
     assert now().remove_orphans() == []
     assert now().scan().to_arrow().num_rows == 3
 
@@ -285,7 +285,7 @@ def after_the_listing(monkeypatch: pytest.MonkeyPatch, happen: Any) -> None:
             happen()
         return found
 
-    monkeypatch.setattr(FolderSearch, "look", listed)
+    monkeypatch.setattr(FolderSearch, "list_folders", listed)
 
 
 def test_commits_may_remove_old_metadata_files_while_folders_are_listed(local, tmp_path, monkeypatch) -> None:

@@ -22,7 +22,7 @@ from lakescan.delta.commit import put
 from lakescan.iceberg.commit import outcomes
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.tables.into import append_rows
+from lakescan.tables.new_tables import append_rows
 from lakescan.tables.rows import as_rows
 from tests.transaction.support import NAME, data_files, maker, now, pairs, rows
 

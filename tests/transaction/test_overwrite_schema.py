@@ -12,7 +12,7 @@ import pytest
 import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.options.write import WriteOptions
-from lakescan.tables.into import overwrite_rows
+from lakescan.tables.new_tables import overwrite_rows
 from lakescan.tables.rows import as_rows
 from tests.transaction.support import data_files, maker, now, rows
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lakescan
-from lakescan.common.row_numbers import row_numbers
+from lakescan.common.arrays import row_numbers
 from lakescan.writing.partition_key import split_by_partition
 
 NAN = float("nan")

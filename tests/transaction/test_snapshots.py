@@ -23,7 +23,7 @@ from lakescan.iceberg.commit.commit import IcebergCommit
 from lakescan.iceberg.data_files.table_writes import IcebergWrites
 from lakescan.iceberg.manifests.entries import entries_of, read_entries
 from lakescan.iceberg.manifests.manifest_file import manifest_files
-from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
+from lakescan.iceberg.manifests.manifest_list import snapshot_manifests
 from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_writes
 from lakescan.iceberg.table import IcebergTable
 from lakescan.options.write import WriteOptions

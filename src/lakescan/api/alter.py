@@ -10,7 +10,6 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path, parse_reference
 from lakescan.definition.from_arrow import columns_of
-from lakescan.definition.literals import default_of
 from lakescan.definition.table_changes import (
     FIRST,
     KEPT,
@@ -36,6 +35,7 @@ from lakescan.definition.table_changes import (
     SetProperties,
     TableChange,
     UnsetProperties,
+    default_of,
 )
 from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.errors import InvalidOption

@@ -17,8 +17,15 @@ from lakescan.common.schema import Schema
 from lakescan.common.version import own_version
 from lakescan.definition.view_definition import ViewDefinition
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, nearest
-from lakescan.iceberg.view.changes import COMMENT, QUERY_COLUMNS, ViewText, new_view, replace_view, with_properties
-from lakescan.iceberg.view.metadata import ViewMetadata
+from lakescan.iceberg.view.metadata import (
+    COMMENT,
+    QUERY_COLUMNS,
+    ViewMetadata,
+    ViewText,
+    new_view,
+    replace_view,
+    with_properties,
+)
 
 _LOCATION = "location"  # the property by which a statement gives the folder of a new view's metadata
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakescan import engines
 from lakescan.api.scan import Scan
-from lakescan.common.arrow_html import register_display
+from lakescan.common.html import register_display
 from lakescan.common.metadata_columns import CHANGE, CHANGELOG
 from lakescan.common.pandas_frames import pandas_frame
 from lakescan.common.references import dotted_path, split_list

@@ -15,7 +15,7 @@ from lakescan.catalogs.lookup import find_table, identifier_of, location_or_name
 from lakescan.catalogs.metrics import TableReporter
 from lakescan.common.identifiers import Identifier, location_of, split_name
 from lakescan.errors import InvalidOption, NotATable
-from lakescan.formats.table_path import TablePath
+from lakescan.formats.table_format import TablePath
 from lakescan.options.keywords import TableKeywords
 from lakescan.options.read import ReadOptions
 from lakescan.storage import Storage

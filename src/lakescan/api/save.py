@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
+from lakescan.catalogs.formats import existing_target, exists, new_table
 from lakescan.catalogs.lookup import location_or_name
-from lakescan.catalogs.open_target import existing_target, exists, new_table
 from lakescan.common.identifiers import Identifier, location_of
 from lakescan.errors import CreatedConcurrently, InvalidOption, TableExists, nearest
 from lakescan.options.keywords import WriteKeywords
 from lakescan.options.write import WriteOptions
-from lakescan.tables.into import append_rows, overwrite_rows
-from lakescan.tables.new_tables import create_with_rows
+from lakescan.tables.new_tables import append_rows, create_with_rows, overwrite_rows
 from lakescan.tables.results import WriteResult
 from lakescan.tables.rows import Rows, as_rows
 from lakescan.tables.scan_spec import as_predicate

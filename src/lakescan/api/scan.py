@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard, Unpack, overload
 import pyarrow as pa
 
 from lakescan import engines
-from lakescan.common.arrow_html import register_display
 from lakescan.common.distinct_names import check_distinct
 from lakescan.common.executors import PlanningExecutor
+from lakescan.common.html import register_display
 from lakescan.common.pandas_frames import pandas_frame
 from lakescan.common.polars_columns import check_threads
 from lakescan.common.selection import with_alias
@@ -26,7 +26,7 @@ from lakescan.local.integrations.daft_frames import daft_frame
 from lakescan.local.integrations.dask_frames import dask_frame
 from lakescan.local.integrations.ray_data import ray_dataset
 from lakescan.local.polars_scan import lazy_frame, whole_frame
-from lakescan.local.run import scan_batches
+from lakescan.local.reader import scan_batches
 from lakescan.local.scan_tasks import ScanTask, scan_tasks
 from lakescan.options.keywords import ScanKeywords
 from lakescan.planning.explain import PlanText, plan_as_text

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan.api.scan import Scan
-from lakescan.common.arrow_html import register_display
+from lakescan.common.html import register_display
 from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption
 from lakescan.formats.snapshot_refs import IfRefExists, RefKind, RefRetention, SnapshotRef

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 import pyarrow as pa
 
 from lakescan import engines
-from lakescan.api.maintenance import TableMaintenance
-from lakescan.api.metadata_files import TableMetadataFiles
+from lakescan.api.maintenance import TableMaintenance, TableMetadataFiles
 from lakescan.api.scan import Scan
 from lakescan.api.snapshots import TableRefs
 from lakescan.catalogs.formats import format_named
-from lakescan.common.arrow_html import register_display
 from lakescan.common.executors import PlanningExecutor
+from lakescan.common.html import register_display
 from lakescan.common.identifiers import Identifier, location_of
 from lakescan.common.timestamps import as_moment
 from lakescan.definition.table_changes import TableChange
@@ -322,7 +321,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.append(pa.table({"id": [1], "price": [9.5]}))
         """
-        from lakescan.tables.into import append_rows
+        from lakescan.tables.new_tables import append_rows
         from lakescan.tables.rows import as_rows
 
         given = as_rows(rows)
@@ -352,7 +351,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.overwrite(corrected, where="day = '2026-01-31'")
         """
-        from lakescan.tables.into import overwrite_rows
+        from lakescan.tables.new_tables import overwrite_rows
         from lakescan.tables.rows import as_rows
 
         given = as_rows(rows)
@@ -618,7 +617,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> print(orders.rewrite_position_deletes())
             120 files of position deletes rewritten as 3 (1.2 MB into 210.4 KB)
         """
-        from lakescan.writing.row_deletes import DeleteLimits
+        from lakescan.writing.table_writes import DeleteLimits
 
         target = self._target(self._write_options(options))
         limits = DeleteLimits(rewrite_all, min_input_files, min_file_size_bytes, max_file_size_bytes)

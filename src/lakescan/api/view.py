@@ -12,8 +12,7 @@ import pyarrow as pa
 from lakescan.catalogs.view_store import StoredView
 from lakescan.common.identifiers import Identifier
 from lakescan.errors import UnsupportedFeature
-from lakescan.iceberg.view.changes import COMMENT, DIALECT, QUERY_COLUMNS
-from lakescan.iceberg.view.metadata import ViewMetadata, ViewVersionNode
+from lakescan.iceberg.view.metadata import COMMENT, DIALECT, QUERY_COLUMNS, ViewMetadata, ViewVersionNode
 from lakescan.tables.notebook import view_as_html, view_version_as_html
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

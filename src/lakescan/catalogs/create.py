@@ -14,7 +14,7 @@ from lakescan.catalogs.hive_client import is_hive
 from lakescan.catalogs.lookup import check_free, translate_catalog_errors
 from lakescan.catalogs.outcomes import commit_change
 from lakescan.catalogs.registry import key_manager_name, key_manager_of, location_limits
-from lakescan.catalogs.rest_session import is_rest
+from lakescan.catalogs.rest_adapter import is_rest
 from lakescan.catalogs.unity.catalog import UnityCatalog
 from lakescan.catalogs.unity.creation import definition_at
 from lakescan.catalogs.unity.creation import place as unity_place
@@ -41,11 +41,15 @@ from lakescan.errors import (
     TableExists,
     UnsupportedFeature,
 )
-from lakescan.iceberg.commit.create import iceberg_arguments
-from lakescan.iceberg.commit.creation import TableReplacement
+from lakescan.iceberg.commit.create import iceberg_arguments, redefine_table
 from lakescan.iceberg.commit.encryption import check_catalog
-from lakescan.iceberg.commit.new_table import MakesTables, commit_staged_table, create_tolerating_drop, stage_table
-from lakescan.iceberg.commit.replace_table import redefine_table
+from lakescan.iceberg.commit.new_table import (
+    MakesTables,
+    TableReplacement,
+    commit_staged_table,
+    create_tolerating_drop,
+    stage_table,
+)
 from lakescan.iceberg.metadata.format_versions import PROPERTY, chosen_version
 from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_writes
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
@@ -252,7 +256,7 @@ def _is_made(catalog: Catalog, identifier: Identifier, named: Sequence[str]) -> 
 
 
 def stage_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> StagedTable:
-    """A table that can be made in one step with its rows; see `lakescan.iceberg.commit.creation`."""
+    """A table that can be made in one step with its rows; see `lakescan.iceberg.commit.new_table`."""
     arguments = _arguments(catalog, identifier, definition)
     with translate_catalog_errors(identifier):
         if not catalog.namespace_exists(identifier.namespace):

@@ -6,12 +6,21 @@ Names are compared here alone: where a user names a format, where a catalog does
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+import pyarrow as pa
+
+from lakescan.catalogs.lookup import find_table, identifier_of
+from lakescan.catalogs.registry import connection
+from lakescan.common.identifiers import Identifier
+from lakescan.definition.table_definition import TableDefinition, Term, assign_ids
 from lakescan.delta.format import DeltaFormat
-from lakescan.errors import InvalidOption
+from lakescan.errors import InvalidOption, IsAView, NotATable
 from lakescan.iceberg.format import IcebergFormat
+from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.tables.base import Format
+from lakescan.storage.locations import absolute
+from lakescan.tables.base import Format, NewTable, Target
 
 # Folders are looked at in this order.
 FORMATS: Mapping[str, Format] = {each.name: each for each in (DeltaFormat(), IcebergFormat())}
@@ -28,3 +37,92 @@ def format_named(name: str) -> Format:
 def format_at(location: str, storage: Storage) -> Format | None:
     """The format of the table in a folder: the first that finds its metadata there; None without any."""
     return next((each for each in FORMATS.values() if each.is_at(location, storage)), None)
+
+
+def exists(path: str, storage_options: Mapping[str, Any]) -> bool:
+    """Whether a table that can be written to has the name, or is in the folder."""
+    identifier = identifier_of(path)
+    if identifier is None:
+        found = format_at(absolute(path), Storage(storage_options))
+        return found is not None and found.is_written_by_location
+    try:
+        find_table(identifier)
+    except NotATable:
+        return False
+    return True
+
+
+def open_target(path: str, format: str | None, options: WriteOptions, storage_options: Mapping[str, Any]) -> Target:
+    """Open the table at a path or with an identifier; raises `NotATable` if there is none; see `existing_target`."""
+    target = existing_target(path, format, options, storage_options)
+    if target is None:
+        raise NotATable(f"there is no table {path}")
+    return target
+
+
+def existing_target(
+    path: str, format: str | None, options: WriteOptions, storage_options: Mapping[str, Any]
+) -> Target | None:
+    """Open the table at a path or with an identifier; None if there is none.
+
+    Raises `UnsupportedFeature` for an Iceberg table given by path, since commits go through a catalog, and
+    `InvalidOption` if `format` contradicts the table.
+    """
+    wanted = None if format is None else format_named(format)
+    identifier = identifier_of(path)
+    if identifier is not None:
+        return _find_target(identifier, wanted, options)
+    path, storage = absolute(path), Storage(storage_options)
+    found = format_at(path, storage)
+    if found is None:
+        return None
+    options.check_format(found.name)
+    storage.allowed = storage.allowed.at(path, None)
+    target = found.open_target(path, None, options, storage)
+    _check_format(path, found, wanted)
+    return target
+
+
+def new_table(
+    path: str, format: str | None, options: WriteOptions, storage_options: Mapping[str, Any], rows: pa.Schema
+) -> NewTable:
+    """The table that a write creates at a path or with an identifier, with the columns of its rows.
+
+    Raises `InvalidOption` if `format` is needed, `CreatedConcurrently` if there is a table by now, and what
+    `WriteOptions.check_new_table` raises.
+    """
+    identifier = identifier_of(path)
+    if format is None and identifier is None:
+        raise InvalidOption(f"there is no table at {path}: pass format='delta' to create one, or a catalog name")
+    chosen = format_named(format or DEFAULT)
+    options.check_format(chosen.name)
+    definition = _definition(rows, options, chosen)
+    options.check_new_table()
+    if identifier is None:
+        return chosen.new_table_at(absolute(path), definition, options, storage_options)
+    return chosen.new_table(connection(identifier.catalog), identifier, definition, options)
+
+
+def _find_target(identifier: Identifier, wanted: Format | None, options: WriteOptions) -> Target | None:
+    try:
+        entry = find_table(identifier)
+    except IsAView:
+        raise
+    except NotATable:
+        return None
+    found = format_named(entry.format)
+    _check_format(str(identifier), found, wanted)
+    options.check_format(found.name)
+    storage = entry.storage()
+    return found.open_target(entry.location, identifier, options, storage)
+
+
+def _check_format(table: str, found: Format, wanted: Format | None) -> None:
+    if wanted is not None and wanted is not found:
+        raise InvalidOption(f"{table} is a table of format {found.name}, not {wanted.name}")
+
+
+def _definition(rows: pa.Schema, options: WriteOptions, format: Format) -> TableDefinition:
+    properties = options.table_properties
+    terms = tuple(map(Term.parse, options.partition_by))
+    return TableDefinition(assign_ids(format.columns(rows, properties)), partition_by=terms, properties=properties)

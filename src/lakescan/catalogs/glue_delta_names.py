@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from threading import local
 from typing import Any
 
-from lakescan.catalogs.metastore_entry import PROVIDER, MetastoreEntry
+from lakescan.catalogs.hive_client import PROVIDER, MetastoreEntry
 from lakescan.errors import NoSuchNamespace, NoSuchTable, TableExists
 
 _DELTA = {PROVIDER: "delta", "table_type": "DELTA", "EXTERNAL": "TRUE"}

@@ -32,7 +32,7 @@ from lakescan.catalogs.other_tables import referenced_files, tables_inside, tabl
 from lakescan.catalogs.properties import warn_of_metadata
 from lakescan.common.identifiers import Identifier, folder_of
 from lakescan.errors import InvalidOption, NotATable, UnsupportedFeature
-from lakescan.iceberg.metadata.document import decompress
+from lakescan.iceberg.metadata.json_node import decompress
 from lakescan.iceberg.metadata.locate import current_metadata, is_metadata_file
 from lakescan.iceberg.metadata.pyiceberg_metadata import MetadataNotWritten, extend_catalog, parse_pyiceberg_metadata
 from lakescan.iceberg.metadata.table_properties import IcebergProperties

@@ -24,8 +24,15 @@ from lakescan.storage.issued import storage_properties
 from lakescan.tables.base import Format
 from lakescan.tables.results import WriteResult
 from lakescan.tables.save import write_result
-from lakescan.writing.foreign_columns import check_times, folder_type, merge_columns, physical_types, with_instants
-from lakescan.writing.foreign_files import FolderFiles, check_parquet
+from lakescan.writing.foreign_files import (
+    FolderFiles,
+    check_parquet,
+    check_times,
+    folder_type,
+    merge_columns,
+    physical_types,
+    with_instants,
+)
 
 _READERS = 16  # footers that are read at once
 _NO_NANOSECONDS = "Read the files, and write their rows to a new table of format version 3."

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakescan.catalogs.registry import CatalogConfiguration, configuration_of, connection_with
-from lakescan.catalogs.rest_session import (
+from lakescan.catalogs.rest_adapter import (
     CANCEL_PLAN,
     PLAN,
     PLAN_RESULT,

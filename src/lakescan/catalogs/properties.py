@@ -23,9 +23,8 @@ from lakescan.common.secrets import register_address_secrets, register_secrets, 
 from lakescan.errors import InvalidOption, nearest
 from lakescan.storage.azure_endpoints import assign_account
 from lakescan.storage.issued import PREFIXES, is_storage_property, warn_ignored
-from lakescan.storage.known_settings import SETTINGS
-from lakescan.storage.setting import Role
-from lakescan.storage.settings import TUNING, find_settings, is_hadoop_setting
+from lakescan.storage.known_settings import SETTINGS, Role
+from lakescan.storage.options import TUNING, find_settings, is_hadoop_setting
 
 
 @dataclass(frozen=True)

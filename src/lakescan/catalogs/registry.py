@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lakescan.catalogs.answers import config_error, config_failure, drop_pydantic_causes, parse_failure
-from lakescan.catalogs.databases import with_connections
 from lakescan.catalogs.glue_delta_names import is_glue, keep_fields
 from lakescan.catalogs.hive_client import is_hive, set_socket_timeout
 from lakescan.catalogs.properties import (
@@ -30,10 +29,9 @@ from lakescan.catalogs.properties import (
     property_named,
     warn_of_unread,
 )
-from lakescan.catalogs.rest_adapter import mount
+from lakescan.catalogs.rest_adapter import RestSession, has_session, http_session, is_rest, keep_credentials, mount
 from lakescan.catalogs.rest_catalog import rest_catalog_class
-from lakescan.catalogs.rest_session import RestSession, has_session, http_session, is_rest, keep_credentials
-from lakescan.catalogs.sql_delta_names import include_delta_namespaces
+from lakescan.catalogs.sql_delta_names import include_delta_namespaces, with_connections
 from lakescan.common.secrets import hide_error_secrets
 from lakescan.errors import (
     InvalidOption,

@@ -14,9 +14,8 @@ from lakescan.cli.maintenance import print_written
 from lakescan.cli.output import console, print_json
 from lakescan.cli.progress import working
 from lakescan.cli.settings import Section, command, storage_options, wants_json
-from lakescan.conformance.engines import ENGINES, ReadLimits
+from lakescan.conformance.engines import ENGINES, ReadLimits, find_tables, job_of
 from lakescan.conformance.report import TableConformance, as_markdown, as_record, conformance, sums
-from lakescan.conformance.tables import find_tables, job_of
 from lakescan.errors import InvalidOption, NotATable
 
 app: Section = Section("Comparing engines")

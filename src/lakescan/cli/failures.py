@@ -6,7 +6,7 @@ import re
 
 from rich.text import Text
 
-from lakescan.cli.terminal import TerminalConsole
+from lakescan.cli.output import TerminalConsole
 from lakescan.errors import CommitConflict, CommitStateUnknown, LakescanError
 
 EXIT_CODES = {

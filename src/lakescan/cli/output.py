@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
 from lakescan.cli.settings import wants_json
-from lakescan.cli.terminal import TerminalConsole
-from lakescan.common.control_characters import harmless_json
+from lakescan.common.control_characters import harmless, harmless_json
+
+
+class TerminalConsole(Console):
+    """A console whose texts are harmless; colours are its own."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The segments of what is printed."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(harmless(segment.text), segment.style)
+
 
 console: TerminalConsole = TerminalConsole(markup=False, emoji=False, highlight=False)
 

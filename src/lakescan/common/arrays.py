@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -96,3 +97,68 @@ def _has_offset(array: pa.Array) -> bool:
     else:
         inner = [array.values] if kind.num_fields else []
     return array.offset > 0 or any(map(_has_offset, inner))
+
+
+def row_numbers(columns: Iterable[pa.Array | pa.ChunkedArray]) -> np.ndarray:
+    """A number for each row, from 0; equal for rows that are equal in all columns.
+
+    Null equals null, and NaN equals NaN. Whether 0.0 equals -0.0 is not defined: pass floating-point numbers as bits
+    (`arrays.float_bits`), or with one kind of zero. The types are those that Arrow can hash: no lists, maps or structs.
+    """
+    numbers: np.ndarray | None = None
+    for column in columns:
+        values = as_array(column)
+        encoded = (values.storage if isinstance(values, pa.ExtensionArray) else values).dictionary_encode("encode")
+        codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        numbers = codes if numbers is None else combine_codes(numbers, codes, len(encoded.dictionary))[1]
+    return np.zeros(0, dtype=np.int64) if numbers is None else numbers
+
+
+def combine_codes(numbers: np.ndarray, codes: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Combine row numbers with the codes of another column, which are less than `count`.
+
+    Returns the distinct combinations, `number * count + code`, sorted; and the place of each row's combination in them.
+    Places are dense, so that the next product cannot overflow.
+    """
+    combinations, places = np.unique(numbers * max(count, 1) + codes, return_inverse=True)
+    return combinations, places.astype(np.int64, copy=False)
+
+
+def cast_nulls(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast values to a type, in which what is null may be of the type `null`, at any depth.
+
+    Args:
+        values: Any values; those that become of type `null` are lost.
+        kind: The wanted type, of the same shape.
+
+    Returns:
+        Values of that type.
+
+    Raises:
+        pyarrow.ArrowException: Arrow does not cast the values.
+
+    Example:
+        >>> fitted(pa.array([[]], pa.list_(pa.int32())), pa.list_(pa.null())).type
+        ListType(list<item: null>)
+    """
+    if pa.types.is_null(kind):
+        return pa.nulls(len(values))
+    if kind == pa.month_day_nano_interval() and pa.types.is_integer(values.type):  # of months
+        return pa.array([None if each is None else (each, 0, 0) for each in values.to_pylist()], kind)
+    if not _has_null(kind):
+        return values.cast(kind)
+    if values.offset:  # Arrow makes no lists of offsets that do not begin at the first value
+        values = pa.concat_arrays([values, values.slice(0, 0)])
+    is_null = values.is_null()
+    if pa.types.is_struct(kind):
+        fields = list(kind)
+        children = [cast_nulls(each, field.type) for each, field in zip(values.flatten(), fields, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=is_null)
+    if pa.types.is_map(kind):
+        keys, items = cast_nulls(values.keys, kind.key_type), cast_nulls(values.items, kind.item_type)
+        return pa.MapArray.from_arrays(values.offsets, keys, items, kind, mask=is_null)
+    return pa.ListArray.from_arrays(values.offsets, cast_nulls(values.values, kind.value_type), kind, mask=is_null)
+
+
+def _has_null(kind: pa.DataType) -> bool:
+    return pa.types.is_null(kind) or any(_has_null(kind.field(n).type) for n in range(kind.num_fields))

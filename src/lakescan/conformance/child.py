@@ -39,7 +39,7 @@ _LOADED = {
         "polars",
         "polars_avro",
         "lakescan.api.open",
-        "lakescan.local.run",
+        "lakescan.local.reader",
         "lakescan.local.reader",
         "lakescan.iceberg.scan.scan_files",
         "lakescan.iceberg.table",

@@ -56,7 +56,9 @@ class TableConformance:
     @property
     def is_in_doubt(self) -> bool:
         """Whether another engine reads other rows, or lakescan fails: not where it refuses a feature by name."""
-        return self.lakescan_reading.outcome in (FAILED, ENDED, ABSENT) or any(r.outcome == OTHER for r in self.readings)
+        return self.lakescan_reading.outcome in (FAILED, ENDED, ABSENT) or any(
+            r.outcome == OTHER for r in self.readings
+        )
 
 
 def conformance(

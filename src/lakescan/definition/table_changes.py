@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date, datetime, time
+from decimal import Decimal
 from enum import Enum
 from typing import Any
 
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path
 from lakescan.definition.table_definition import SortTerm, Term
+from lakescan.errors import InvalidOption
 
 Path = tuple[str, ...]
 
@@ -300,3 +303,36 @@ TableChange = (
 
 def _existence_note(if_exists: bool) -> str:
     return ", if it was there" if if_exists else ""
+
+
+def default_of(value: Any) -> Default:
+    """The default of a column that is a Python value; raises `InvalidOption` for values that SQL has no literal for.
+
+    Example:
+        >>> default_of("open").text
+        "'open'"
+    """
+    return Default(_literal(value), value)
+
+
+def _literal(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | Decimal():
+            return str(value)
+        case float():
+            return f"double('{value}')" if value != value or abs(value) == float("inf") else f"{value!r}D"
+        case str():
+            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+            return f"'{escaped}'"
+        case bytes():
+            return f"X'{value.hex()}'"
+        case datetime():
+            kind = "TIMESTAMP_NTZ" if value.tzinfo is None else "TIMESTAMP"
+            return f"{kind} '{value.isoformat(sep=' ')}'"
+        case date():
+            return f"DATE '{value.isoformat()}'"
+        case time():
+            return f"TIME '{value.isoformat()}'"
+    raise InvalidOption(f"{value!r} is not the default of a column: give a number, a text, a date, a time or a boolean")

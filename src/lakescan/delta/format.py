@@ -18,13 +18,11 @@ import pyarrow as pa
 from lakescan.catalogs.lookup import translate_catalog_errors
 from lakescan.common.identifiers import Identifier
 from lakescan.common.types import Field
-from lakescan.definition.column_rules import TableDeclarations
-from lakescan.definition.table_definition import TableDefinition
+from lakescan.definition.table_definition import TableDeclarations, TableDefinition
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.delta.scan.partition_values import NULL_PARTITION
 from lakescan.errors import InvalidOption
-from lakescan.formats.table_format import SnapshotSelector, TableFormat
-from lakescan.formats.table_path import TablePath
+from lakescan.formats.table_format import SnapshotSelector, TableFormat, TablePath
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage, join
@@ -106,7 +104,7 @@ class DeltaFormat:
 
     def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
         """Columns of Delta's types."""
-        from lakescan.definition.from_rows import delta_columns
+        from lakescan.definition.from_arrow import delta_columns
 
         return delta_columns(rows)
 
@@ -159,7 +157,7 @@ class DeltaFormat:
 
     def declarations(self, scan: ScanSpec) -> TableDeclarations:
         """Rules of columns, clustering columns and constraints."""
-        from lakescan.delta.commit.declarations import declarations_of
+        from lakescan.delta.commit.creation import declarations_of
         from lakescan.delta.table import DeltaTable
 
         return declarations_of(DeltaTable.version_of(scan.snapshot), scan.storage)

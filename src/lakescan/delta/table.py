@@ -31,19 +31,18 @@ from lakescan.delta.log.time_travel import (
     in_commit_timestamp,
     version_at,
 )
-from lakescan.delta.metadata.clustering import CLUSTERING
 from lakescan.delta.metadata.facts import metadata_facts
-from lakescan.delta.metadata.protocol import Metadata, Protocol
+from lakescan.delta.metadata.protocol import CLUSTERING, Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.metadata_tables import (
     DETAIL,
     HISTORY,
+    DeltaPartitionsTable,
     FilesTable,
     clustering_columns,
     detail_row,
     history_row,
 )
-from lakescan.delta.partitions_table import DeltaPartitionsTable
 from lakescan.delta.scan.change_feed import COLUMNS as CHANGE_COLUMNS
 from lakescan.delta.scan.change_feed import (
     check_recorded,
@@ -54,19 +53,29 @@ from lakescan.delta.scan.change_feed import (
     range_from,
     resolve_range,
 )
-from lakescan.delta.scan.increments import DeltaCommitReader, SeenCommits, actions_of, as_inserts
+from lakescan.delta.scan.increments import (
+    DeltaCommitReader,
+    DeltaState,
+    IncrementState,
+    RangeChanges,
+    SeenCommits,
+    VersionRows,
+    actions_of,
+    as_inserts,
+    is_feed,
+    whole_state,
+)
 from lakescan.delta.scan.scan_files import DeltaScanFiles
-from lakescan.delta.scan.states import DeltaState, IncrementState, RangeChanges, VersionRows, is_feed, whole_state
 from lakescan.errors import InvalidOption, NoSuchSnapshot, UnsupportedFeature
 from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjunction
 from lakescan.formats.increments import Commit, Increment, IncrementLimits, Offset, OffsetNames
-from lakescan.formats.metadata_facts import MetadataFacts
 from lakescan.formats.metadata_table import InMemoryMetadataTable, MetadataTable, as_table, no_such_table
 from lakescan.formats.snapshot_refs import RefKind, SnapshotRef
 from lakescan.formats.table_format import (
     ChangeRange,
     CommitRequest,
     FileRequest,
+    MetadataFacts,
     Snapshot,
     SnapshotSelector,
     StartAt,

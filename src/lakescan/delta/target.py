@@ -17,41 +17,36 @@ from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
 from lakescan.definition.table_changes import AddColumn, DropFeature, TableChange
 from lakescan.definition.table_definition import TableDefinition
-from lakescan.delta.alter.changes import apply_changes
-from lakescan.delta.alter.commit import DeltaAlteration
+from lakescan.delta.alter.changes import DeltaAlteration, apply_changes
 from lakescan.delta.alter.drop_feature import drop_feature
 from lakescan.delta.alter.dropped_features import takes_several_commits
 from lakescan.delta.alter.state import TableState
-from lakescan.delta.commit.actions import SetTransaction
 from lakescan.delta.commit.catalog_managed import check_not_managed
 from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_properties
-from lakescan.delta.commit.conflicts import Reads
+from lakescan.delta.commit.conflicts import Reads, overwrite_reads, planner_of, statement_reads
 from lakescan.delta.commit.creation import partition_column
+from lakescan.delta.commit.file_actions import live_adds, live_adds_at, written_actions
 from lakescan.delta.commit.file_changes import (
     ADD,
     CDC,
     REMOVE,
     DeltaFileChanges,
+    SetTransaction,
     add_actions,
     change_actions,
     identity_metadata,
     remove_actions,
 )
-from lakescan.delta.commit.live_adds import live_adds, live_adds_at, written_actions
-from lakescan.delta.commit.reads import overwrite_reads, planner_of, statement_reads
-from lakescan.delta.commit.row_changes import check_vectors, file_changes, mode_of, statement_operation
-from lakescan.delta.commit.vector_changes import changed_files
+from lakescan.delta.commit.restore import restore
+from lakescan.delta.commit.row_changes import changed_files, check_vectors, file_changes, mode_of, statement_operation
 from lakescan.delta.data_files.data_files import DeltaWrites
 from lakescan.delta.data_files.deletion_vectors import VectorWriter
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.maintenance.log_cleanup import check_vacuum, clean_up
 from lakescan.delta.maintenance.referenced_files import new_files_since, parts_in_use, removed_files
-from lakescan.delta.maintenance.restore import restore
 from lakescan.delta.maintenance.symlink_manifests import write_symlink_manifests
-from lakescan.delta.metadata.clustering import CLUSTERING, clustering_paths
 from lakescan.delta.metadata.features import type_feature
-from lakescan.delta.metadata.new_metadata import check_columns
 from lakescan.delta.metadata.new_schema import (
     append_columns,
     assign_column_ids,
@@ -59,7 +54,7 @@ from lakescan.delta.metadata.new_schema import (
     keep_mapping,
     schema_string,
 )
-from lakescan.delta.metadata.protocol import Metadata, Protocol
+from lakescan.delta.metadata.protocol import CLUSTERING, Metadata, Protocol, check_columns, clustering_paths
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.scan.scan_files import DeltaScanFiles
 from lakescan.delta.table import DeltaTable, no_refs
@@ -77,9 +72,8 @@ from lakescan.tables.base import (
     RewriteSettings,
     SnapshotFiles,
 )
-from lakescan.tables.metadata_files import MetadataFiles
+from lakescan.tables.metadata_files import MetadataFiles, SnapshotManager
 from lakescan.tables.named_errors import errors_name_table
-from lakescan.tables.removed import RemovedFile
 from lakescan.tables.results import (
     CheckpointResult,
     ExpireResult,
@@ -88,11 +82,9 @@ from lakescan.tables.results import (
     PositionDeletesResult,
     RestoreResult,
 )
-from lakescan.tables.row_changes import RowChanges, RowLevelCommand, RowLevelOperationMode
+from lakescan.tables.row_changes import RemovedFile, RowChanges, RowLevelCommand, RowLevelOperationMode
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.tables.snapshot_refs import SnapshotManager
-from lakescan.writing.row_deletes import DeleteLimits, WrittenDeletes
-from lakescan.writing.table_writes import WrittenFile
+from lakescan.writing.table_writes import DeleteLimits, WrittenDeletes, WrittenFile
 
 _GENERATED = "symlink_format_manifest"
 _SHOWN = ("_change_data", "_delta_index")  # folders that belong to the table in spite of their names

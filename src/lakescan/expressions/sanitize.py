@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakescan.common.murmur3 import murmur3
+from lakescan.common.hashing import murmur3
 from lakescan.expressions.instants import plain_value
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")

@@ -14,11 +14,9 @@ import pyarrow as pa
 from lakescan.catalogs.lookup import CatalogEntry, translate_catalog_errors
 from lakescan.common.identifiers import Identifier
 from lakescan.common.types import Field
-from lakescan.definition.column_rules import TableDeclarations
-from lakescan.definition.table_definition import TableDefinition
+from lakescan.definition.table_definition import TableDeclarations, TableDefinition
 from lakescan.errors import LakescanError, TableExists, UnsupportedFeature
-from lakescan.formats.table_format import TableFormat
-from lakescan.formats.table_path import TablePath
+from lakescan.formats.table_format import TableFormat, TablePath
 from lakescan.iceberg.metadata.locate import is_metadata_file
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
@@ -90,7 +88,7 @@ class IcebergFormat:
 
     def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
         """Columns of the types of the format version in `properties`."""
-        from lakescan.definition.from_rows import iceberg_columns
+        from lakescan.definition.from_arrow import iceberg_columns
         from lakescan.iceberg.metadata.format_versions import chosen_version
 
         return iceberg_columns(rows, nanoseconds=chosen_version(properties).nanoseconds)

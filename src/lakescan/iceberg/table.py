@@ -25,31 +25,30 @@ from lakescan.formats.increments import (
     Offset,
     OffsetNames,
 )
-from lakescan.formats.metadata_facts import MetadataFacts
 from lakescan.formats.metadata_table import MetadataTable, as_table
 from lakescan.formats.snapshot_refs import RefKind, SnapshotRefs
 from lakescan.formats.table_format import (
     AppendRange,
     CommitRequest,
     FileRequest,
+    MetadataFacts,
     Snapshot,
     SnapshotSelector,
     StreamStart,
 )
+from lakescan.iceberg.maintenance.expired_snapshots import snapshot_ref
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.facts import metadata_facts
 from lakescan.iceberg.metadata.format_versions import VERSIONS
 from lakescan.iceberg.metadata.locate import FolderSource, MetadataSource
 from lakescan.iceberg.metadata.name_mapping import field_matching
 from lakescan.iceberg.metadata.parse import load_metadata
-from lakescan.iceberg.metadata.retention import snapshot_ref
 from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, TableMetadata, ancestors
 from lakescan.iceberg.metadata_tables import METADATA_TABLES, OF_SNAPSHOT, metadata_table
 from lakescan.iceberg.metadata_tables.commits import snapshot_log
 from lakescan.iceberg.scan.increments import IncrementFiles, add_obstacles, as_commit, lineage, starting_point
-from lakescan.iceberg.scan.scan_files import SnapshotScan
+from lakescan.iceberg.scan.scan_files import IcebergState, IncrementState, LiveState, SnapshotScan
 from lakescan.iceberg.scan.server_plan import PlanningServer, PlanningSource, ServerPlan
-from lakescan.iceberg.scan.states import IcebergState, IncrementState, LiveState
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.report import FormatTerms

@@ -34,16 +34,16 @@ from lakescan.iceberg.alter.added_columns import SchemaEvolution, TableWithColum
 from lakescan.iceberg.alter.commit import alter, check_proofs
 from lakescan.iceberg.commit.add_files import add_files
 from lakescan.iceberg.commit.base import CommitBase
-from lakescan.iceberg.commit.branches import ensure_branch
 from lakescan.iceberg.commit.collector import check_not_collected
 from lakescan.iceberg.commit.commit import IcebergCommit
 from lakescan.iceberg.commit.conflicts import Validation
-from lakescan.iceberg.commit.creation import TableReplacement
+from lakescan.iceberg.commit.create import replace_columns
 from lakescan.iceberg.commit.encryption import check_catalog
-from lakescan.iceberg.commit.equality_files import equality_delete_files
+from lakescan.iceberg.commit.file_changes import written_partitions
+from lakescan.iceberg.commit.listed import equality_delete_files
+from lakescan.iceberg.commit.new_table import TableReplacement
 from lakescan.iceberg.commit.outcomes import check_same_table, wait_before_retry
-from lakescan.iceberg.commit.replace_table import replace_columns
-from lakescan.iceberg.commit.restore import restore
+from lakescan.iceberg.commit.refs import ensure_branch
 from lakescan.iceberg.commit.row_changes import (
     row_change_mode,
     row_change_validation,
@@ -51,13 +51,11 @@ from lakescan.iceberg.commit.row_changes import (
     summary_properties,
 )
 from lakescan.iceberg.commit.snapshot_producer import NewSnapshot
-from lakescan.iceberg.commit.snapshots import IcebergSnapshots
-from lakescan.iceberg.commit.written_files import written_partitions
+from lakescan.iceberg.commit.snapshots import IcebergSnapshots, restore
 from lakescan.iceberg.data_files.equality_deletes import EqualityDeleteWrites
 from lakescan.iceberg.data_files.row_deletes import IcebergDeletes
 from lakescan.iceberg.data_files.table_writes import IcebergWrites
-from lakescan.iceberg.maintenance.expire_snapshots import commit_expiry
-from lakescan.iceberg.maintenance.expired_files import split_expired_files
+from lakescan.iceberg.maintenance.expire_snapshots import commit_expiry, split_expired_files
 from lakescan.iceberg.maintenance.expired_snapshots import Retention
 from lakescan.iceberg.maintenance.metadata_files import IcebergMetadataFiles
 from lakescan.iceberg.maintenance.reachable_files import files_since, manifest_parts, metadata_locations
@@ -83,7 +81,6 @@ from lakescan.tables.base import (
     RewriteSettings,
     SnapshotFiles,
 )
-from lakescan.tables.removed import RemovedFile
 from lakescan.tables.results import (
     CheckpointResult,
     ExpireResult,
@@ -92,12 +89,11 @@ from lakescan.tables.results import (
     PositionDeletesResult,
     RestoreResult,
 )
-from lakescan.tables.row_changes import DeleteWriter, RowChanges, RowLevelCommand, RowLevelOperationMode
+from lakescan.tables.row_changes import DeleteWriter, RemovedFile, RowChanges, RowLevelCommand, RowLevelOperationMode
 from lakescan.tables.save import remove_on_failure
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.writing.partitioned_writer import new_write_id
-from lakescan.writing.row_deletes import DeleteLimits, WrittenDeletes
-from lakescan.writing.table_writes import WrittenFile
+from lakescan.writing.parquet import new_write_id
+from lakescan.writing.table_writes import DeleteLimits, WrittenDeletes, WrittenFile
 
 _LOG = logging.getLogger("lakescan")
 _SKEW = timedelta(minutes=5)  # that clocks may disagree by

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.expressions.predicate import TRUE
-from lakescan.planning.delete_file import DeleteKind, delete_files
+from lakescan.planning.delete_references import DeleteKind, delete_files
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.positions import DeleteLoader

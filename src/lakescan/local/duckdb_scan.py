@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 
 from lakescan.common.arrays import remove_inner_offsets
 from lakescan.common.distinct_names import check_distinct
-from lakescan.local.run import scan_batches
+from lakescan.local.reader import scan_batches
 from lakescan.reading.context import query_batch_size
 from lakescan.tables.scan_spec import ScanSpec
 

@@ -21,8 +21,7 @@ from lakescan.common.arrays import empty_table
 from lakescan.common.selection import Selection
 from lakescan.errors import LakescanError
 from lakescan.expressions.predicate import TRUE, Comparison, IsNull, Predicate
-from lakescan.local.reader import default_readers, read_batches
-from lakescan.local.run import scan_batches
+from lakescan.local.reader import default_readers, read_batches, scan_batches
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.batches import batch_of

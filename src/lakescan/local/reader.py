@@ -9,15 +9,16 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 
 import pyarrow as pa
 
 from lakescan.planning.plan import ScanPlan
 from lakescan.planning.task_groups import TaskGroup
-from lakescan.reading.ahead import PrefetchStorage
-from lakescan.reading.context import ReadContext
+from lakescan.reading.context import BATCH_SIZE, ReadContext
 from lakescan.reading.deletes.equality import EqualityDeletes
-from lakescan.reading.reader import read_group
+from lakescan.reading.reader import PrefetchStorage, read_group
+from lakescan.tables.scan_spec import ScanSpec
 
 _MANY = 1 << 30
 _GROUPS_AHEAD = 64  # groups whose small files are fetched before they are read
@@ -124,3 +125,21 @@ class _Reader:
                 continue
             return True
         return False
+
+
+_FEW = 4_096  # rows
+
+
+def scan_batches(
+    spec: ScanSpec, batch_size: int = BATCH_SIZE, *, keeps_dictionaries: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a scan as record batches, read while the rest is planned; `batch_size` is the maximum of rows.
+
+    With `keeps_dictionaries`, columns of texts and bytes may be dictionary arrays, in some batches.
+    """
+    if spec.max_rows is not None:  # a batch is decoded as a whole
+        batch_size = min(batch_size, max(spec.max_rows, _FEW))
+    plans = spec.prune_deletes().plan_parts(default_readers())
+    read = partial(spec.read_context, batch_size=batch_size, keeps_dictionaries=keeps_dictionaries)
+    contexts = ((plan, read(plan)) for plan in plans)
+    return read_batches(contexts, limit=spec.max_rows)

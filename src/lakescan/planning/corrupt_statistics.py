@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.planning.column_stats import ColumnStats
 
-# What Delta's JSON statistics lose when they are written, by which `delta.scan.recorded_bounds` widens bounds:
+# What Delta's JSON statistics lose when they are written, by which `delta.scan.statistics` widens bounds:
 FLOAT_ERROR = 1e-5  # relative: floats printed with 6 digits, the number that C guarantees
 DOUBLE_ERROR = 1e-7  # relative: doubles printed as floats, before their column was widened to double
 LEAST_FLOAT = 1.5e-45  # absolute: the smallest floats have one significant digit

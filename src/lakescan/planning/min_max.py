@@ -15,7 +15,7 @@ from lakescan.common import types as t
 from lakescan.expressions.predicate import TRUE
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.corrupt_statistics import drop_contradictions
-from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.delete_references import DeleteKind
 from lakescan.planning.plan import ScanPlan
 
 # Types with a supported order, besides decimals and timestamps.

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakescan.errors import UnsupportedFeature
+from lakescan.common import metadata_columns as m
+from lakescan.common import types as t
+from lakescan.common.metadata_columns import RESERVED_IDS
+from lakescan.common.schema import Schema
+from lakescan.errors import CorruptData, UnsupportedFeature
+from lakescan.expressions.predicate import TRUE, Predicate
+from lakescan.planning.task_groups import FileScanTask
 from lakescan.reading.avro.file import open_avro
-from lakescan.reading.orc import open_orc
-from lakescan.reading.parquet.file import open_parquet
-from lakescan.reading.projection import Projection
+from lakescan.reading.batches import as_encoded, batch_of
+from lakescan.reading.context import ReadContext
+from lakescan.reading.decoding import decoding
+from lakescan.reading.file_schema import FileField, read_fields
+from lakescan.reading.orc import OrcData, matching_stripes, open_orc
+from lakescan.reading.parquet.file import ParquetData, matching_row_groups, open_parquet
+from lakescan.reading.projection import Projection, resolve
 from lakescan.storage import Storage
 from lakescan.storage.encrypted_stream import key_of
+from lakescan.storage.faults import redact
 
 _NAMES = {"orc": "ORC files", "avro": "Avro files"}
 
@@ -54,3 +68,131 @@ def open_data_file(
     # ORC has an encryption of its own, which nobody uses with Iceberg: Java refuses it, and the specification has none.
     key = key_of(storage, path, key_metadata, _NAMES[file_format])
     return (open_orc if file_format == "orc" else open_avro)(storage, path, key)
+
+
+@dataclass(frozen=True)
+class TaskRows:
+    """The rows of an open task, before deletes and residual.
+
+    `chunks` are the row groups, stripes or bytes to read, in file order; `fields` are the file's columns.
+    """
+
+    data: DataFile
+    task: FileScanTask
+    context: ReadContext
+    fields: tuple[FileField, ...]
+    chunks: Sequence[int]
+
+    def batches(
+        self,
+        columns: Schema,
+        chunks: Sequence[int] | None = None,
+        *,
+        encoded: bool = False,
+        most_rows: int | None = None,
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Batches of these columns, each with the file position of its first row; of all chunks, or of these.
+
+        With `encoded`, columns of the output may be dictionary arrays of their type: `decoded` decodes them. Batches
+        have at most `most_rows`, if that is fewer than the context's.
+        """
+        size = self.context.batch_size if most_rows is None else min(self.context.batch_size, most_rows)
+        chunks = self.chunks if chunks is None else chunks
+        if not chunks:
+            return
+        projection = resolve(self.fields, columns, self.context.matching, self.task.constants)
+        schema = columns.arrow()
+        for first, batch in self.data.batches(chunks, projection, size):
+            filled = [
+                metadata_values(field, array, self.task, first) if field.id in RESERVED_IDS else array
+                for field, array in zip(columns.fields, projection.apply(batch, encoded=encoded), strict=True)
+            ]
+            yield first, batch_of(filled, as_encoded(schema, filled) if encoded else schema, batch.num_rows)
+        check_rows(self.task.path, self.data.rows, self.task.record_count)  # Avro: known if this was the file's end
+
+
+@contextmanager
+def open_rows(
+    task: FileScanTask,
+    context: ReadContext,
+    columns: Schema,
+    residual: Predicate = TRUE,
+    storage: Storage | None = None,
+) -> Iterator[TaskRows]:
+    """Open a task's file: those of its row groups or stripes that statistics do not rule out by `residual`.
+
+    `columns` include those of `residual`; `storage` is read instead of the context's. Raises `CorruptData` if the file
+    cannot be decoded, also while its rows are read, or its row count differs from its footer's or the table metadata's.
+    """
+    where = context.storage if storage is None else storage
+    opened = open_data_file(where, task.path, task.file_format, task.key_metadata, verify=context.verify)
+    with opened as data, decoding(task.path, "its rows"):
+        check_rows(task.path, data.rows, task.record_count)
+        if context.matching.legacy_calendar and isinstance(data, ParquetData):
+            data = data.as_spark_reads()
+        fields = read_fields(data.schema, context.matching)
+        chunks = data.chunks(task.start, task.stop)
+        if residual != TRUE and isinstance(data, ParquetData | OrcData):
+            projection = resolve(fields, columns, context.matching, task.constants)
+            if isinstance(data, OrcData):
+                chunks = matching_stripes(data, chunks, residual, fields, projection, columns)
+            else:
+                chunks = matching_row_groups(data, chunks, residual, fields, projection, columns)
+        yield TaskRows(data, task, context, fields, chunks)
+
+
+def row_batches(
+    task: FileScanTask, context: ReadContext, columns: Schema, residual: Predicate = TRUE
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Batches of these columns of a task, each with the file position of its first row; see `opened_rows`."""
+    with open_rows(task, context, columns, residual) as rows:
+        yield from rows.batches(columns)
+
+
+def check_rows(path: str, rows: int | None, recorded: int | None) -> None:
+    """Raise `CorruptData` if the row count differs from the table metadata's; None and -1 are unknown and pass."""
+    if rows is not None and recorded is not None and recorded >= 0 and rows != recorded:
+        raise CorruptData(
+            f"{redact(path)} has {rows:,} rows, but the table's metadata says {recorded:,}: the file is damaged, or "
+            "was "
+            "replaced by another one. Restore it, or the metadata that references it."
+        )
+
+
+def metadata_values(field: t.Field, stored: pa.Array, task: FileScanTask, first: int) -> pa.Array:
+    """The values of one metadata column for a batch whose first row is at position `first`.
+
+    `stored` is the column in the file: only row lineage is ever stored, null where a row inherits it from the file
+    (Iceberg specification, "Row Lineage").
+    """
+    rows = len(stored)
+    match field.id:
+        case m.FILE.id:
+            return pa.repeat(pa.scalar(task.path), rows)
+        case m.POS.id:
+            return pa.array(np.arange(first, first + rows, dtype=np.int64))
+        case m.SPEC_ID.id:
+            return pa.repeat(pa.scalar(task.spec_id, pa.int32()), rows)
+        case m.DELETED.id:
+            return pa.repeat(False, rows)
+        case m.ROW_ID.id if task.first_row_id is not None:
+            start = task.first_row_id + first
+            return pc.coalesce(stored, pa.array(np.arange(start, start + rows, dtype=np.int64)))
+        case m.LAST_UPDATED.id if task.first_row_id is not None:
+            return pc.fill_null(stored, pa.scalar(task.sequence_number, pa.int64()))
+        case m.PARTITION_ID:
+            return _partition(field.type, task.partition, rows)
+    return stored
+
+
+def _partition(kind: t.Type, values: pa.Scalar, rows: int) -> pa.Array:
+    """The partition as a struct of the fields of all partition specs, null for those that the file's spec lacks."""
+    assert isinstance(kind, t.Struct)
+    present = {f.name for f in values.type}
+    members = [
+        pa.repeat(values[f.name].cast(f.type.arrow()), rows) if f.name in present else pa.nulls(rows, f.type.arrow())
+        for f in kind.fields
+    ]
+    if not members:
+        return pa.array([{}] * rows, pa.struct([]))
+    return pa.StructArray.from_arrays(members, fields=[f.arrow() for f in kind.fields])

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.arrays import as_array
-from lakescan.common.row_numbers import row_numbers as numbers_of
+from lakescan.common.arrays import row_numbers as numbers_of
 
 INSERT, DELETE, BEFORE, AFTER = "INSERT", "DELETE", "UPDATE_BEFORE", "UPDATE_AFTER"
 

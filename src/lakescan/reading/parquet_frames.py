@@ -17,13 +17,12 @@ from lakescan.common.metadata_columns import RESERVED_IDS
 from lakescan.common.polars_columns import is_fixed_width
 from lakescan.common.schema import Schema
 from lakescan.reading.context import ReadContext
-from lakescan.reading.data_file import open_data_file
+from lakescan.reading.data_file import check_rows, open_data_file
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.parquet.file import ParquetData
 from lakescan.reading.parquet.fixed_width import CODECS
 from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
 from lakescan.reading.projection import FieldSource, resolve
-from lakescan.reading.row_batches import check_rows
 
 if TYPE_CHECKING:
     import polars

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from lakescan.common.schema import Schema
 from lakescan.reading.batches import as_encoded, batch_of, filter_rows
+from lakescan.reading.data_file import TaskRows
 from lakescan.reading.parquet.file import ParquetData, runs
-from lakescan.reading.row_batches import TaskRows
 
 PIECE = 1 << 17  # rows from which on the first piece gets no further row group
 _GROWTH, _MOST = 4, 16  # later pieces have so many times the rows of the one before, and at most so many of the first

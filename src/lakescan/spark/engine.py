@@ -3,8 +3,7 @@
 from lakescan.spark.native.frames import explain_scan, frame_of, session_frame
 from lakescan.spark.source.audit import settings_of_session
 from lakescan.spark.source.changelog import changes_frame
-from lakescan.spark.statements.frame_columns import columns_of
-from lakescan.spark.statements.names import current_namespace
+from lakescan.spark.statements.names import columns_of, current_namespace
 from lakescan.spark.statements.row_changes import change
 from lakescan.spark.statements.sql import make_view, renew_view, run_sql
 from lakescan.spark.writing.write import SparkRows

@@ -70,7 +70,7 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
         from lakescan.spark.source.audit import settings_of_session
         from lakescan.spark.source.pushdown import enable_pushdown
         from lakescan.spark.workers import use_this_python
-        from lakescan.spark.writing.unmeasured_writes import bound_writes
+        from lakescan.spark.writing.arrow_batches import bound_writes
     except ImportError as error:
         raise missing_dependency("pyspark", "spark", "reading on Spark") from error
     use_this_python(spark)

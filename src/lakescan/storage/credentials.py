@@ -17,8 +17,8 @@ from typing import Any, Protocol
 from lakescan.common.secrets import register_secrets
 from lakescan.errors import StorageError, UnsupportedFeature
 from lakescan.storage.locations import ALIASES
+from lakescan.storage.options import find_settings
 from lakescan.storage.remote_signing import RequestSigner
-from lakescan.storage.settings import find_settings
 
 _LOG = logging.getLogger("lakescan")
 _EARLY = 300  # seconds before it expires at which a credential is renewed, as Iceberg's clients do

@@ -9,8 +9,8 @@ from threading import Lock
 
 from lakescan.storage.allowed import hands_out_credentials
 from lakescan.storage.credentials import is_signed_remotely
-from lakescan.storage.setting import Role, Setting
-from lakescan.storage.settings import find_settings, is_hadoop_setting
+from lakescan.storage.known_settings import Role, Setting
+from lakescan.storage.options import find_settings, is_hadoop_setting
 
 _LOG = logging.getLogger("lakescan")
 PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.")

@@ -15,9 +15,8 @@ from queue import Empty, SimpleQueue
 from urllib.request import getproxies_environment, proxy_bypass
 
 from lakescan.errors import StorageError
-from lakescan.storage.advice import HOSTS, KEYS
 from lakescan.storage.azure_endpoints import account_of
-from lakescan.storage.faults import redact
+from lakescan.storage.faults import HOSTS, KEYS, redact
 from lakescan.storage.options import StorageOptions
 
 ASKED_FIRST = ("gcs", "abfs")  # the clients of other stores say it soon

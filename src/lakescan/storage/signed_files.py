@@ -16,8 +16,7 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from lakescan.errors import UnsupportedFeature
-from lakescan.storage.s3_answers import S3Object
-from lakescan.storage.signed_requests import SignedBucket
+from lakescan.storage.signed_requests import S3Object, SignedBucket
 
 _TAIL = 64 * 1024  # bytes that Arrow reads at the end of a Parquet file first
 _PART = 8 * 2**20  # bytes of a part; S3's least is 5 MiB

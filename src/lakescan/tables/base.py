@@ -12,12 +12,10 @@ import pyarrow as pa
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import RetryPolicy
 from lakescan.common.types import Field
-from lakescan.definition.column_rules import TableDeclarations
 from lakescan.definition.table_changes import TableChange
-from lakescan.definition.table_definition import TableDefinition
+from lakescan.definition.table_definition import TableDeclarations, TableDefinition
 from lakescan.expressions.predicate import Predicate
-from lakescan.formats.table_format import TableFormat
-from lakescan.formats.table_path import TablePath
+from lakescan.formats.table_format import TableFormat, TablePath
 from lakescan.options.read import ReadOptions
 from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
@@ -26,8 +24,7 @@ from lakescan.storage import FileEntry, Storage
 from lakescan.storage.allowed import AllowedLocations
 from lakescan.storage.credentials import VendedCredentials
 from lakescan.storage.encryption import named_key_manager
-from lakescan.tables.metadata_files import MetadataFiles
-from lakescan.tables.removed import RemovedFile
+from lakescan.tables.metadata_files import MetadataFiles, SnapshotManager
 from lakescan.tables.results import (
     CheckpointResult,
     ExpireResult,
@@ -36,12 +33,10 @@ from lakescan.tables.results import (
     PositionDeletesResult,
     RestoreResult,
 )
-from lakescan.tables.row_changes import DeleteWriter, RowChanges, RowLevelCommand, RowLevelOperationMode
+from lakescan.tables.row_changes import DeleteWriter, RemovedFile, RowChanges, RowLevelCommand, RowLevelOperationMode
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.tables.snapshot_refs import SnapshotManager
 from lakescan.writing.foreign_files import FolderFiles
-from lakescan.writing.row_deletes import DeleteLimits, WrittenDeletes
-from lakescan.writing.table_writes import TableWrites, WrittenFile
+from lakescan.writing.table_writes import DeleteLimits, TableWrites, WrittenDeletes, WrittenFile
 
 
 @dataclass(frozen=True)

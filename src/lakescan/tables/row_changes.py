@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from lakescan.expressions.predicate import Predicate
-from lakescan.tables.removed import RemovedFile
-from lakescan.writing.row_deletes import DeleteWriter as DeleteWriter
-from lakescan.writing.row_deletes import WrittenDeletes
-from lakescan.writing.table_writes import WrittenFile
+from lakescan.writing.table_writes import DeleteWriter as DeleteWriter
+from lakescan.writing.table_writes import WrittenDeletes, WrittenFile
 
 
 class RowLevelCommand(StrEnum):
@@ -88,3 +87,12 @@ class RowChanges:
 
     def __bool__(self) -> bool:
         return bool(self.removed or self.deletes or self.files)
+
+
+@dataclass(frozen=True)
+class RemovedFile:
+    """A data file to remove: its location, its partition values, its size in bytes."""
+
+    location: str
+    partition: Mapping[str, Any]
+    size: int

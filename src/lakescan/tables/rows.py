@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from lakescan import engines
 from lakescan.common.executors import PlanningExecutor
-from lakescan.errors import InvalidOption
+from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
-from lakescan.tables.frames import check_duckdb, check_polars, convert_pandas, open_arrow_stream, stream_batches
 from lakescan.tables.save import check_and_write
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 from lakescan.writing.upserts import UpsertFiles, write_newest
@@ -114,3 +113,106 @@ def _library(data: Any) -> str:
     """The library that defines the type of `data` or one of its base classes; empty if it is none that we know."""
     modules = {each.__module__.split(".")[0].lstrip("_") for each in type(data).__mro__}
     return next((name for name in ("pyspark", "pandas", "polars", "duckdb") if name in modules), "")
+
+
+# DuckDB types, by id, that DuckDB exports to Arrow with other values, and what the user can do instead.
+_NOT_DUCKDBS = {
+    "time with time zone": "Arrow would get the time without its offset: cast it to TIME or VARCHAR.",
+    "uhugeint": "Arrow has no 128-bit integers: cast it to DECIMAL(38, 0) or VARCHAR.",
+    "bit": "Arrow would get DuckDB's internal bytes: cast it to VARCHAR or BLOB.",
+}
+_NOT_POLARS = {
+    "Object": "Arrow would get memory addresses: convert it to a column of one type.",
+    "Int128": "Arrow has no 128-bit integers: cast it to pl.Decimal(38, 0).",
+    "UInt128": "Arrow has no 128-bit integers: cast it to pl.Decimal(38, 0).",
+}
+
+
+def convert_pandas(frame: Any) -> pa.Table:
+    """Convert a pandas frame; named levels of its index become the first columns.
+
+    An unnamed index of integers only numbers the rows (as after a filter or a sort), and is dropped. Raises
+    `SchemaMismatch` for any other unnamed index, and for an index level with the name of a column.
+    """
+    index = frame.index
+    names = list(index.names)
+    if any(name is not None for name in names):
+        if None in names:
+            raise SchemaMismatch(f"the index has levels {names}: name all of them, or call reset_index()")
+        duplicates = [name for name in names if name in frame.columns or names.count(name) > 1]
+        if duplicates:
+            raise SchemaMismatch(
+                f"the name {duplicates[0]!r} occurs twice in the index and the columns: rename one, or drop the "
+                "index with reset_index(drop=True)"
+            )
+        frame = frame.reset_index()
+    elif index.nlevels > 1 or (len(index) and index.dtype.kind not in "iu"):
+        kind = "several levels" if index.nlevels > 1 else f"values of type {index.dtype}"
+        raise SchemaMismatch(
+            f"the index has {kind}, and no name: name it with frame.rename_axis(...) to store it as a column, or drop "
+            "it with reset_index(drop=True)"
+        )
+    if frame.columns.nlevels > 1:
+        raise SchemaMismatch("the columns have several levels: give each column one name, such as '_'.join(name)")
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        why = ". ".join(str(each) for each in error.args)
+        raise SchemaMismatch(
+            f"the pandas frame cannot be converted to Arrow: {why}. Give each column one type: numbers, strings, "
+            "timestamps or lists"
+        ) from error
+
+
+def check_polars(frame: Any) -> None:
+    """Raise `UnsupportedFeature` for column types that Polars exports to Arrow with other values."""
+    for name, kind in frame.schema.items():
+        for path, each in _polars_types(name, kind):
+            if (instead := _NOT_POLARS.get(type(each).__name__)) is not None:
+                raise UnsupportedFeature(f"writing column {path!r} of Polars type {each}", instead)
+
+
+def _polars_types(path: str, kind: Any) -> Iterator[tuple[str, Any]]:
+    yield path, kind
+    if (inner := getattr(kind, "inner", None)) is not None:
+        yield from _polars_types(f"{path}.element", inner)
+    for member in getattr(kind, "fields", None) or ():
+        yield from _polars_types(f"{path}.{member.name}", member.dtype)
+
+
+def check_duckdb(relation: Any) -> None:
+    """Raise `UnsupportedFeature` for column types that DuckDB exports to Arrow with other values."""
+    for name, kind in zip(relation.columns, relation.types, strict=True):
+        for path, each in _duckdb_types(name, kind):
+            if (instead := _NOT_DUCKDBS.get(each.id)) is not None:
+                raise UnsupportedFeature(f"writing column {path!r} of DuckDB type {each}", instead)
+
+
+def _duckdb_types(path: str, kind: Any) -> Iterator[tuple[str, Any]]:
+    yield path, kind
+    if kind.id in ("list", "array", "struct", "map", "union"):
+        for name, child in kind.children:
+            if not isinstance(child, int):  # the size of an array
+                yield from _duckdb_types(f"{path}.{name}", child)
+
+
+def open_arrow_stream(data: Any) -> pa.RecordBatchReader:
+    """Open an object that has Arrow's C stream interface; raises `InvalidOption` for a single column."""
+    try:
+        if hasattr(data, "to_reader"):  # within Python, an error of reading stays what it is
+            found = data.to_reader()
+            if isinstance(found, pa.RecordBatchReader):
+                return found
+        return pa.RecordBatchReader.from_stream(data)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidOption(
+            f"{type(data).__name__} holds no rows to save, perhaps a single column ({error}): pass a table or a frame"
+        ) from error
+
+
+def stream_batches(reader: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches of a reader; raises `SchemaMismatch` if reading fails."""
+    try:
+        yield from reader
+    except pa.ArrowException as error:
+        raise SchemaMismatch(f"reading the rows failed: {error}") from error

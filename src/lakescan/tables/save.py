@@ -25,7 +25,7 @@ from lakescan.tables.overwritten_files import ReplacedFiles, files_to_replace
 from lakescan.tables.results import WriteResult
 from lakescan.writing.column_rules import MARKS, RowCompleter
 from lakescan.writing.conform import Fit, places_of
-from lakescan.writing.partitioned_writer import write_rows
+from lakescan.writing.parquet import write_rows
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 from lakescan.writing.upserts import UpsertFiles
 

@@ -32,14 +32,13 @@ from lakescan.formats.metadata_table import MetadataTable
 from lakescan.formats.table_format import FileRequest, Snapshot, SnapshotSelector, TableFormat
 from lakescan.options.declaration import Group
 from lakescan.options.read import ReadOptions
-from lakescan.planning.candidates import Candidates, concat_candidates
-from lakescan.planning.delete_file import DeleteKind
-from lakescan.planning.file_facts import FileFilter, prune_by_facts
+from lakescan.planning.candidates import Candidates, FileFilter, concat_candidates, prune_by_facts
+from lakescan.planning.delete_references import DeleteKind
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.metrics_reporters import MetricsReporter, has_reporters, report_safely, report_to_process
 from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
-from lakescan.planning.read_properties import ReadProperties
 from lakescan.planning.report import ScanMetrics, ScanReport, total_report
+from lakescan.planning.split import ReadProperties
 from lakescan.reading.context import BATCH_SIZE, ReadContext
 from lakescan.storage import Storage
 from lakescan.storage.faults import redact

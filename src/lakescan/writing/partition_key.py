@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types as kinds
 
-from lakescan.common.arrays import float_bits
-from lakescan.common.row_numbers import row_numbers
-from lakescan.writing.table_writes import Key
+from lakescan.common.arrays import float_bits, row_numbers
+from lakescan.writing.arrow_layout import canonical_layout
+from lakescan.writing.conform import fit_array
+from lakescan.writing.table_writes import Key, TableWrites
 
 
 def physical_values(values: pa.Array) -> pa.Array:
@@ -54,3 +58,25 @@ def _value(scalar: pa.Scalar) -> Any:
     """A partition value. NaN is always the same object, so that it is one dictionary key."""
     value = scalar.as_py()
     return math.nan if isinstance(value, float) and math.isnan(value) else value
+
+
+def partition_codes(writes: TableWrites, columns: Mapping[str, pa.Array]) -> pa.Array:
+    """Hash each row's partition values to 64 bits. `columns` are the partition source columns; absent ones are null.
+
+    A collision of two partitions is harmless: it only makes a larger task. Nulls in required columns are the writer's
+    to refuse: rows that a statement only deletes have no values.
+    """
+    rows = len(next(iter(columns.values())))
+    arrays = [
+        fit_array(canonical_layout(columns[field.name]), replace(field, required=False))
+        if field.name in columns
+        else pa.nulls(rows, field.type.arrow())
+        for field in writes.schema.fields
+    ]
+    batch = pa.RecordBatch.from_arrays(arrays, names=writes.schema.names)
+    codes = np.zeros(rows, dtype=np.int64)
+    for key in writes.partition_keys(batch):
+        encoded = pc.dictionary_encode(physical_values(key), null_encoding="encode")
+        hashes = [crc32(repr(value).encode()) for value in encoded.dictionary.to_pylist()]  # distinct values only
+        codes = codes * 31 + np.array(hashes, dtype=np.int64)[encoded.indices.to_numpy()]
+    return pa.array(codes)

@@ -11,7 +11,7 @@ import pytest
 import lakescan
 from lakescan.catalogs.unity import client
 from lakescan.catalogs.unity import table as unity_table
-from lakescan.catalogs.unity.answers import UnityResponse
+from lakescan.catalogs.unity.client import UnityResponse
 from lakescan.catalogs.unity.credentials import IssuedCredentials, valid_credentials
 from lakescan.common.retries import RetryPolicy
 from lakescan.errors import CommitStateUnknown, CorruptMetadata, StorageError

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import lakescan
-from lakescan.catalogs.unity.answers import UnityResponse
+from lakescan.catalogs.unity.client import UnityResponse
 from lakescan.catalogs.unity.credentials import IssuedCredentials, parse_credentials
 from lakescan.errors import StorageError
 from tests.support.s3 import KEY, REGION, SECRET, s3_server

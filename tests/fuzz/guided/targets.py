@@ -31,7 +31,7 @@ from lakescan.iceberg.metadata.parse import parse_metadata
 from lakescan.iceberg.view.metadata import parse_view
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
-from lakescan.reading.deletes.roaring import decode_bitmaps, decode_framed
+from lakescan.reading.deletes.vectors import decode_bitmaps, decode_framed
 from lakescan.reading.parquet.footer import parse_footer
 from lakescan.statements.rows.parse import parse
 from lakescan.statements.select.query import query

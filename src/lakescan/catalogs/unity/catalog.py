@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from lakescan.catalogs.unity.answers import UnityResponse
-from lakescan.catalogs.unity.client import UnityClient, UnityRefusal, quoted_path
+from lakescan.catalogs.unity.client import UnityClient, UnityRefusal, UnityResponse, quoted_path
 from lakescan.catalogs.unity.table import ManagedUnityTable, UnityTable
 from lakescan.common.identifiers import Identifier, dotted_name
 from lakescan.delta.log.catalog_managed import FEATURES

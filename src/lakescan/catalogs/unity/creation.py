@@ -11,17 +11,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lakescan.catalogs.unity.answers import UnityResponse
 from lakescan.catalogs.unity.catalog import UnityCatalog
-from lakescan.catalogs.unity.client import UnityRefusal, quoted_path
+from lakescan.catalogs.unity.client import UnityRefusal, UnityResponse, quoted_path
 from lakescan.catalogs.unity.credentials import IssuedCredentials, parse_credentials
 from lakescan.catalogs.unity.table import ManagedUnityTable, UnityTable
 from lakescan.catalogs.unity.updates import known_domains, protocol_node, schema_node
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import LOOKS, outcome_of
 from lakescan.definition.table_definition import TableDefinition
-from lakescan.delta.commit.actions import protocol_action
 from lakescan.delta.commit.creation import NewDelta, new_table
+from lakescan.delta.commit.file_changes import protocol_action
 from lakescan.delta.log.catalog_managed import RatifiedCommits
 from lakescan.delta.log.reader import LogReader
 from lakescan.delta.log.segment import list_log

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from lakescan.catalogs.unity.answers import UnityResponse
+from lakescan.catalogs.unity.client import UnityResponse
 from lakescan.errors import CorruptMetadata, StorageError
 from lakescan.storage.credentials import Credential
 from lakescan.storage.locations import ALIASES, normal, split_location

@@ -9,8 +9,15 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Self
 
-from lakescan.catalogs.unity.answers import WHAT_TO_DO, UnityResponse
-from lakescan.catalogs.unity.client import NoAnswer, UnityClient, UnityRefusal, pause, quoted_path
+from lakescan.catalogs.unity.client import (
+    WHAT_TO_DO,
+    NoAnswer,
+    UnityClient,
+    UnityRefusal,
+    UnityResponse,
+    pause,
+    quoted_path,
+)
 from lakescan.catalogs.unity.credentials import (
     IssuedCredentials,
     has_credentials,

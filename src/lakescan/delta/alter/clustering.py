@@ -10,9 +10,8 @@ from lakescan.common.references import dotted_path
 from lakescan.definition.table_changes import SetClustering
 from lakescan.delta.alter.columns import physical_path
 from lakescan.delta.alter.features import with_dependencies
-from lakescan.delta.alter.schema_tree import Node, Path, find_field
-from lakescan.delta.alter.state import TableState
-from lakescan.delta.metadata.clustering import CLUSTERING
+from lakescan.delta.alter.state import Node, Path, TableState, find_field
+from lakescan.delta.metadata.protocol import CLUSTERING
 from lakescan.errors import InvalidOption, UnsupportedFeature
 
 _MOST = 4  # as Delta on Spark

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from lakescan.common import types as t
-from lakescan.common.references import dotted_path
+from lakescan.common.references import dotted_path, parse_reference, split_list
 from lakescan.definition.table_changes import (
     KEPT,
     AddColumn,
@@ -17,11 +17,13 @@ from lakescan.definition.table_changes import (
     DropColumn,
     RenameColumn,
 )
-from lakescan.delta.alter.dependents import check_independent, check_no_lengths
-from lakescan.delta.alter.schema_tree import (
+from lakescan.delta.alter.constraints import check_independent, check_no_lengths
+from lakescan.delta.alter.state import (
     FoundField,
     Node,
     Path,
+    RowCheck,
+    TableState,
     find_field,
     has_field,
     overlap,
@@ -29,8 +31,6 @@ from lakescan.delta.alter.schema_tree import (
     struct_fields,
     type_text,
 )
-from lakescan.delta.alter.state import RowCheck, TableState
-from lakescan.delta.alter.statistics_columns import drop_stats_column, rename_stats_column
 from lakescan.delta.alter.type_changes import CHANGES, widen
 from lakescan.delta.metadata.features import type_feature
 from lakescan.delta.metadata.new_schema import IDENTITY_STEP, assign_column_ids, field_node
@@ -290,3 +290,33 @@ def _move(found: FoundField, place: ColumnPosition) -> None:
 
 def _position(place: ColumnPosition) -> str:
     return "FIRST" if place.after is None else f"AFTER {place.after}"
+
+
+_NAME = DeltaProperties.stats_columns.name
+
+
+def drop_stats_column(state: TableState, path: Path) -> TableState:
+    """The table without the column, and without its members, in `delta.dataSkippingStatsColumns`."""
+    return _map_columns(state, lambda each: None if _begins(each, path) else each)
+
+
+def rename_stats_column(state: TableState, path: Path, name: str) -> TableState:
+    """The table with the column's new name in `delta.dataSkippingStatsColumns`."""
+    new = (*path[:-1], name)
+    return _map_columns(state, lambda each: (*new, *each[len(path) :]) if _begins(each, path) else each)
+
+
+def _begins(each: Path, path: Path) -> bool:
+    return tuple(name.lower() for name in each[: len(path)]) == tuple(name.lower() for name in path)
+
+
+def _map_columns(state: TableState, change: Callable[[Path], Path | None]) -> TableState:
+    text = state.metadata.configuration.get(_NAME)
+    if not text:
+        return state
+    before = [parse_reference(each) for each in split_list(text)]
+    after = [new for each in before if (new := change(each)) is not None]
+    if after == before:
+        return state
+    configuration = {**state.metadata.configuration, _NAME: ",".join(map(dotted_path, after))}
+    return state.with_configuration(configuration)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakescan.delta.alter.state import TableState
 from lakescan.delta.metadata.features import LISTED, READERS_LISTED, add_dependencies, implied_features
-from lakescan.delta.metadata.new_properties import asked_feature
+from lakescan.delta.metadata.table_properties import asked_feature
 from lakescan.errors import InvalidOption
 
 

@@ -9,11 +9,9 @@ from dataclasses import replace
 
 from lakescan.definition.table_changes import SetComment, SetProperties, UnsetProperties
 from lakescan.delta.alter.features import with_dependencies, with_feature, with_versions
-from lakescan.delta.alter.schema_tree import all_fields, schema_text
-from lakescan.delta.alter.state import TableState
+from lakescan.delta.alter.state import TableState, all_fields, schema_text
 from lakescan.delta.metadata.features import property_feature
-from lakescan.delta.metadata.new_properties import FEATURE, canonical_name, checked_value
-from lakescan.delta.metadata.table_properties import CONSTRAINT, DeltaProperties
+from lakescan.delta.metadata.table_properties import CONSTRAINT, FEATURE, DeltaProperties, canonical_name, checked_value
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 
 _MAPPING, _LAST_ID = DeltaProperties.column_mapping.name, DeltaProperties.max_column_id.name

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path
-from lakescan.delta.alter.dependents import check_independent, check_no_lengths
-from lakescan.delta.alter.schema_tree import FoundField, schema_text, type_text
-from lakescan.delta.alter.state import TableState
+from lakescan.delta.alter.constraints import check_independent, check_no_lengths
+from lakescan.delta.alter.state import FoundField, TableState, schema_text, type_text
 from lakescan.delta.metadata.new_schema import IDENTITY_STEP, type_node
 from lakescan.delta.metadata.schema_json import parse_schema
 from lakescan.delta.metadata.table_properties import DeltaProperties

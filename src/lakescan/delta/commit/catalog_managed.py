@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakescan.common.retries import Attempts, RetryPolicy
-from lakescan.delta.commit.actions import CommitText, metadata_action, protocol_action
+from lakescan.delta.commit.file_changes import CommitText, metadata_action, protocol_action
 from lakescan.delta.commit.put import ID, commit_file
 from lakescan.delta.log.catalog_managed import (
     FEATURES,
@@ -32,8 +32,7 @@ from lakescan.delta.log.time_travel import commit_info
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.errors import CommitConflict, LakescanError, StorageError, UnsupportedFeature
 from lakescan.storage import Storage
-from lakescan.storage.put_if_absent import NotCreated
-from lakescan.storage.whole_file import publish
+from lakescan.storage.put_if_absent import NotCreated, publish
 
 _LOG = logging.getLogger("lakescan")
 _OF_CATALOG = "io.unitycatalog."

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal as PyDecimal
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.delta.commit.file_changes import ADD, REMOVE
-from lakescan.delta.commit.json_stats import stats_texts
-from lakescan.delta.commit.parsed_stats import ParsedStats, parsed_partitions, partition_type
-from lakescan.delta.log.kept_rows import keep_rows
-from lakescan.delta.log.replay import canonical_paths, log_position, resolve_paths
-from lakescan.delta.log.text import ADVICE
-from lakescan.errors import CorruptMetadata
+from lakescan.common.schema import Schema
+from lakescan.delta.commit.file_changes import ADD, REMOVE, TEXTS
+from lakescan.delta.commit.json_texts import stats_texts
+from lakescan.delta.data_files.statistics import is_indexed
+from lakescan.delta.log.json_lines import parse_json_texts
+from lakescan.delta.log.replay import canonical_paths, keep_rows, log_position, resolve_paths
+from lakescan.delta.log.text import ADVICE, Action, LogText, only_actions, single_actions
+from lakescan.delta.metadata.table_properties import DeltaProperties
+from lakescan.delta.scan.partition_values import parse_timestamps, typed_values
+from lakescan.delta.scan.statistics import DECIMALS, NOT_FINITE, within
+from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.writing.statistics import LeafColumn, leaves_of
 
 _FIRST = ("path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "deletionVector", "baseRowId")
 _LAST = ("defaultRowCommitVersion", "clusteringProvider")
@@ -139,3 +146,268 @@ class LiveFileCounter:
             raise CorruptMetadata(
                 f"{self._location}: the data file {path} is live twice: a remove action is missing or damaged. {ADVICE}"
             )
+
+
+_STRINGS = pa.list_(pa.string())
+_FORMAT = pa.struct([pa.field("provider", pa.string()), pa.field("options", TEXTS)])
+OTHER_ACTIONS: Mapping[str, pa.StructType] = {
+    "txn": pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())]),
+    "metaData": pa.struct(
+        [
+            ("id", pa.string()),
+            ("name", pa.string()),
+            ("description", pa.string()),
+            ("format", _FORMAT),
+            ("schemaString", pa.string()),
+            ("partitionColumns", _STRINGS),
+            ("configuration", TEXTS),
+            ("createdTime", pa.int64()),
+        ]
+    ),
+    "protocol": pa.struct(
+        [
+            ("minReaderVersion", pa.int32()),
+            ("minWriterVersion", pa.int32()),
+            ("readerFeatures", _STRINGS),
+            ("writerFeatures", _STRINGS),
+        ]
+    ),
+    "domainMetadata": pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())]),
+}
+_NAMES = tuple(OTHER_ACTIONS)
+
+
+@dataclass
+class OtherActions:
+    """The newest action of each kind, application and domain, while a log is read in ascending order."""
+
+    of_table: dict[str, Action] = field(default_factory=dict)
+    transactions: dict[str | None, Action] = field(default_factory=dict)
+    domains: dict[str | None, Action] = field(default_factory=dict)
+
+    def apply_commit(self, commit: LogText) -> None:
+        """Apply the actions of the next commit; raises `CorruptMetadata`."""
+        self.apply(reversed(list(single_actions(commit, _NAMES))))
+
+    def apply(self, actions: Iterable[Action]) -> None:
+        """Apply the actions of one version in their order; raises `CorruptMetadata`."""
+        actions = list(actions)
+        self.of_table |= only_actions(each for each in actions if each.name in ("protocol", "metaData"))
+        for action in actions:
+            if action.name == "txn":
+                self.transactions[_key(action, "appId")] = action
+            elif action.name == "domainMetadata":
+                self.domains[_key(action, "domain")] = action
+
+    def required_action(self, name: str, location: str, version: int) -> Action:
+        """The protocol or metaData action; raises `CorruptMetadata` without one."""
+        if name not in self.of_table:
+            raise CorruptMetadata(f"{location}: the log has no {name} action up to version {version}")
+        return self.of_table[name]
+
+    def live(self, transactions_after: int | None = None) -> list[Action]:
+        """The actions, without removed domains, and without transactions that were not updated after a time.
+
+        The time is in milliseconds since 1970. Raises `CorruptMetadata`.
+        """
+        domains = [each for each in self.domains.values() if not each.get("removed")]
+        recent = [
+            each
+            for each in self.transactions.values()
+            if transactions_after is None or (each.whole_number("lastUpdated") or 0) > transactions_after
+        ]
+        return [*self.of_table.values(), *domains, *recent]
+
+    def rows(self, transactions_after: int | None) -> list[tuple[str, dict[str, Any]]]:
+        """The live actions by name, as a checkpoint holds them.
+
+        Raises `CorruptMetadata`, and `UnsupportedFeature` for members that would be lost.
+        """
+        return [(each.name, _row(each)) for each in self.live(transactions_after)]
+
+
+def _key(action: Action, member: str) -> str | None:
+    key = action.text(member)
+    if key is None:
+        raise action.wrong(member, "text")
+    return key
+
+
+def _row(action: Action) -> dict[str, Any]:
+    kind = OTHER_ACTIONS[action.name]
+    return {f.name: _value(action, f) for f in _check_members(action, kind)}
+
+
+def _check_members(action: Action, kind: pa.StructType) -> pa.StructType:
+    known = {f.name for f in kind}
+    if lost := sorted(name for name, value in action.members.items() if value is not None and name not in known):
+        raise UnsupportedFeature(
+            f"writing a checkpoint with the member {action.name}.{lost[0]}", f"{action.where} has it; it would be lost."
+        )
+    return kind
+
+
+def _value(action: Action, member: pa.Field) -> Any:
+    """A member in the form that Arrow makes a value of the field of."""
+    if member.type == TEXTS:
+        return list(action.text_map(member.name).items())
+    if member.type == _FORMAT:
+        node = action.get("format") or {"provider": "parquet"}
+        inner = Action("metaData.format", node, action.where)
+        return {"provider": inner.text("provider"), "options": list(inner.text_map("options").items())}
+    if member.type == _STRINGS:
+        return action.texts(member.name)
+    if pa.types.is_integer(member.type):
+        return action.whole_number(member.name)
+    return bool(action.get(member.name)) if pa.types.is_boolean(member.type) else action.text(member.name)
+
+
+# Implements `stats_parsed` and `partitionValues_parsed` (protocol, "Checkpoints"). What is not of a column's type
+# becomes null, which readers take for unknown.
+
+_BOUNDS = ("minValues", "maxValues")
+_DATE = r"^\d{4}-\d{2}-\d{2}$"
+_TIME = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-]\d{2}:\d{2})?$"
+_ZONE = r"(Z|[+-]\d{2}:\d{2})$"
+
+
+@dataclass(frozen=True)
+class StatsColumn:
+    """A column with statistics: its path of physical names, its type, and whether it has bounds."""
+
+    path: tuple[str, ...]
+    type: t.Type
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether Delta keeps the least and greatest values of columns of the type."""
+        kinds = (*t.INTEGRAL, *t.FLOATING, t.DATE, t.STRING)
+        return self.type in kinds or isinstance(self.type, t.Timestamp | t.Decimal)
+
+
+def columns_with_stats(schema: Schema, partition: Sequence[str], properties: DeltaProperties) -> list[StatsColumn]:
+    """The columns whose statistics a table keeps, in order; none inside lists and maps."""
+    fields = tuple(f for f in schema.fields if f.name not in partition and f.type != t.UNKNOWN)
+    leaves = leaves_of(fields)
+    indexed = is_indexed(leaves, properties)
+    return [_column(leaf) for leaf, kept in zip(leaves, indexed, strict=True) if kept and leaf.field.type != t.UNKNOWN]
+
+
+def _column(leaf: LeafColumn) -> StatsColumn:
+    return StatsColumn(tuple(field.physical_name for field in leaf.way), leaf.field.type)
+
+
+@dataclass(frozen=True)
+class ParsedStats:
+    """Parses the statistics of a table's files; `has_tight_bounds` where files may have deletion vectors."""
+
+    columns: Sequence[StatsColumn]
+    has_tight_bounds: bool
+
+    def parse_texts(self, texts: pa.Array) -> pa.StructArray:
+        """The statistics of files from their JSON texts, null where there is no text."""
+        texts = pc.replace_substring_regex(texts, NOT_FINITE, ":null")
+        return self._build(parse_json_texts(texts, self._schema(parsed=False)), texts.is_valid())
+
+    def convert_stats(self, stats: pa.StructArray) -> pa.StructArray:
+        """The statistics of files from those of another checkpoint."""
+        return self._build(stats, stats.is_valid())
+
+    def type(self) -> pa.DataType:
+        """The type of the column."""
+        return pa.struct(list(self._schema(parsed=True)))
+
+    def _build(self, source: pa.Table | pa.StructArray, present: pa.Array) -> pa.StructArray:
+        rows = source.combine_chunks().to_struct_array() if isinstance(source, pa.Table) else source
+        rows = rows.combine_chunks() if isinstance(rows, pa.ChunkedArray) else rows
+        kind = self.type()
+        members = [self._member(rows, field, ()) for field in kind]
+        return pa.StructArray.from_arrays(members, fields=list(kind), mask=pc.invert(present))
+
+    def _member(self, rows: pa.StructArray, field: pa.Field, path: tuple[str, ...]) -> pa.Array:
+        way = (*path, field.name)
+        if pa.types.is_struct(field.type):
+            members = [self._member(rows, inner, way) for inner in field.type]
+            return pa.StructArray.from_arrays(members, fields=list(field.type))
+        recorded = _walk(rows, way)
+        return pa.nulls(len(rows), field.type) if recorded is None else _convert_or_null(recorded, field.type, way[0])
+
+    def _schema(self, *, parsed: bool) -> pa.Schema:
+        bounded = [(c.path, c.type.arrow() if parsed else _json_type(c.type)) for c in self.columns if c.has_bounds]
+        fields = [pa.field("numRecords", pa.int64())]
+        if bounded:
+            fields += [pa.field(name, nested_type(bounded)) for name in _BOUNDS]
+        if self.columns:
+            fields.append(pa.field("nullCount", nested_type([(c.path, pa.int64()) for c in self.columns])))
+        if self.has_tight_bounds:
+            fields.append(pa.field("tightBounds", pa.bool_()))
+        return pa.schema(fields)
+
+
+def nested_type(leaves: Sequence[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataType:
+    """A struct type with a leaf at each path."""
+    heads: dict[str, list[tuple[tuple[str, ...], pa.DataType]]] = {}
+    for path, kind in leaves:
+        heads.setdefault(path[0], []).append((path[1:], kind))
+    return pa.struct(
+        [pa.field(name, rest[0][1] if not rest[0][0] else nested_type(rest)) for name, rest in heads.items()]
+    )
+
+
+def _json_type(kind: t.Type) -> pa.DataType:
+    """The type that JSON is parsed into."""
+    if isinstance(kind, t.Decimal):
+        return DECIMALS
+    if kind in t.INTEGRAL:
+        return pa.int64()
+    return pa.float64() if kind in t.FLOATING else pa.string()
+
+
+def _walk(rows: pa.StructArray, path: Sequence[str]) -> pa.Array | None:
+    for name in path:
+        index = rows.type.get_field_index(name) if pa.types.is_struct(rows.type) else -1
+        if index < 0:
+            return None
+        rows = pc.struct_field(rows, [index])
+    return rows
+
+
+def _convert_or_null(values: pa.Array, kind: pa.DataType, role: str) -> pa.Array:
+    """Recorded values in a column's type; null where they do not fit it."""
+    try:
+        return _convert(values, kind, role)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.nulls(len(values), kind)
+
+
+def _convert(values: pa.Array, kind: pa.DataType, role: str) -> pa.Array:
+    if values.type == kind:
+        return values
+    if pa.types.is_decimal(kind) and pa.types.is_decimal(values.type):
+        rounded = pc.round(values.cast(DECIMALS), kind.scale, "down" if role == "minValues" else "up")
+        return within(rounded, PyDecimal((0, (9,) * kind.precision, -kind.scale))).cast(kind)
+    if pa.types.is_string(values.type) and pa.types.is_date(kind):
+        return _matching(values, _DATE).cast(kind)
+    if pa.types.is_string(values.type) and pa.types.is_timestamp(kind):
+        texts = _matching(values, _TIME)
+        if kind.tz is not None:
+            texts = _matching(texts, _ZONE)
+        return parse_timestamps(texts, t.Timestamp("us", zoned=kind.tz is not None))
+    return values.cast(kind)
+
+
+def _matching(texts: pa.Array, pattern: str) -> pa.Array:
+    return pc.if_else(pc.match_substring_regex(texts, pattern), texts, pa.scalar(None, pa.string()))
+
+
+def parsed_partitions(values: pa.MapArray, fields: Sequence[t.Field]) -> pa.StructArray:
+    """The partition values of files as typed columns by physical name; raises `CorruptMetadata`."""
+    members = [
+        typed_values(pc.map_lookup(values, pa.scalar(f.physical_name), "first"), replace(f, pad=0)) for f in fields
+    ]
+    return pa.StructArray.from_arrays(members, fields=list(partition_type(fields)))
+
+
+def partition_type(fields: Sequence[t.Field]) -> pa.DataType:
+    """The type of the partition values of files as typed columns."""
+    return pa.struct([pa.field(f.physical_name, f.type.arrow()) for f in fields])

@@ -19,14 +19,14 @@ from lakescan.delta.commit.catalog_managed import check_not_managed
 from lakescan.delta.commit.commit import DeltaCommit, Operation
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.creation import check_no_table, commit_first, is_table
+from lakescan.delta.commit.file_actions import live_adds, whole_adds
 from lakescan.delta.commit.file_changes import ADD, DeltaFileChanges, null_empty_vectors
-from lakescan.delta.commit.live_adds import live_adds, whole_adds
 from lakescan.delta.commit.restore import keep_identity_marks, keep_protection
 from lakescan.delta.log.actions import VECTOR
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.segment import list_log
-from lakescan.delta.metadata.clustering import CLUSTERING
 from lakescan.delta.metadata.features import Support
+from lakescan.delta.metadata.protocol import CLUSTERING
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.scan.deletion_vectors import delete_table
 from lakescan.delta.table import DeltaTable

@@ -16,10 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan.common.retries import APPENDS, Attempts, RetryPolicy
-from lakescan.delta.commit.actions import CommitText, SetTransaction
 from lakescan.delta.commit.catalog_managed import check_managed_change, commit_staged
 from lakescan.delta.commit.conflicts import ROW_TRACKING, Intent, Reads, WinningCommit, row_id_mark
-from lakescan.delta.commit.file_changes import DeltaFileChanges
+from lakescan.delta.commit.file_changes import CommitText, DeltaFileChanges, SetTransaction
 from lakescan.delta.commit.post_commit_hooks import run_post_commit_hooks
 from lakescan.delta.commit.put import ID, commit_file, put_commit
 from lakescan.delta.commit.row_ids import PRESERVED, assign_row_ids, needs_row_ids
@@ -30,8 +29,7 @@ from lakescan.delta.log.replay import file_locations
 from lakescan.delta.log.segment import LogFile, list_log, next_commits
 from lakescan.delta.log.segment_parts import read_commits
 from lakescan.delta.log.time_travel import has_in_commit_timestamp, in_commit_timestamp, modification_time
-from lakescan.delta.metadata.new_metadata import check_columns
-from lakescan.delta.metadata.protocol import Metadata, Protocol
+from lakescan.delta.metadata.protocol import Metadata, Protocol, check_columns
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import CommitConflict, InvalidOption, MissingFile, NoSuchSnapshot, NotATable, StorageError
 from lakescan.storage import FileEntry, Storage

@@ -7,16 +7,21 @@ conflict, since files are written by them. What fits is rebased: nothing is read
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.log.replay import canonical_paths, file_locations
 from lakescan.delta.log.text import Action, LogText, parse_object, single_actions
+from lakescan.delta.scan.scan_files import DeltaScanFiles
 from lakescan.errors import CommitConflict
+from lakescan.expressions.bind import bind_columns_only
+from lakescan.expressions.predicate import TRUE, Predicate, leaves
+from lakescan.tables.scan_spec import ScanSpec
 
 _OTHERS = ("commitInfo", "metaData", "protocol", "txn", "domainMetadata")
 ROW_TRACKING = "delta.rowTracking"
@@ -164,3 +169,42 @@ def row_id_mark(action: Action) -> int | None:
     if mark is None:
         raise inner.wrong("rowIdHighWaterMark", "a whole number")
     return mark
+
+
+def planner_of(scan: ScanSpec, version: DeltaVersion, predicate: Predicate = TRUE) -> DeltaScanFiles:
+    """Return what plans file actions of a version, by a predicate that is bound to its columns."""
+    schema = scan.snapshot.schema
+    ids = {leaf.bound_id for leaf in leaves(predicate)}.intersection(schema.by_id)
+    columns = {each: schema.by_id[each] for each in ids}
+    fields = version.partition_fields(schema)
+    return DeltaScanFiles(version.segment.location, schema, fields, predicate, columns, {}, {})
+
+
+def overwrite_reads(scan: ScanSpec, version: DeltaVersion, where: Predicate | None) -> Reads:
+    """Return what an overwrite has read: it would have replaced matching rows of files that others added, too."""
+    return Reads.whole_table() if where is None else Reads(_may_match(scan, version, where))
+
+
+def statement_reads(scan: ScanSpec, version: DeltaVersion, read: Predicate | None) -> Reads:
+    """Return what a DELETE, UPDATE or MERGE has read: also the files of its base that may have matching rows.
+
+    These are planned only if another commit has to be compared with them.
+    """
+    if read is None:
+        return Reads.whole_table()
+
+    @cache
+    def files() -> pa.Array:
+        return canonical_paths(scan.where(read).plan().table.files["path"].combine_chunks())
+
+    return replace(overwrite_reads(scan, version, read), has_read=lambda paths: pc.is_in(paths, value_set=files()))
+
+
+def _may_match(scan: ScanSpec, version: DeltaVersion, where: Predicate) -> Callable[[pa.Table], pa.Array]:
+    planner = planner_of(scan, version, bind_columns_only(where, scan.snapshot.schema))
+
+    def may_match(files: pa.Table) -> pa.Array:
+        kept = planner.candidates(files).table.files["path"]
+        return pc.is_in(files["path"].combine_chunks(), value_set=kept.combine_chunks())
+
+    return may_match

@@ -15,7 +15,7 @@ from lakescan.common import types as t
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import FieldMatching
 from lakescan.common.timestamps import to_millis
-from lakescan.definition.from_rows import delta_columns
+from lakescan.definition.from_arrow import delta_columns
 from lakescan.definition.table_definition import TableDefinition, Term, assign_ids
 from lakescan.delta.commit.commit import Operation
 from lakescan.delta.commit.creation import commit_first, new_table
@@ -27,8 +27,15 @@ from lakescan.errors import CorruptMetadata, InvalidOption, UnsupportedFeature, 
 from lakescan.reading.file_schema import FileField, read_fields
 from lakescan.reading.parquet.file import ParquetData, open_parquet
 from lakescan.storage import FileEntry, Storage
-from lakescan.writing.foreign_columns import check_times, merge_columns, physical_types, with_instants
-from lakescan.writing.foreign_files import FolderFiles, check_parquet, footer_bound
+from lakescan.writing.foreign_files import (
+    FolderFiles,
+    check_parquet,
+    check_times,
+    footer_bound,
+    merge_columns,
+    physical_types,
+    with_instants,
+)
 from lakescan.writing.statistics import FileStatistics, LeafColumn, LeafStatistics
 
 _READERS = 16  # footers that are read at once

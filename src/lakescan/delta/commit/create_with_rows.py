@@ -12,7 +12,6 @@ import pyarrow as pa
 from lakescan.catalogs.create import delta_registration
 from lakescan.catalogs.registry import connection
 from lakescan.common.identifiers import Identifier
-from lakescan.delta.commit.actions import SetTransaction
 from lakescan.delta.commit.commit import check_commit_properties
 from lakescan.delta.commit.creation import (
     InitialRows,
@@ -23,7 +22,7 @@ from lakescan.delta.commit.creation import (
     commit_table_replacement,
     is_table,
 )
-from lakescan.delta.commit.file_changes import add_actions, identity_metadata
+from lakescan.delta.commit.file_changes import SetTransaction, add_actions, identity_metadata
 from lakescan.delta.data_files.data_files import DeltaWrites
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.maintenance.referenced_files import new_files_since

@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.timestamps import to_millis
 from lakescan.delta.commit.commit import Operation
-from lakescan.delta.commit.file_changes import ADD, DeltaFileChanges, add_actions, change_actions, remove_actions
-from lakescan.delta.commit.vector_changes import ChangedFiles
+from lakescan.delta.commit.file_actions import live_adds_at, whole_adds
+from lakescan.delta.commit.file_changes import (
+    ADD,
+    REMOVE,
+    DeltaFileChanges,
+    add_actions,
+    change_actions,
+    log_paths,
+    remove_actions,
+    table_of,
+)
 from lakescan.delta.data_files.data_files import DeltaWrites
+from lakescan.delta.data_files.deletion_vectors import BEFORE, RECORDS, VECTOR_MEMBER, VectorKey, vector_key
+from lakescan.delta.data_files.statistics import json_text
+from lakescan.delta.log.actions import VECTOR
+from lakescan.delta.log.reader import DeltaVersion
+from lakescan.delta.log.replay import canonical_paths
+from lakescan.delta.maintenance.referenced_files import vectors_of_removed
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
-from lakescan.errors import UnsupportedFeature
+from lakescan.delta.scan.deletion_vectors import delete_table
+from lakescan.errors import CommitConflict, UnsupportedFeature
+from lakescan.planning.delete_references import delete_files
+from lakescan.storage import Storage
 from lakescan.tables.row_changes import RowChanges, RowLevelCommand, RowLevelOperationMode
+from lakescan.writing.table_writes import WrittenDeletes
 
 _CLAUSES = ("matchedPredicates", "notMatchedPredicates", "notMatchedBySourcePredicates")
 
@@ -151,3 +176,150 @@ _METRICS = {
     RowLevelCommand.UPDATE: _update_metrics,
     RowLevelCommand.MERGE: _merge_metrics,
 }
+
+
+# A file is removed with the vector that it has, and added with the new one (protocol, "Deletion Vectors"). Its
+# statistics are those of before, as bounds that hold, but may not be tight any more ("Per-file Statistics").
+
+_COUNT = r'^\s*\{\s*"numRecords"\s*:\s*\d{1,18}\s*'
+# Texts that begin with the count, as most writers make them: without the flag, or with it as the last member.
+_PLAIN = _COUNT + "[,}]"
+_FLAG = r',\s*"tightBounds"\s*:\s*(?:true|false)\s*'
+_END = rf"(?:{_FLAG})?\}}\s*$"
+
+
+@dataclass(frozen=True)
+class ChangedFiles:
+    """Live files that lose rows.
+
+    - `removed`: all of them, as the log has them (see `live_adds`).
+    - `added`: those that stay, with their new vectors (`ADD`).
+    - `vectors_before`: how many of `removed` have a vector.
+    - `vectors_updated`: how many of `added` had a vector before.
+    """
+
+    removed: pa.Table
+    added: pa.Table
+    vectors_before: int
+    vectors_updated: int
+
+    @property
+    def gone(self) -> int:
+        """How many files are removed, and not added again."""
+        return self.removed.num_rows - self.added.num_rows
+
+
+def changed_files(
+    version: DeltaVersion, storage: Storage, removed: Sequence[str], deletes: Sequence[WrittenDeletes]
+) -> ChangedFiles:
+    """Return what becomes of live files.
+
+    Args:
+        version: The version that the deletes were made from.
+        storage: The table's storage.
+        removed: The locations of files to remove.
+        deletes: The vectors of others (`VectorWriter`); a file that has lost all rows is removed.
+
+    Raises:
+        CommitConflict: A file is not live in this version, or has another vector than the one that was added to.
+        UnsupportedFeature: The log has members of a file that would be lost.
+        ValueError: There are two vectors for a file.
+    """
+    live = live_adds_at(version, storage, [*removed, *(each.path for each in deletes)])
+    places = canonical_paths(live["path"].combine_chunks())
+    own = pc.index_in(places, value_set=_places([each.path for each in deletes]))
+    if len(deletes) - len(pc.unique(_places([each.path for each in deletes]))):
+        raise ValueError(f"{version.segment.location}: two deletion vectors were written for one data file")
+    is_gone = pc.or_(pc.is_in(places, value_set=_places(removed)), pc.is_in(own, value_set=_empty_files(deletes)))
+    stays, own = live.filter(pc.invert(is_gone)), own.filter(pc.invert(is_gone))
+    vectors = [deletes[at] for at in own.to_pylist()]
+    _check_same(version, stays, vectors)
+    has_vector = pc.is_valid(pc.struct_field(live["vector"].combine_chunks(), "storageType"))
+    return ChangedFiles(
+        live,
+        _replace_vectors(whole_adds(version, storage, stays), vectors),
+        pc.sum(has_vector).as_py() or 0,
+        sum(each.details[BEFORE] is not None for each in vectors),
+    )
+
+
+def _places(paths: Sequence[str]) -> pa.Array:
+    return canonical_paths(pa.array(paths, pa.string()))
+
+
+def _empty_files(deletes: Sequence[WrittenDeletes]) -> pa.Array:
+    """The numbers of the deletes that leave no row."""
+    left = [each.details[RECORDS] - each.details[VECTOR_MEMBER]["cardinality"] for each in deletes]
+    return pa.array(np.flatnonzero(np.array(left, dtype=np.int64) == 0), pa.int32())
+
+
+def _check_same(version: DeltaVersion, live: pa.Table, deletes: Sequence[WrittenDeletes]) -> None:
+    """Check that the vectors were made from those that the files have: otherwise deleted rows would come back."""
+    vectors = live["vector"].combine_chunks()
+    present = pc.is_valid(pc.struct_field(vectors, "storageType"))
+    known = iter(delete_files(delete_table(vectors.filter(present), version.segment.location)))
+    for is_present, each in zip(present.to_pylist(), deletes, strict=True):
+        now: VectorKey | None = vector_key(next(known)) if is_present else None
+        if now != each.details[BEFORE]:
+            raise CommitConflict(
+                f"{version.segment.location}: {each.path} has another deletion vector in version "
+                f"{version.segment.version} than the one that rows were added to: read the rows again, and retry"
+            )
+
+
+def _replace_vectors(adds: pa.Table, deletes: Sequence[WrittenDeletes]) -> pa.Table:
+    vectors = pa.array([each.details[VECTOR_MEMBER] for each in deletes], VECTOR)
+    records = pa.array([each.details[RECORDS] for each in deletes], pa.int64())
+    stats = mark_wide_bounds(adds["stats"].combine_chunks(), records)
+    names = adds.column_names
+    adds = adds.set_column(names.index("deletionVector"), ADD.field("deletionVector"), vectors)
+    return adds.set_column(names.index("stats"), ADD.field("stats"), stats)
+
+
+def mark_wide_bounds(stats: pa.Array, records: pa.Array) -> pa.Array:
+    """Return the statistics of files as texts that say that bounds may not be tight.
+
+    `records` are the rows of the files, deleted ones included, which replace the recorded numbers. A file without
+    statistics, or with statistics that cannot be parsed, has this number alone. Numbers keep all their digits.
+
+    >>> with_wide_bounds(pa.array(['{"numRecords":3,"nullCount":{"a":1}}', None]), pa.array([3, 5])).to_pylist()
+    ['{"numRecords":3,"nullCount":{"a":1},"tightBounds":false}', '{"numRecords": 5, "tightBounds": false}']
+    """
+    flags = pc.count_substring(stats, '"tightBounds"')
+    at_end = pc.and_(pc.equal(flags, 1), pc.match_substring_regex(stats, _FLAG + r"\}\s*$"))
+    is_plain = pc.and_(pc.match_substring_regex(stats, _PLAIN), pc.or_(pc.equal(flags, 0), at_end))
+    is_plain = pc.fill_null(is_plain, False)
+    is_other = pc.invert(is_plain)
+    counts = records.filter(is_plain).cast(pa.string())
+    plain = pc.replace_substring_regex(stats.filter(is_plain), _END, ',"tightBounds":false}')
+    rest = pc.replace_substring_regex(plain, _COUNT, "")
+    texts = pc.replace_with_mask(stats, is_plain, pc.binary_join_element_wise('{"numRecords":', counts, rest, ""))
+    others = zip(stats.filter(is_other).to_pylist(), records.filter(is_other).to_pylist(), strict=True)
+    return pc.replace_with_mask(texts, is_other, pa.array([_widen_stats(*each) for each in others], pa.string()))
+
+
+def _widen_stats(text: str | None, records: int) -> str:
+    node = _parse_stats(text)
+    return json_text({**node, "numRecords": records, "tightBounds": False})
+
+
+def _parse_stats(text: str | None) -> Mapping[str, Any]:
+    try:
+        node = json.loads(text or "{}", parse_float=Decimal)
+    except (ValueError, RecursionError):
+        return {}
+    return node if isinstance(node, dict) else {}
+
+
+# Such a writer's VACUUM removes files of the folder that no action names by its path. Before a table loses the
+# feature, the vectors of files that were removed lately are therefore named by `remove` actions of their own.
+
+
+def vector_tombstones(version: DeltaVersion, storage: Storage) -> pa.Table:
+    """The `remove` actions (`REMOVE`) that a version lacks; raises `CorruptMetadata` and `StorageError`."""
+    now = datetime.now(UTC)
+    cutoff = to_millis(now - version.metadata.properties.removed_file_retention)
+    paths = log_paths(vectors_of_removed(version.segment.location, storage, cutoff))
+    rows = len(paths)
+    columns = {"path": paths, "deletionTimestamp": [to_millis(now)] * rows, "dataChange": [False] * rows}
+    return table_of(columns, REMOVE, rows)

@@ -1,7 +1,7 @@
 """Write version checksums: what is counted of a version, beside its commit (protocol, "Version Checksum File").
 
 A checksum follows from that of the version before it and from the commit, so that no state is read. It is optional,
-but Delta on Spark believes it, and refuses a table with a wrong one: in doubt, none is written. `delta.log.checksum`
+but Delta on Spark believes it, and refuses a table with a wrong one: in doubt, none is written. `delta.log.reader`
 compares it with the live files.
 """
 

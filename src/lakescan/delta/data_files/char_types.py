@@ -9,7 +9,7 @@ import re
 
 from lakescan.common import types as t
 from lakescan.errors import CorruptMetadata
-from lakescan.writing.text_lengths import Lengths, NestedLengths, TextLength
+from lakescan.writing.column_rules import Lengths, NestedLengths, TextLength
 
 _TEXT = re.compile(r"(char|varchar)\((\d{1,9})\)", re.IGNORECASE)
 _ATOMIC = re.compile(r"[a-z_]+(\([^()]*\))?( collate \w+)?", re.IGNORECASE)

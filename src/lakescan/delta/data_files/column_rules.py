@@ -23,10 +23,9 @@ from lakescan.errors import CorruptMetadata, InvalidFilter, NoSuchColumn, Schema
 from lakescan.expressions.scalar.condition import RowCondition
 from lakescan.expressions.scalar.expression import ScalarExpression
 from lakescan.expressions.scalar.time_functions import clock_values
-from lakescan.writing.column_rules import ColumnRules
+from lakescan.writing.column_rules import ColumnRules, Lengths
 from lakescan.writing.conform import fit_array
 from lakescan.writing.identity_values import Identity
-from lakescan.writing.text_lengths import Lengths
 
 _INVARIANT, _GENERATED = "delta.invariants", "delta.generationExpression"
 _START, _STEP, _MARK = "delta.identity.start", IDENTITY_STEP, IDENTITY_MARK

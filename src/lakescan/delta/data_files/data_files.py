@@ -20,7 +20,7 @@ from lakescan.common import metadata_columns as m
 from lakescan.common import types as t
 from lakescan.common.java_numbers import double_text, float_text
 from lakescan.common.schema import Schema
-from lakescan.definition.from_rows import delta_columns
+from lakescan.definition.from_arrow import delta_columns
 from lakescan.definition.table_definition import SortTerm
 from lakescan.delta.data_files.column_rules import DeclaredRules
 from lakescan.delta.data_files.statistics import stats_text

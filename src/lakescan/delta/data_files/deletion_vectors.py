@@ -20,15 +20,13 @@ from pyroaring import BitMap64
 
 from lakescan.common.executors import LOCAL
 from lakescan.delta.scan.deletion_vectors import encode_z85
-from lakescan.planning.delete_file import DeleteFile, DeleteFiles, DeleteKind
+from lakescan.planning.delete_references import DeleteFile, DeleteFiles, DeleteKind
 from lakescan.planning.file_table import FileTable
-from lakescan.reading.data_file import open_data_file
-from lakescan.reading.deletes.vectors import check_vector_rows, load_vector
-from lakescan.reading.row_batches import check_rows
+from lakescan.reading.data_file import check_rows, open_data_file
+from lakescan.reading.deletes.vectors import check_vector_rows, encode_framed, load_vector
 from lakescan.storage import Storage, join
 from lakescan.storage.faults import storage_boundary
-from lakescan.writing.roaring import encode_framed
-from lakescan.writing.row_deletes import WrittenDeletes
+from lakescan.writing.table_writes import WrittenDeletes
 
 _VERSION = b"\x01"
 _FRAME = 8  # bytes of length and CRC around a vector
@@ -63,7 +61,7 @@ class _Vector:
 
 @dataclass(frozen=True)
 class VectorWriter:
-    """Writes deletion vectors of a table, as one write (`lakescan.writing.row_deletes.DeleteWriter`).
+    """Writes deletion vectors of a table, as one write (`lakescan.writing.table_writes.DeleteWriter`).
 
     - `location`: the table's folder.
     - `write_id`: tells the write from others. Descriptors name a file by a UUID; those of one write begin alike.

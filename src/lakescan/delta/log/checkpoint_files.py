@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,11 +14,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakescan.common.arrays import struct_member
-from lakescan.delta.log.text import ADVICE, Action
+from lakescan.delta.log.text import ADVICE, Action, LogText, single_actions
 from lakescan.errors import CorruptMetadata
 from lakescan.reading.decoding import decoding
 from lakescan.reading.parquet.footer import open_lenient
-from lakescan.storage import Storage
+from lakescan.storage import FileEntry, Storage
 
 _BATCH_ROWS = 1 << 17
 # Each row is a distinct action with its own path or id, so no real checkpoint has more rows or unpacked bytes per byte
@@ -157,3 +158,40 @@ def _check_texts(rows: pa.StructArray) -> None:
     for field in rows.type:
         if field.name not in ("stats", "stats_parsed"):
             struct_member(rows, field.name).validate(full=True)
+
+
+# A required member of each action: rows of a Parquet checkpoint that hold the action have it.
+_REQUIRED_MEMBER = {
+    "protocol": "minReaderVersion",
+    "metaData": "schemaString",
+    "txn": "appId",
+    "domainMetadata": "domain",
+    "checkpointMetadata": "version",
+}
+_UNIQUE_NAME = re.compile(r"\d{20}\.checkpoint\.[0-9a-fA-F-]{36}\.(json|parquet)")
+
+
+def checkpoint_actions(location: str, storage: Storage, names: tuple[str, ...]) -> Iterator[Action]:
+    """The actions of these names in one checkpoint file, JSON or Parquet."""
+    if location.endswith(".json"):
+        yield from single_actions(LogText(location, storage.read(location)), names)
+        return
+    file = CheckpointFile(location, storage)
+    for name in names:
+        yield from file.single(name, _REQUIRED_MEMBER[name])
+
+
+def check_checkpoint(file: FileEntry, version: int, storage: Storage) -> None:
+    """Refuse a UUID-named checkpoint whose checkpointMetadata does not have its version (protocol, "V2 Spec").
+
+    A truncated checkpoint may have lost the names of its sidecars.
+    """
+    if _UNIQUE_NAME.fullmatch(file.name) is None:
+        return
+    actions = checkpoint_actions(file.location, storage, ("checkpointMetadata",))
+    versions = [action.whole_number("version") for action in actions]
+    if versions != [version]:
+        fault = "has no checkpointMetadata action" if not versions else f"has checkpointMetadata.version {versions[0]}"
+        raise CorruptMetadata(
+            f"{file.location} {fault}; its name says version {version}: it was cut off or renamed. {ADVICE}"
+        )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -17,23 +20,30 @@ from lakescan.common.schema import Schema
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.catalog_managed import FEATURES as _MANAGED
 from lakescan.delta.log.catalog_managed import find_managed_table
-from lakescan.delta.log.checkpoint_actions import checkpoint_actions
-from lakescan.delta.log.checksum import check_version
-from lakescan.delta.log.file_cache import RememberingStorage
+from lakescan.delta.log.checkpoint_files import checkpoint_actions
 from lakescan.delta.log.partitioned_replay import LogShares, share_count
 from lakescan.delta.log.replay import live_files, update_live_files
-from lakescan.delta.log.segment import LAST_CHECKPOINT, LogFile, LogSegment, commits_between
+from lakescan.delta.log.segment import LAST_CHECKPOINT, LOG_FOLDER, LogFile, LogSegment, commits_between
 from lakescan.delta.log.segment_parts import LogPiece, batches, pieces_of, read_commits, read_piece
-from lakescan.delta.log.text import ADVICE, Action, LogText, only_actions, short_json, single_actions
+from lakescan.delta.log.text import (
+    ADVICE,
+    Action,
+    LogText,
+    as_long,
+    only_actions,
+    parse_object,
+    short_json,
+    single_actions,
+)
 from lakescan.delta.metadata.features import why_not_read
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.scan.change_feed import changed_files, has_no_changes
 from lakescan.delta.scan.scan_files import DeltaScanFiles
 from lakescan.delta.scan.statistics import add_record_counts
-from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.errors import CorruptMetadata, LakescanError, MissingFile, UnsupportedFeature
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.report import ScanMetrics
-from lakescan.storage import Storage
+from lakescan.storage import Storage, join
 
 _FIRST_COMMITS, _MOST_COMMITS = 64, 1024  # remote commits that are read at once
 _VERSION = 2048  # bytes of a version's own objects, approximately: its segment, checkpoint and last commit
@@ -325,3 +335,83 @@ def commits_after(known: LogSegment, segment: LogSegment, storage: Storage) -> t
 def is_older(segment: LogSegment, known: LogSegment) -> bool:
     """Whether a segment is an earlier one of the same log, which is not worth to be known instead."""
     return segment.version < known.version and bool(segment.commits) and segment.commits[-1] in known.commits
+
+
+# Checking them is optional. A difference is logged, not refused: writers have left wrong checksums beside right
+# commits.
+
+_LOG = logging.getLogger("lakescan")
+
+
+def check_version(location: str, version: int, files: int, size: int, storage: Storage) -> None:
+    """Log a warning if a version's checksum file exists and differs from the live files (`files`, `size` in bytes)."""
+    path = join(location, LOG_FOLDER, f"{version:020d}.crc")
+    try:
+        node = parse_object(storage.read(path), path)
+    except MissingFile:
+        return
+    except LakescanError as error:
+        _LOG.warning("%s: ignoring the checksum of version %d, which cannot be read: %s", location, version, error)
+        return
+    expected = as_long(node.get("numFiles")), as_long(node.get("tableSizeBytes"))
+    if None in expected:
+        return
+    if expected != (files, size):
+        _LOG.warning(
+            "%s counts %s files of %s bytes, the log %d of %d bytes: one of them is damaged; the log is used",
+            path,
+            *expected,
+            files,
+            size,
+        )
+
+
+_MOST_BYTES = 32 * 2**20
+
+
+class RememberingStorage(Storage):
+    """A storage of one open table's log, which remembers small remote files until `forget` is called.
+
+    Files of a log never change. Local files are not remembered: reading them again is as quick. Copies that are sent
+    to other processes remember nothing.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._contents: dict[str, bytes] = {}
+        self._bytes, self._lock = 0, threading.Lock()
+
+    def forget(self) -> None:
+        """Forget the contents of all files."""
+        with self._lock:
+            self._contents.clear()
+            self._bytes = 0
+
+    def read(self, location: str, offset: int = 0, length: int | None = None, *, size: int | None = None) -> bytes:
+        """Read a file, or a part of it; see `Storage.read`."""
+        if offset or length is not None or not self.is_remote(location):
+            return super().read(location, offset, length, size=size)
+        data = self._contents.get(location)
+        if data is None or size not in (None, len(data)):  # of another size: the log of another table is there now
+            data = self._remember(location, super().read(location, size=size))
+        return data
+
+    @contextmanager
+    def open(self, location: str) -> Iterator[pa.NativeFile]:
+        """Open a file for random access, in memory if it is small and remote; see `Storage.open`."""
+        data = self._contents.get(location)
+        if data is None and (data := self.read_in_one_request(location)) is not None:
+            self._remember(location, data)
+        if data is None:
+            with super().open(location) as file:
+                yield file
+        else:
+            yield pa.BufferReader(data)
+
+    def _remember(self, location: str, data: bytes) -> bytes:
+        with self._lock:
+            more = len(data) - len(self._contents.get(location, b""))
+            if self._bytes + more <= _MOST_BYTES:
+                self._contents[location] = data
+                self._bytes += more
+        return data

@@ -16,7 +16,7 @@ import pyarrow as pa
 from lakescan.common.cache import METADATA
 from lakescan.common.folder_cache import cache_in_folder
 from lakescan.delta.log.actions import ActionReader
-from lakescan.delta.log.checkpoint_actions import check_checkpoint
+from lakescan.delta.log.checkpoint_files import check_checkpoint
 from lakescan.delta.log.segment import LOG_FOLDER, LogFile, LogSegment
 from lakescan.delta.log.text import ADVICE, LogText, short_json
 from lakescan.errors import CorruptMetadata

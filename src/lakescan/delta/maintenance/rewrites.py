@@ -19,7 +19,7 @@ from lakescan.delta.log.replay import canonical_paths
 from lakescan.delta.metadata.protocol import Metadata
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.file_schema import FileField, read_fields
-from lakescan.tables.rewrite import rewrite_rows
+from lakescan.tables.overwritten_files import rewrite_rows
 from lakescan.tables.save import remove_on_failure
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.delta.commit.live_adds import live_adds
+from lakescan.delta.commit.file_actions import live_adds
 from lakescan.delta.data_files.data_files import escape_name
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.scan.partition_values import NULL_PARTITION

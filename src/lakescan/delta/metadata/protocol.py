@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from lakescan.common.schema import Schema
 from lakescan.common.types import walk
-from lakescan.delta.log.text import ADVICE, Action, short_json
+from lakescan.delta.log.text import ADVICE, Action, parse_object, short_json
 from lakescan.delta.metadata.features import (
     FEATURES,
     LISTED,
@@ -190,3 +191,47 @@ def _format_options(action: Action) -> dict[str, str]:
         )
     options = (file_format or {}).get("options")  # only kept for others, so nothing depends on what it is
     return {k: v for k, v in options.items() if isinstance(v, str)} if isinstance(options, dict) else {}
+
+
+def check_known(protocol: Protocol, doing: str, location: str) -> None:
+    """Raise `UnsupportedFeature` for a table with features that may change what its log is made of.
+
+    Known features do not, unless the table's newest commits are known to a catalog only.
+    """
+    if protocol.min_writer_version > LISTED:
+        raise UnsupportedFeature(f"Delta writer version {protocol.min_writer_version}", f"{location} needs it.")
+    for name in sorted(protocol.features):
+        if name not in FEATURES or FEATURES[name].support == Support.NONE:
+            raise UnsupportedFeature(f"{doing} Delta tables with the feature {name!r}", f"{location} has it.")
+
+
+# The protocol, "Reader Requirements for Change Data Feed": columns that change feeds have beside those of the table.
+_OF_CHANGES = {"_change_type", "_commit_version", "_commit_timestamp"}
+
+
+def check_columns(metadata: Metadata) -> None:
+    """Raise `CorruptMetadata` for a schema that cannot be read, `UnsupportedFeature` for names of a change feed."""
+    names = {name.lower(): name for name in metadata.schema().names}
+    if metadata.properties.change_feed and (taken := sorted(_OF_CHANGES & names.keys())):
+        raise UnsupportedFeature(
+            f"column {names[taken[0]]!r} of a Delta table with a change data feed",
+            "The feed has a column of this name: rename it, or set delta.enableChangeDataFeed to false.",
+        )
+
+
+CLUSTERING = "delta.clustering"
+
+
+def clustering_paths(domain: Action | None) -> list[tuple[str, ...]]:
+    """Return the clustering columns by their physical names; none without the domain. Raises `CorruptMetadata`."""
+    if domain is None:
+        return []
+    where = f"{domain.where}: the clustering configuration"
+    paths = parse_object(domain.text("configuration") or "", where).get("clusteringColumns")
+    if not isinstance(paths, list) or not all(_are_names(path) for path in paths):
+        raise CorruptMetadata(f"{where} has clusteringColumns {short_json(paths)}; expected lists of names. {ADVICE}")
+    return [tuple(path) for path in paths]
+
+
+def _are_names(node: Any) -> bool:
+    return isinstance(node, list) and all(isinstance(name, str) for name in node)

@@ -14,7 +14,7 @@ from lakescan.common.uuids import format_uuids
 from lakescan.delta.log.replay import decoded_paths
 from lakescan.delta.log.text import ADVICE, short_json
 from lakescan.errors import CorruptMetadata
-from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.delete_references import DeleteKind
 from lakescan.planning.file_table import DELETES
 from lakescan.storage import join
 from lakescan.storage.locations import adopt_root

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lakescan.common.schema import Schema
 from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.log.replay import check_partitions, resolve_paths
 from lakescan.delta.log.segment import LogFile
 from lakescan.delta.log.segment_parts import batches, read_commits
@@ -20,6 +21,7 @@ from lakescan.delta.log.time_travel import commit_info, timestamp_or_none
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.scan.change_feed import ENABLED, difference
 from lakescan.formats.increments import RESTART, Commit, CommitChange, Increment, files_of_part
+from lakescan.formats.table_format import SnapshotState
 
 # What a commit does to rows, by whether it adds files and whether it removes some.
 _CHANGES = {
@@ -181,3 +183,58 @@ def actions_of(
         part = parts[0]
         tables = [live(part.commit)] if part.initial else changes([part.commit])
         yield from files_of_part(part, tables if increment.ordered_by is None else map(in_order, tables))
+
+
+@dataclass(frozen=True)
+class VersionRows(SnapshotState):
+    """The live files of a version."""
+
+    version: DeltaVersion
+
+
+@dataclass(frozen=True)
+class RangeChanges(SnapshotState):
+    """The change feed of the versions from `start` to `end`, both inclusive; empty if `end` is before `start`.
+
+    `version` is the one whose schema the rows have.
+    """
+
+    version: DeltaVersion
+    start: int
+    end: int
+
+    @property
+    def is_ordered(self) -> bool:
+        """True: the changes of the oldest commit come first."""
+        return True
+
+
+@dataclass(frozen=True)
+class IncrementState(SnapshotState):
+    """The files of an increment: rows that commits added, or changes that they recorded, by what it is `of`."""
+
+    of: VersionRows | RangeChanges
+    increment: Increment
+
+    @property
+    def version(self) -> DeltaVersion:
+        """The version whose schema the rows have."""
+        return self.of.version
+
+    @property
+    def is_ordered(self) -> bool:
+        """True: the rows of the oldest commit come first."""
+        return True
+
+
+DeltaState = VersionRows | RangeChanges | IncrementState
+
+
+def whole_state(state: DeltaState) -> VersionRows | RangeChanges:
+    """What the state selects when it is not restricted to an increment."""
+    return state.of if isinstance(state, IncrementState) else state
+
+
+def is_feed(state: DeltaState) -> bool:
+    """Whether rows are recorded changes."""
+    return isinstance(whole_state(state), RangeChanges)

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.delta.log.kept_rows import keep_rows
-from lakescan.delta.log.replay import log_position
+from lakescan.delta.log.replay import keep_rows, log_position
 from lakescan.delta.scan.deletion_vectors import delete_table
 from lakescan.delta.scan.partition_values import typed_values
 from lakescan.delta.scan.statistics import FileStats, parsed_stats

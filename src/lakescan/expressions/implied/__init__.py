@@ -12,8 +12,7 @@ from typing import Any
 from lakescan.common.schema import Schema
 from lakescan.expressions.implied.comparisons import UNKNOWN_TRUTH, Inference
 from lakescan.expressions.implied.conditions import infer_condition
-from lakescan.expressions.implied.context import InferenceContext
-from lakescan.expressions.implied.reading import parse_condition
+from lakescan.expressions.implied.context import InferenceContext, parse_condition
 from lakescan.expressions.implied.zones import Zone
 
 __all__ = ["Inference", "infer_predicate"]

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from lakescan.common import types as t
-from lakescan.expressions.implied.context import InferenceContext, call_of, type_of_cast
+from lakescan.expressions.implied.context import InferenceContext, call_of, is_known, type_of_cast
 from lakescan.expressions.implied.intervals import (
     DATE_UNITS,
     UNITS,
@@ -20,7 +20,6 @@ from lakescan.expressions.implied.intervals import (
     WholeQuotient,
     YearOf,
 )
-from lakescan.expressions.implied.reading import is_known
 from lakescan.expressions.implied.values import INSTANT, WALL, ConstantValue, interval_of, value_of
 from lakescan.expressions.implied.zones import DAY
 from lakescan.expressions.scalar.parse import names_of

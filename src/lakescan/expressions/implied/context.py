@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,7 +12,8 @@ from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
 from lakescan.errors import LakescanError, NoSuchColumn
 from lakescan.expressions.implied.zones import Zone
-from lakescan.expressions.scalar.parse import names_of
+from lakescan.expressions.predicate import IsNull, Predicate, conjunction
+from lakescan.expressions.scalar.parse import names_of, parse_expression
 from lakescan.expressions.scalar.translate import type_of
 
 
@@ -76,3 +78,106 @@ def type_of_cast(node: Any) -> t.Type | None:
         return type_of(node.args["to"])
     except LakescanError:
         return None
+
+
+# Calls that sqlglot's own dialect reads as other nodes, and writes as they were. Others might be written otherwise.
+_REWRITTEN = frozenset(
+    (
+        *("Abs", "Coalesce", "Concat", "Contains", "CurrentDate", "CurrentTimestamp", "DateTrunc", "EndsWith"),
+        *("EqualNull", "IsNan", "Left", "Length", "Lower", "StartsWith", "TimestampTrunc", "TsOrDsToDate"),
+        *("UnixMicros", "UnixMillis", "UnixSeconds", "Upper", "Year"),
+    )
+)
+_AS_WRITTEN = frozenset(
+    ("And", "Anonymous", "Case", "Cast", "Extract", "If", "Or", "RegexpLike", "Substring", "Trim", "TryCast")
+)
+
+# Arguments that a node may have besides operands. Another could change its meaning, as `negate` once did.
+_OPERANDS = {"this", "expression", "expressions", "negate"}
+_ARGUMENTS = {
+    "Between": {"low", "high"},
+    "Case": {"ifs", "default"},
+    "Cast": {"to"},
+    "Column": {"table", "db", "catalog"},
+    "DPipe": {"safe"},
+    "Div": {"typed", "safe"},
+    "If": {"true", "false"},
+    "In": {"query"},
+    "Interval": {"unit"},
+    "Literal": {"is_string"},
+    "Substring": {"start", "length"},
+    "TryCast": {"to", "safe"},
+}
+
+
+def parse_condition(text: str) -> Any | None:
+    """Return the tree of a condition's text; None if it does not parse."""
+    try:
+        return parse_expression(text)
+    except LakescanError:
+        return None
+
+
+def plain_tree(node: Any) -> Any | None:
+    """Return the tree of a condition in this form; None if it has calls for which there is none."""
+    from sqlglot import exp
+
+    names = {type(each).__name__ for each in node.find_all(exp.Func)} - _AS_WRITTEN
+    if not names:
+        return node
+    return parse_condition(node.sql(dialect="spark")) if names <= _REWRITTEN else None
+
+
+def is_known(node: Any) -> bool:
+    """Whether all arguments of a node are understood."""
+    given = {key for key, value in node.args.items() if value not in (None, False, [])}
+    return given <= _OPERANDS | _ARGUMENTS.get(type(node).__name__, set())
+
+
+def is_condition(node: Any) -> bool:
+    """Return whether an operand is a condition without parentheses, which Spark may group in another way."""
+    from sqlglot import exp
+
+    return isinstance(node, exp.Not | exp.Predicate | exp.Escape | exp.Connector | exp.RegexpLike)
+
+
+_STRICT_NODES = ("Add", "Sub", "Mul", "Div", "IntDiv", "Mod", "DPipe", "Neg", "Paren", "Cast", "TryCast", "RegexpLike")
+_STRICT_CALLS = frozenset(
+    (
+        *("abs", "add_months", "array_contains", "bigint", "ceil", "ceiling", "char_length", "character_length"),
+        *("concat", "contains", "date", "date_add", "date_diff", "date_format", "date_sub", "date_trunc"),
+        *("datediff", "day", "dayofmonth", "dayofweek", "dayofyear", "double", "element_at", "endswith", "floor"),
+        *("hour", "int", "last_day", "lcase", "left", "len", "length", "lower", "ltrim", "minute", "mod", "month"),
+        *("negative", "pmod", "positive", "quarter", "round", "rtrim", "second", "smallint", "startswith", "string"),
+        "substr",
+        *("substring", "timestamp", "tinyint", "to_date", "to_timestamp", "trim", "trunc", "ucase", "unix_date"),
+        *("unix_micros", "unix_millis", "unix_seconds", "upper", "weekday", "weekofyear", "year"),
+    )
+)
+_WITH_UNIT = ("date_add", "date_diff", "datediff")  # of three arguments, the first may be a unit and no column
+
+
+def infer_not_null(nodes: Sequence[Any], context: InferenceContext) -> Predicate:
+    """Return that the columns are not null without which one of the expressions is null."""
+    paths = dict.fromkeys(path for each in nodes for path in _paths(each, context))
+    return conjunction([IsNull(path, negate=True) for path in paths])
+
+
+def _paths(node: Any, context: InferenceContext) -> Iterator[str]:
+    from sqlglot import exp
+
+    if (names := names_of(node)) is not None:
+        path = context.path_of(names)
+        if path is not None:
+            yield path
+        return
+    call = call_of(node)
+    if call is not None:
+        first = 1 if call[0] in _WITH_UNIT and len(call[1]) == 3 else 0
+        operands = call[1][first:] if call[0] in _STRICT_CALLS else []
+    elif type(node).__name__ in _STRICT_NODES:
+        operands = [each for each in (node.this, node.args.get("expression")) if isinstance(each, exp.Expression)]
+    else:
+        operands = [node.this] if isinstance(node, exp.Bracket) else []
+    for each in operands:
+        yield from _paths(each, context)

@@ -13,14 +13,13 @@ import pyarrow as pa
 
 from lakescan.common import types as t
 from lakescan.errors import LakescanError
-from lakescan.expressions.constant_casts import cast_constant
-from lakescan.expressions.implied.context import InferenceContext, call_of, type_of_cast
+from lakescan.expressions.implied.context import InferenceContext, call_of, is_known, type_of_cast
 from lakescan.expressions.implied.intervals import DATE_UNITS, UNITS, start_of
-from lakescan.expressions.implied.reading import is_known
 from lakescan.expressions.implied.zones import DAY, Zone, micros_of, plain_time
+from lakescan.expressions.instants import cast_constant
 from lakescan.expressions.scalar import nested
 from lakescan.expressions.scalar.arithmetic import negative
-from lakescan.expressions.scalar.computed import FailedEvaluation, evaluate_sql
+from lakescan.expressions.scalar.expression import FailedEvaluation, evaluate_sql
 from lakescan.expressions.scalar.translate import Translator
 from lakescan.expressions.scalar.typed import TypedSql, literal, parse_number, unsupported_error
 from lakescan.expressions.text_values import is_special, value_of_text, wall_of_text

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar import nested
-from lakescan.expressions.scalar.intervals import Interval
 from lakescan.expressions.scalar.typed import (
     MOST_DIGITS,
     TIME_FORM,
+    Interval,
     TypedSql,
     convert,
     convert_inside,

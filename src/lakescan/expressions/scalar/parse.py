@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from lakescan.errors import InvalidFilter, missing_dependency
-from lakescan.expressions.quotes import escape_doubled_quotes
 
 # Calls whose arguments have a syntax of their own.
 _SPECIAL = ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM", "TRY_CAST")
@@ -101,3 +101,25 @@ def _dialect() -> Any:
     members["UNARY_PARSERS"] = {**unary, TokenType.PLUS: positive}
     members["COLUMN_OPERATORS"] = {**operators, TokenType.DCOLON: parse_suffix}
     return type("PlainSpark", (Spark,), {"Parser": type("Parser", (Spark.Parser,), members)})
+
+
+def escape_doubled_quotes(text: str) -> str:
+    """The text with doubled quotes inside of texts escaped by a backslash; no position in it changes.
+
+    Raises sqlglot's `TokenError` for text that cannot be taken apart.
+
+    Example:
+        >>> with_escaped_quotes("name = 'it''s'")
+        "name = 'it\\\\'s'"
+    """
+    if "''" not in text and '""' not in text:
+        return text
+    import sqlglot
+
+    letters = list(text)
+    tokens = sqlglot.tokenize(text, read="spark")
+    for one, other in pairwise(tokens):
+        both_texts = one.token_type.name == other.token_type.name == "STRING" and one.end + 1 == other.start
+        if both_texts and text[one.end] == text[other.start]:
+            letters[one.end] = "\\"
+    return "".join(letters)

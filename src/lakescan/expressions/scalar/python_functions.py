@@ -12,8 +12,16 @@ from lakescan.expressions.scalar import arithmetic, collections
 from lakescan.expressions.scalar.casts import implicit_cast, try_cast
 from lakescan.expressions.scalar.collections import list_of
 from lakescan.expressions.scalar.conditions import unify
-from lakescan.expressions.scalar.intervals import DAY_TIME, Interval
-from lakescan.expressions.scalar.typed import MOST_DIGITS, TypedSql, common_type, convert, literal, unsupported_error
+from lakescan.expressions.scalar.typed import (
+    DAY_TIME,
+    MOST_DIGITS,
+    Interval,
+    TypedSql,
+    common_type,
+    convert,
+    literal,
+    unsupported_error,
+)
 from lakescan.expressions.scalar.udf import call_python
 
 _INSTANT, _WALL = t.Timestamp(), t.Timestamp(zoned=False)

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from lakescan.common import types as t
-from lakescan.common.references import dotted_path
+from lakescan.common.references import dotted_path, parse_reference
 from lakescan.common.schema import Schema
+from lakescan.definition.table_definition import Term
 from lakescan.errors import InvalidOption, NoSuchColumn, nearest
+from lakescan.iceberg.metadata.partition_spec import Transform
 
 Fields = tuple[t.Field, ...]
 
@@ -132,3 +134,17 @@ def check_names(fields: Fields, where: str) -> None:
     for each in fields:
         if isinstance(each.type, t.Struct | t.ListOf | t.MapOf):
             check_names(t.children(each.type), f"{where}.{each.name}")
+
+
+def resolve_term(term: Term, schema: Schema, what: str) -> tuple[t.Field, Transform]:
+    """The source column of a term, and its transform.
+
+    Raises `NoSuchColumn`, and `InvalidOption` for a column that has no such transform; `what` is what it is for.
+    """
+    found = find_field(schema, parse_reference(term.column))
+    transform = Transform(term.name, term.number)
+    if found.is_in_collection:
+        raise InvalidOption(f"{what} by {term}: {found.path} is in a list or a map, and has no single value in a row")
+    if not transform.takes(found.field.type):
+        raise InvalidOption(f"{what} by {term}: column {found.path} is {found.field.type}, which has no such transform")
+    return found.field, transform

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from lakescan.definition.table_changes import SetOrder
 from lakescan.definition.table_definition import SortTerm
+from lakescan.iceberg.alter.column_tree import resolve_term
 from lakescan.iceberg.alter.draft import MetadataDraft
 from lakescan.iceberg.alter.properties import set_properties
-from lakescan.iceberg.alter.terms import resolve_term
 from lakescan.iceberg.metadata.sort_order import SortField
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 

@@ -8,8 +8,8 @@ from lakescan.common.schema import Schema
 from lakescan.definition.table_changes import AddPartition, DropPartition, ReplacePartition
 from lakescan.definition.table_definition import Term
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
+from lakescan.iceberg.alter.column_tree import resolve_term
 from lakescan.iceberg.alter.draft import MetadataDraft
-from lakescan.iceberg.alter.terms import resolve_term
 from lakescan.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
 
 _VOID = Transform("void")

@@ -20,17 +20,16 @@ from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.commit import REPLACES_PARTITIONS, STAGED_ID
 from lakescan.iceberg.commit.conflicts import Rebase, Validation
 from lakescan.iceberg.commit.file_changes import SnapshotChanges
-from lakescan.iceberg.commit.live_files import find_live_files
+from lakescan.iceberg.commit.listed import find_live_files
 from lakescan.iceberg.commit.outcomes import FailedCommit, wait_before_retry
 from lakescan.iceberg.commit.publish import commit_snapshot, still_there
 from lakescan.iceberg.commit.refs import commit_move, set_current_move
 from lakescan.iceberg.commit.snapshot_producer import SnapshotProducer
-from lakescan.iceberg.manifests.codes import ADDED, DELETED
 from lakescan.iceberg.manifests.entries import entries_of
-from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, ManifestFile, manifest_files
+from lakescan.iceberg.manifests.manifest_file import ADDED, DATA, DELETED, DELETES, ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list import own_manifests
+from lakescan.iceberg.metadata.partition_spec import add_partition_key
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata, ancestors
-from lakescan.iceberg.scan.partition_key import add_partition_key
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
 

@@ -16,11 +16,10 @@ from lakescan.catalogs.vended import credentials_for
 from lakescan.common.identifiers import Identifier
 from lakescan.common.schema import FieldMatching
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.iceberg.commit.creation import TableReplacement, commit_new_table
-from lakescan.iceberg.commit.new_table import current_table_files
+from lakescan.iceberg.commit.add_files import ForeignFiles, as_data_files, spec_for
+from lakescan.iceberg.commit.new_table import TableReplacement, commit_new_table, current_table_files
 from lakescan.iceberg.commit.outcomes import reload_table
 from lakescan.iceberg.commit.row_changes import staged_options, summary_properties
-from lakescan.iceberg.data_files.foreign_files import ForeignFiles, as_data_files, spec_for
 from lakescan.iceberg.data_files.table_writes import IcebergWrites
 from lakescan.iceberg.maintenance.reachable_files import files_since
 from lakescan.iceberg.metadata.name_mapping import PROPERTY, field_paths, name_mapping_text

@@ -8,12 +8,17 @@ import pyarrow.compute as pc
 
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.commit.base import CommitBase
-from lakescan.iceberg.manifests.codes import ADDED, DELETED, EXISTING
-from lakescan.iceberg.manifests.entries import read_entries
-from lakescan.iceberg.manifests.list_checks import fault
-from lakescan.iceberg.manifests.manifest_file import manifest_files
-from lakescan.iceberg.manifests.manifest_list import MANIFESTS
-from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
+from lakescan.iceberg.manifests.entries import entries_of, read_entries
+from lakescan.iceberg.manifests.manifest_file import (
+    ADDED,
+    DATA,
+    DELETED,
+    DELETES,
+    EQUALITY_DELETES,
+    EXISTING,
+    manifest_files,
+)
+from lakescan.iceberg.manifests.manifest_list import MANIFESTS, fault, snapshot_manifests
 from lakescan.storage import Storage
 from lakescan.storage.faults import redact
 
@@ -84,3 +89,30 @@ def _fill_counts(manifests: pa.Table, base: CommitBase, storage: Storage) -> pa.
 
 def _set_column(manifests: pa.Table, name: str, values: pa.Array) -> pa.Table:
     return manifests.set_column(manifests.column_names.index(name), MANIFESTS.field(name), values)
+
+
+def find_live_files(locations: pa.Array, base: CommitBase, storage: Storage) -> pa.Array:
+    """Those of the locations that are live data files of the branch, in any spelling: those of one manifest suffice."""
+    places = storage.places(base.metadata.location)
+    wanted = places.canonicalize(locations)
+    listed = listed_manifests(base, storage)
+    data = manifest_files(listed.filter(pc.equal(listed["content"], DATA)))
+    for entries in entries_of(data, base.metadata.specs, storage):
+        live = entries.filter(pc.not_equal(entries["status"], DELETED))["data_file"].combine_chunks()
+        there = pc.is_in(wanted, value_set=places.canonicalize(live.field("file_path").cast(pa.string())))
+        if pc.any(there).as_py():
+            return locations.filter(there)
+    return locations.slice(0, 0)
+
+
+def equality_delete_files(base: CommitBase, storage: Storage) -> list[str]:
+    """Return the locations of the equality delete files of a branch's newest snapshot."""
+    manifests = listed_manifests(base, storage)
+    of_deletes = manifests.filter(pc.equal(manifests["content"], DELETES))
+    found: list[str] = []
+    for entries in entries_of(manifest_files(of_deletes), base.metadata.specs, storage):
+        files = entries["data_file"].combine_chunks()
+        is_equality = pc.equal(files.field("content"), EQUALITY_DELETES)
+        is_live = pc.not_equal(entries["status"].combine_chunks().cast(pa.int32()), DELETED)
+        found += files.field("file_path").filter(pc.and_(is_equality, is_live)).to_pylist()
+    return found

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import compress
 from operator import not_
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common import types as t
+from lakescan.errors import CommitConflict
+from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.drafts import ManifestDraft, ManifestDrafts
+from lakescan.iceberg.commit.file_changes import SnapshotChanges
+from lakescan.iceberg.commit.row_delta import added_vectors
 from lakescan.iceberg.commit.summary import SummaryCounters
-from lakescan.iceberg.manifests.codes import ADDED, DELETED, EXISTING
+from lakescan.iceberg.manifests.bounds import decode_values, value_of_key
 from lakescan.iceberg.manifests.entries import entries_of
 from lakescan.iceberg.manifests.manifest import STATS
-from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
-from lakescan.iceberg.scan.partition_key import add_partition_key
+from lakescan.iceberg.manifests.manifest_file import ADDED, DELETED, EXISTING, ManifestFile, manifest_files
+from lakescan.iceberg.metadata.partition_spec import add_partition_key
+from lakescan.reading.deletes.positions import DELETED_PATH
 
 IsRemoved = Callable[[pa.StructArray, pa.Array], pa.Array]  # data files and their sequence numbers -> removed or not
 
@@ -110,3 +117,116 @@ def carry_over_entries(entries: pa.Table, snapshot_id: int) -> pa.Table:
     moved = pc.if_else(pc.or_(is_added, pc.equal(status, DELETED)), status, pa.scalar(EXISTING, pa.int32()))
     columns = {name: entries[name] for name in entries.column_names}
     return pa.table({**columns, "status": moved}).filter(kept)
+
+
+_PUFFIN = "PUFFIN"
+
+
+@dataclass
+class DeleteRemoval:
+    """Removes delete files as asked, deletes of removed data files alone, and deletes older than all data that stays.
+
+    `least` is the least sequence number of that data by the manifest list. It may be too high, so `least_in_entries`
+    reads it from the manifests before a delete is taken for old.
+    """
+
+    changes: SnapshotChanges
+    base: CommitBase
+    least: int
+    least_in_entries: Callable[[], int | None]
+    _found: list[pa.Array] = field(default_factory=list)
+
+    @cached_property
+    def _gone(self) -> pa.Array:
+        return _keys_of(pa.concat_tables([self.changes.removed_deletes, self.changes.unused_deletes]))
+
+    @cached_property
+    def _vectors(self) -> pa.Array:
+        return added_vectors(self.changes)
+
+    @cached_property
+    def _least_sequence_number(self) -> int:
+        number = self.least_in_entries()
+        return self.least if number is None else min(self.least, number)
+
+    def may_have(self, manifest: ManifestFile) -> bool:
+        """Whether a manifest may have such files, or vectors beside those that are added."""
+        names_some = len(self._gone) or len(self.changes.removed) or len(self._vectors)
+        return self.changes.removes_all or bool(names_some) or (manifest.min_sequence_number or 0) < self.least
+
+    def is_removed(self, files: pa.StructArray, numbers: pa.Array) -> pa.Array:
+        """Whether each delete file goes; `numbers` are their sequence numbers.
+
+        Raises `CommitConflict` if a data file has a vector that stays beside the one that is added.
+        """
+        if self.changes.removes_all:
+            return all_true(files)
+        keys = _keys(files.field("file_path"), files.field("content_offset"))
+        named = pc.is_in(keys, value_set=self._gone)
+        is_vector, referenced = pc.equal(files.field("file_format"), _PUFFIN), files.field("referenced_data_file")
+        dangling = pc.is_in(self._data_files_of(files), value_set=self.changes.removed)
+        goes = pc.or_(pc.or_(named, dangling), self._is_old(numbers))
+        doubled = pc.and_(pc.and_(is_vector, pc.invert(goes)), pc.is_in(referenced, value_set=self._vectors))
+        if (place := pc.index(doubled, True).as_py()) >= 0:
+            raise CommitConflict(
+                f"{self.base.metadata.location}: {referenced[place].as_py()} has a deletion vector already, which the "
+                "one that is added does not replace. Unite them, and remove the old one in the same commit."
+            )
+        return goes
+
+    def _data_files_of(self, files: pa.StructArray) -> pa.Array:
+        """The one data file that each delete file is about; null if there are several, or it is unknown.
+
+        Bounds of an equality delete are about keys: `DELETED_PATH` has an id that no column has.
+        """
+        referenced = files.field("referenced_data_file")
+        if not len(self.changes.removed) or not referenced.null_count:
+            return referenced
+        lower, upper = (value_of_key(files, name, DELETED_PATH.id) for name in ("lower_bounds", "upper_bounds"))
+        if lower is None or upper is None:
+            return referenced
+        paths = decode_values(pc.if_else(pc.equal(lower, upper), lower, pa.scalar(None, lower.type)), t.STRING)
+        return referenced if paths is None else pc.coalesce(referenced, paths)
+
+    def _is_old(self, numbers: pa.Array) -> pa.Array:
+        known = pc.fill_null(numbers, 0)
+        old = pc.and_(pc.greater(known, 0), pc.less(known, self.least))
+        return pc.and_(old, pc.less(known, self._least_sequence_number)) if pc.any(old).as_py() else old
+
+    def see(self, some: RemovedFiles) -> None:
+        """Note delete files that were found."""
+        self._found.append(_keys(some.files.field("file_path"), some.files.field("content_offset")))
+
+    def check_found(self) -> None:
+        """Raise `CommitConflict` if a delete file to remove was not found."""
+        removed = self.changes.removed_deletes
+        paths, gone = removed["path"].combine_chunks(), _keys_of(removed)
+        if self.changes.replaces_positions:
+            is_vector = pc.is_valid(removed["content_offset"].combine_chunks())
+            paths, gone = paths.filter(is_vector), gone.filter(is_vector)
+        check_found(self.base, gone, paths, self._found, "delete files")
+
+
+def check_found(base: CommitBase, keys: pa.Array, paths: pa.Array, found: Sequence[pa.Array], what: str) -> None:
+    """Raise `CommitConflict` if files to remove (`paths`), by their keys, are not among those that were found."""
+    known = pa.concat_arrays(found) if found else pa.array([], pa.string())
+    missing = paths.filter(pc.invert(pc.is_in(keys, value_set=known)))
+    if len(missing):
+        raise CommitConflict(
+            f"{base.metadata.location}: {len(missing):,} of the {what} to remove are not in the branch "
+            f"{base.branch!r}, among them {missing[0].as_py()}: another commit removed them"
+        )
+
+
+def all_true(files: pa.StructArray) -> pa.Array:
+    """A mask of all files."""
+    return pa.repeat(pa.scalar(True), len(files))
+
+
+def _keys_of(deletes: pa.Table) -> pa.Array:
+    return _keys(deletes["path"].combine_chunks(), deletes["content_offset"].combine_chunks())
+
+
+def _keys(paths: pa.Array, offsets: pa.Array) -> pa.Array:
+    """A text per delete file that differs between the vectors of one Puffin file."""
+    return pc.binary_join_element_wise(pc.fill_null(offsets.cast(pa.string()), ""), paths, "|")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakescan.errors import UnsupportedFeature
@@ -10,11 +11,10 @@ from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.encryption import check_catalog
 from lakescan.iceberg.commit.file_changes import SnapshotChanges
 from lakescan.iceberg.commit.outcomes import FailedCommit, commit, reload_table
-from lakescan.iceberg.commit.recorded import MetadataChanges
 from lakescan.iceberg.commit.snapshot_producer import NewSnapshot, SnapshotProducer
 from lakescan.iceberg.maintenance.reachable_files import files_since
 from lakescan.iceberg.metadata.commit_times import next_time
-from lakescan.iceberg.metadata.pyiceberg_keys import AddEncryptionKeys, snapshot_key_member
+from lakescan.iceberg.metadata.encryption_keys import AddEncryptionKeys, snapshot_key_member
 from lakescan.iceberg.metadata.pyiceberg_metadata import MetadataNotWritten
 from lakescan.iceberg.metadata.table_metadata import MAIN
 from lakescan.iceberg.metadata.transactions import TransactionRecord
@@ -23,7 +23,7 @@ from lakescan.storage import Storage
 from lakescan.storage.removal import discard
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
+    from pyiceberg.table import StagedTable, Table, Transaction
 
 _RETENTION = ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")
 
@@ -217,3 +217,55 @@ def snapshot_updates(metadata: Any, new: NewSnapshot, branch: str) -> tuple[Any,
     moved = SetSnapshotRefUpdate(ref_name=branch, type="branch", snapshot_id=new.snapshot_id, **kept)
     keys = (AddEncryptionKeys(new.new_keys),) if new.new_keys else ()
     return *keys, AddSnapshotUpdate(snapshot=snapshot), moved
+
+
+@dataclass(frozen=True)
+class MetadataChanges:
+    """Updates of a table's metadata, and what they require of the table (both pyiceberg's)."""
+
+    updates: tuple[Any, ...]
+    requirements: tuple[Any, ...]
+
+    @staticmethod
+    def record(table: Table, change: Callable[[Transaction], None]) -> MetadataChanges:
+        """Return what `change` does to a transaction of the table; nothing is committed. Raises what `change` raises.
+
+        Example:
+            >>> MetadataChanges.of(table, lambda transaction: transaction.set_properties({"owner": "me"}))
+        """
+        from pyiceberg.table import Table
+
+        recorded: list[MetadataChanges] = []
+        of = Table(table.name(), table.metadata, table.metadata_location, table.io, _recorder(recorded))
+        with of.transaction() as transaction:
+            change(transaction)
+        return recorded[0] if recorded else MetadataChanges((), ())
+
+    @staticmethod
+    def record_creation(staged: StagedTable) -> MetadataChanges:
+        """Return the updates that make a staged table, and that none has its name; nothing is committed.
+
+        Example:
+            >>> MetadataChanges.of_new(stage(catalog, ("shop", "orders"), arguments)).updates
+        """
+        from pyiceberg.table import CreateTableTransaction, StagedTable
+
+        recorded: list[MetadataChanges] = []
+        given = staged.name(), staged.metadata, staged.metadata_location, staged.io
+        CreateTableTransaction(StagedTable(*given, _recorder(recorded))).commit_transaction()
+        return recorded[0]
+
+
+def _recorder(recorded: list[MetadataChanges]) -> Any:
+    """A catalog that records the one commit of a transaction."""
+    from pyiceberg.catalog.noop import NoopCatalog
+    from pyiceberg.table import CommitTableResponse
+
+    class Recorder(NoopCatalog):
+        """Records commits, and makes none."""
+
+        def commit_table(self, table: Any, requirements: Any, updates: Any) -> CommitTableResponse:
+            recorded.append(MetadataChanges(tuple(updates), tuple(requirements)))
+            return CommitTableResponse(metadata=table.metadata, metadata_location=table.metadata_location)
+
+    return Recorder("recorder")

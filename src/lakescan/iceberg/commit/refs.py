@@ -10,13 +10,13 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakescan.common.retries import Attempts, RetryPolicy
+from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import from_millis
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchSnapshot, UnsupportedFeature, nearest
 from lakescan.formats.snapshot_refs import IfRefExists, RefKind, RefRetention
 from lakescan.iceberg.commit.commit import STAGED_ID
 from lakescan.iceberg.commit.outcomes import FailedCommit, commit, wait_before_retry
-from lakescan.iceberg.metadata.retention import retention_by_name
+from lakescan.iceberg.maintenance.expired_snapshots import retention_by_name
 from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, SnapshotReference, TableMetadata, ancestors
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
@@ -249,3 +249,27 @@ def _retention_settings(kind: RefKind, name: str, retention: RefRetention) -> di
             "is kept for max_ref_age."
         )
     return retention_by_name(retention)
+
+
+def ensure_branch(table: Any, branch: str) -> Any:
+    """Return the table (pyiceberg's), with the branch created if missing, at the current snapshot.
+
+    In a table without one, the first commit to the branch makes it. Raises `InvalidOption` if the name is that of a
+    tag.
+    """
+    from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.table.refs import SnapshotRefType
+
+    attempts = Attempts(COMMITS)
+    while branch != MAIN and branch not in table.metadata.refs:
+        at = table.current_snapshot()
+        if at is None:
+            return table
+        try:
+            table.manage_snapshots().create_branch(at.snapshot_id, branch).commit()
+        except CommitFailedException as error:  # another writer created it, or committed to the table
+            attempts.wait_or_raise(".".join(table.name()), error)
+        table = table.refresh()
+    if branch != MAIN and table.metadata.refs[branch].snapshot_ref_type != SnapshotRefType.BRANCH:
+        raise InvalidOption(f"branch={branch!r} is a tag of {'.'.join(table.name())}: tags stay where they are")
+    return table

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakescan.common import types as t
+from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
-from lakescan.errors import CommitConflict
+from lakescan.errors import CommitConflict, UnsupportedFeature
+from lakescan.formats.increments import CommitPart, Increment
+from lakescan.formats.table_format import SnapshotSelector
+from lakescan.iceberg.table import IcebergTable
+from lakescan.local.aggregates import count_rows
+from lakescan.storage import Storage
+from lakescan.tables.scan_spec import ScanSpec
 
 
 def newly_required(written: Schema, now: Schema) -> Iterator[int]:
@@ -38,3 +45,39 @@ def check_required(written: Schema, now: Schema, where: str) -> None:
             f"{where}: another writer made {now.path_of[field_id]} NOT NULL after rows had been written, which may "
             "have nulls in it. Write them again."
         )
+
+
+def check_no_nulls(opened: IcebergTable, snapshot_id: int, storage: Storage, *, added: bool = False) -> None:
+    """Raise `UnsupportedFeature` if rows of a snapshot have nulls in columns that are NOT NULL now.
+
+    Columns that were NOT NULL when the snapshot was made are not read again. With `added`, only the rows that the
+    snapshot added are looked at.
+    """
+    metadata = opened.metadata
+    scan = ScanSpec(opened, storage, metadata.location, selector=SnapshotSelector(version=snapshot_id))
+    written = scan.snapshot.schema
+    required = list(newly_required(written, metadata.schema))
+    if not required:
+        return
+    if added:
+        scan = scan.select_increment(opened, opened.increment(scan.snapshot, Increment((CommitPart(snapshot_id),))))
+    for field_id in required:
+        scanned = scan if (condition := _null_condition(field_id, written)) is None else scan.where(condition)
+        if nulls := count_rows(scanned):
+            column = metadata.schema.path_of[field_id]
+            raise UnsupportedFeature(
+                f"making snapshot {snapshot_id} of {metadata.location} current, from before {column} was NOT NULL",
+                f"Of its rows, {nulls:,} {'may have' if condition is None else 'have'} a null there. Allow nulls "
+                f"first: ALTER COLUMN {column} DROP NOT NULL.",
+            )
+
+
+def _null_condition(field_id: int, written: Schema) -> str | None:
+    """The condition of rows with a null in a field; None if each row may have one: in a list or map, or a new field."""
+    if field_id not in written.by_id:
+        return None
+    way = written.struct_path(field_id)
+    if way[-1].id != field_id:
+        return None
+    names = [dotted_path([each.name for each in way[: depth + 1]]) for depth in range(len(way))]
+    return " AND ".join([*(f"{each} IS NOT NULL" for each in names[:-1]), f"{names[-1]} IS NULL"])

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.iceberg.commit.conflicts import Validation
 from lakescan.iceberg.commit.file_changes import SnapshotChanges
-from lakescan.iceberg.manifests.codes import POSITION_DELETES
+from lakescan.iceberg.manifests.manifest_file import POSITION_DELETES
 
 _PUFFIN = "PUFFIN"
 

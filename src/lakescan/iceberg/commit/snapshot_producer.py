@@ -21,13 +21,19 @@ from lakescan.iceberg.commit.drafts import ManifestDraft, ManifestDrafts
 from lakescan.iceberg.commit.encryption import snapshot_keys
 from lakescan.iceberg.commit.file_changes import SnapshotChanges
 from lakescan.iceberg.commit.listed import listed_manifests
-from lakescan.iceberg.commit.manifest_filter import FilterResult, RemovedFiles, carry_over_entries, remove_files
-from lakescan.iceberg.commit.removed_deletes import DeleteRemoval, all_true, check_found
+from lakescan.iceberg.commit.manifest_filter import (
+    DeleteRemoval,
+    FilterResult,
+    RemovedFiles,
+    all_true,
+    carry_over_entries,
+    check_found,
+    remove_files,
+)
 from lakescan.iceberg.commit.summary import SummaryCounters
-from lakescan.iceberg.manifests.codes import ADDED
 from lakescan.iceberg.manifests.entries import entries_of, least_sequence_number
-from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, manifest_files
-from lakescan.iceberg.manifests.manifest_list_writer import assign_sequence_numbers, manifest_list_file
+from lakescan.iceberg.manifests.manifest_file import ADDED, DATA, DELETES, manifest_files
+from lakescan.iceberg.manifests.manifest_writer import assign_sequence_numbers, manifest_list_file
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.storage import Storage
 from lakescan.storage.encryption.table_keys import EncryptedKey, SnapshotKeys

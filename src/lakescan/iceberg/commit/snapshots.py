@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lakescan.catalogs.lookup import translate_catalog_errors
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import Attempts, RetryPolicy
@@ -15,7 +18,6 @@ from lakescan.common.timestamps import to_millis
 from lakescan.errors import InvalidOption, NoSuchSnapshot
 from lakescan.formats.snapshot_refs import IfRefExists, RefKind, RefRetention
 from lakescan.formats.table_format import SnapshotSelector
-from lakescan.iceberg.alter.nulls import check_no_nulls
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.cherry_pick import cherry_pick
 from lakescan.iceberg.commit.file_changes import SnapshotChanges
@@ -34,11 +36,13 @@ from lakescan.iceberg.commit.refs import (
     rollback_move,
     set_current_move,
 )
+from lakescan.iceberg.commit.required_columns import check_no_nulls
 from lakescan.iceberg.commit.snapshot_producer import SnapshotProducer
 from lakescan.iceberg.metadata.table_metadata import MAIN
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
-from lakescan.tables.results import RefResult
+from lakescan.tables.results import RefResult, RestoreResult
+from lakescan.tables.scan_spec import ScanSpec
 
 
 @dataclass(frozen=True)
@@ -141,3 +145,39 @@ class IcebergSnapshots:
         changed = before is not None and after is not None and before.retention != after.retention
         ids = [None if each is None else each.snapshot_id for each in (before, after)]
         return RefResult(move.name, ids[0], ids[1], changed)
+
+
+def restore(
+    scan: ScanSpec, snapshots: IcebergSnapshots, version: int | str | None, timestamp: datetime | None
+) -> RestoreResult:
+    """Set main to a state, and count the files that come back and go; `scan` is of the current state.
+
+    Commits nothing if it is the current state. Raises `NoSuchSnapshot`, also for a table without a snapshot, and
+    `CommitConflict` if another writer commits.
+    """
+    earlier = scan.as_of(version=version, timestamp=timestamp)
+    wanted = earlier.snapshot.id
+    if wanted is None:
+        raise NoSuchSnapshot(f"{snapshots.identifier} has no snapshot to restore")
+    after, before = _files(earlier), _files(scan)
+    back = after.filter(pc.invert(pc.is_in(after["path"], value_set=before["path"].combine_chunks())))
+    gone = before.filter(pc.invert(pc.is_in(before["path"], value_set=after["path"].combine_chunks())))
+    if wanted != scan.snapshot.id:
+        snapshots.set_current(SnapshotSelector(version=wanted))
+    return RestoreResult(
+        wanted,
+        _bytes(after),
+        len(after),
+        len(gone),
+        len(back),
+        removed_files_size=_bytes(gone),
+        restored_files_size=_bytes(back),
+    )
+
+
+def _files(scan: ScanSpec) -> pa.Table:
+    return scan.file_table().files.select(["path", "size"])
+
+
+def _bytes(files: pa.Table) -> int:
+    return pc.sum(files["size"]).as_py() or 0

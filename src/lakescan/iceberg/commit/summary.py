@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.arrays import float_bits
-from lakescan.common.row_numbers import row_numbers
-from lakescan.iceberg.manifests.codes import DATA_FILE, EQUALITY_DELETES, POSITION_DELETES
+from lakescan.common.arrays import float_bits, row_numbers
+from lakescan.iceberg.manifests.manifest_file import DATA_FILE, EQUALITY_DELETES, POSITION_DELETES
 from lakescan.writing.partition_key import physical_values
 
 _PUFFIN = "puffin"

@@ -18,7 +18,7 @@ from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.data_files.metrics import file_metrics
 from lakescan.iceberg.data_files.table_writes import IcebergWrites
-from lakescan.iceberg.manifests.codes import EQUALITY_DELETES
+from lakescan.iceberg.manifests.manifest_file import EQUALITY_DELETES
 from lakescan.writing.sort_keys import SortKey, sort_order
 from lakescan.writing.statistics import FileStatistics
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lakescan.common.murmur3 import murmur3
+from lakescan.common.hashing import murmur3
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.storage import join
 

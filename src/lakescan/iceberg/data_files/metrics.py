@@ -10,8 +10,7 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.iceberg.manifests.bounds import encode_value
-from lakescan.iceberg.metadata.metrics_mode import DEFAULT_METRICS, NO_METRICS, MetricsMode
-from lakescan.iceberg.metadata.table_properties import IcebergProperties
+from lakescan.iceberg.metadata.table_properties import DEFAULT_METRICS, NO_METRICS, IcebergProperties, MetricsMode
 from lakescan.writing.statistics import Extreme, FileStatistics, LeafStatistics
 
 _NUMBERS = (t.BOOLEAN, *t.INTEGRAL, *t.FLOATING, t.DATE, t.TIME)

@@ -15,7 +15,7 @@ from lakescan.common import metadata_columns as m
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
-from lakescan.definition.from_rows import iceberg_columns
+from lakescan.definition.from_arrow import iceberg_columns
 from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
 from lakescan.iceberg.alter.columns import can_promote

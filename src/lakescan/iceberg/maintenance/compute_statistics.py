@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,26 +15,43 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.arrays import empty_table
 from lakescan.common.executors import LOCAL, ExchangingExecutor, PlanningExecutor
-from lakescan.common.retries import RetryPolicy
+from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.common.schema import Schema
-from lakescan.errors import CorruptData, InvalidOption, MissingFile, NoSuchSnapshot, UnsupportedFeature
-from lakescan.iceberg.maintenance.statistics.partition_counts import COUNTS, PartitionCounts, counts_schema, sum_counts
-from lakescan.iceberg.maintenance.statistics.partition_file import read_counts, write_counts
-from lakescan.iceberg.maintenance.statistics.puffin import write_sketches
-from lakescan.iceberg.maintenance.statistics.register import register
-from lakescan.iceberg.maintenance.statistics.single_values import hash_values, is_hashed
-from lakescan.iceberg.maintenance.statistics.theta_sketch import ThetaSketch
+from lakescan.errors import (
+    CommitConflict,
+    CommitStateUnknown,
+    CorruptData,
+    InvalidOption,
+    MissingFile,
+    NoSuchSnapshot,
+    UnsupportedFeature,
+)
+from lakescan.iceberg.commit.outcomes import commit, reload_table, wait_before_retry
+from lakescan.iceberg.commit.publish import still_there
+from lakescan.iceberg.maintenance.statistics.partition_counts import (
+    COUNTS,
+    PartitionCounts,
+    counts_schema,
+    read_counts,
+    sum_counts,
+    write_counts,
+)
+from lakescan.iceberg.maintenance.statistics.theta_sketch import ThetaSketch, hash_values, is_hashed
 from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
-from lakescan.iceberg.manifests.manifest_list import own_manifests
-from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
+from lakescan.iceberg.manifests.manifest_list import own_manifests, snapshot_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata, ancestors
 from lakescan.planning.plan import ScanPlan
 from lakescan.planning.task_groups import TaskGroup
 from lakescan.reading.context import ReadContext
 from lakescan.reading.reader import read_group
 from lakescan.storage import Storage, join
+from lakescan.storage.removal import discard
 from lakescan.tables.results import StatisticsResult
 from lakescan.tables.scan_spec import ScanSpec
+from lakescan.writing.puffin import PuffinWriter
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
 
 _LOG = logging.getLogger("lakescan")
 _MANY = 64  # tables of counts that are added up at once
@@ -226,3 +244,69 @@ def _count_manifests(
 
 def _add_counts(parts: Sequence[pa.Table]) -> pa.Table:
     return sum_counts(pa.concat_tables(parts).combine_chunks())
+
+
+def register(
+    table: Table, update: Any, location: str, snapshot_id: int, storage: Storage, retries: RetryPolicy
+) -> None:
+    """Commit an update (pyiceberg's) that names the statistics file of a snapshot at `location`, a new one.
+
+    Raises `CommitConflict` if the snapshot has expired meanwhile, or retries run out, and `CommitStateUnknown`. The
+    file is removed if the metadata provably does not name it.
+    """
+    attempts, at, name = Attempts(retries), copy(table), ".".join(table.name())
+    try:
+        while True:
+            failed = commit(
+                at,
+                (update,),
+                tuple(still_there(at, snapshot_id)),
+                storage,
+                lambda now: location in now.metadata.statistics_files,
+            )
+            if failed is None:
+                return
+            if snapshot_id not in failed.now.metadata.snapshots:
+                raise CommitConflict(f"{name}: snapshot {snapshot_id} has expired meanwhile") from failed.error
+            wait_before_retry(attempts, name, failed)
+            at = failed.table
+    except CommitStateUnknown:
+        raise
+    except Exception:
+        discard(
+            storage,
+            [location],
+            lambda: [pa.array(reload_table(table, storage)[1].metadata.statistics_files, pa.string())],
+        )
+        raise
+
+
+_TYPE = "apache-datasketches-theta-v1"
+
+
+def write_sketches(
+    sketches: Mapping[int, ThetaSketch], snapshot: IcebergSnapshot, location: str, storage: Storage
+) -> dict[str, Any]:
+    """Write the sketch of each field of a snapshot; return the file as table metadata describes it."""
+    blobs = []
+    with storage.writing(location) as file:
+        writer = PuffinWriter(file)
+        for field_id, sketch in sketches.items():
+            blob = {
+                "type": _TYPE,
+                "fields": [field_id],
+                "snapshot-id": snapshot.id,
+                "sequence-number": snapshot.sequence_number,
+                "properties": {"ndv": str(sketch.estimate)},
+            }
+            writer.add_blob(sketch.serialize(), blob)
+            blobs.append(blob)
+        footer = writer.size
+        size = writer.finish()
+    return {
+        "snapshot-id": snapshot.id,
+        "statistics-path": location,
+        "file-size-in-bytes": size,
+        "file-footer-size-in-bytes": size - footer,
+        "blob-metadata": blobs,
+    }

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan.iceberg.commit.outcomes import FailedCommit, commit
 from lakescan.iceberg.maintenance.expired_snapshots import Expiration
+from lakescan.iceberg.manifests.entries import read_entries
+from lakescan.iceberg.manifests.manifest_file import (
+    DATA_FILE,
+    DELETED,
+    EQUALITY_DELETES,
+    POSITION_DELETES,
+    ManifestFile,
+    manifest_files,
+)
+from lakescan.iceberg.manifests.manifest_list import read_manifest_list
+from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.transactions import move_records
 from lakescan.iceberg.table import IcebergTable
@@ -68,3 +84,67 @@ def _refs_requirement(table: Table, metadata: TableMetadata) -> tuple[Any, ...]:
                 raise CommitFailedException("Requirement failed: branches or tags have changed")
 
     return (AssertRefs(uuid=table.metadata.table_uuid),)
+
+
+FILES = pa.schema([pa.field("path", pa.string()), pa.field("kind", pa.string())])
+_PART_BYTES = 32 << 20  # of manifests, which one worker reads one after another
+_KINDS = {DATA_FILE: "data", POSITION_DELETES: "position deletes", EQUALITY_DELETES: "equality deletes"}
+
+
+@dataclass(frozen=True)
+class ExpiredPart:
+    """Files that are known already, and manifests whose live files are to be read."""
+
+    known: pa.Table
+    manifests: tuple[ManifestFile, ...]
+    specs: Mapping[int, PartitionSpec]
+    storage: Storage
+
+    def files(self) -> Iterator[pa.Table]:
+        """The files (`FILES`), a manifest at a time."""
+        yield self.known
+        for manifest in self.manifests:
+            entries = read_entries(manifest, self.specs[manifest.partition_spec_id], self.storage)
+            files = entries.filter(pc.not_equal(entries["status"], DELETED))["data_file"].combine_chunks()
+            for content, kind in _KINDS.items():
+                mine = files.filter(pc.equal(files.field("content"), content))
+                yield _file_rows(mine.field("file_path").cast(pa.string()), kind)
+
+
+def split_expired_files(table: IcebergTable, snapshots: Collection[int]) -> list[ExpiredPart]:
+    """The files (`FILES`) of snapshots: manifest lists, manifests that no other snapshot lists, their live files.
+
+    They come in parts, whose manifests workers read; the manifest lists of all snapshots are read here. Files may be in
+    other manifests, too. Statistics are those of the whole table: metadata files say which stay.
+    """
+    metadata, storage, ids = table.metadata, table.storage, frozenset(snapshots)
+    known = [metadata.snapshots[each] for each in ids if each in metadata.snapshots]
+    lists = _file_rows([each.manifest_list for each in known if each.manifest_list is not None], "manifest list")
+    manifests = _own_manifests(table, ids)
+    paths = _file_rows([each.manifest_path for each in manifests], "manifest")
+    first = pa.concat_tables([lists, _file_rows(list(metadata.statistics_files), "statistics"), paths])
+    parts, some, size = [ExpiredPart(first, (), metadata.specs, storage)], list[ManifestFile](), 0
+    for number, manifest in enumerate(manifests, 1):
+        some.append(manifest)
+        size += manifest.manifest_length or 0
+        if size >= _PART_BYTES or number == len(manifests):
+            parts.append(ExpiredPart(FILES.empty_table(), tuple(some), metadata.specs, storage))
+            some, size = [], 0
+    return parts
+
+
+def _own_manifests(table: IcebergTable, ids: frozenset[int]) -> list[ManifestFile]:
+    """The manifests of snapshots that no other snapshot lists, each once."""
+    kept, listed = set[str](), dict[str, ManifestFile]()
+    for snapshot in table.metadata.snapshots.values():
+        found = read_manifest_list(snapshot, table.storage)
+        if snapshot.id in ids:
+            listed |= {each.manifest_path: each for each in manifest_files(found)}
+        else:
+            kept.update(found["manifest_path"].to_pylist())
+    return [listed[path] for path in sorted(listed.keys() - kept)]
+
+
+def _file_rows(paths: list[str] | pa.Array, kind: str) -> pa.Table:
+    column = paths if isinstance(paths, pa.Array) else pa.array(paths, pa.string())
+    return pa.table([column, pa.repeat(pa.scalar(kind), len(column))], schema=FILES)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.iceberg.manifests.codes import DELETED
 from lakescan.iceberg.manifests.entries import read_entries
-from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
+from lakescan.iceberg.manifests.manifest_file import DELETED, ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.locate import HINT
 from lakescan.iceberg.metadata.parse import STATISTICS

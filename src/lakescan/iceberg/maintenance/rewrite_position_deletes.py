@@ -12,10 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.planning.delete_file import DeleteKind
-from lakescan.planning.delete_references import DeleteReferences
+from lakescan.planning.delete_references import DeleteKind, DeleteReferences
 from lakescan.planning.file_table import FileTable
-from lakescan.writing.row_deletes import DeleteLimits
+from lakescan.writing.table_writes import DeleteLimits
 
 _SMALL, _LARGE = 0.75, 1.8  # of the target size of a delete file
 

@@ -9,9 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.iceberg.manifests.avro import FILE, decoding, read_avro
-from lakescan.iceberg.manifests.avro_container import Container
-from lakescan.iceberg.manifests.codes import DELETED
+from lakescan.iceberg.manifests.avro import FILE, Container, decoding, read_avro
 from lakescan.iceberg.manifests.manifest import (
     as_pairs,
     checked_rows,
@@ -23,7 +21,7 @@ from lakescan.iceberg.manifests.manifest import (
     partition_values,
 )
 from lakescan.iceberg.manifests.manifest_checks import check_counts, check_files, check_status, known_ages
-from lakescan.iceberg.manifests.manifest_file import DATA, ManifestFile
+from lakescan.iceberg.manifests.manifest_file import DATA, DELETED, ManifestFile
 from lakescan.iceberg.manifests.manifest_writer import data_file_fields, entry_fields
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 from lakescan.storage import Storage

@@ -15,9 +15,18 @@ import pyarrow.compute as pc
 
 from lakescan import limits
 from lakescan.errors import CorruptMetadata
-from lakescan.iceberg.manifests.avro_container import Container
-from lakescan.iceberg.manifests.codes import ADDED, DATA_FILE, DELETED, EQUALITY_DELETES, EXISTING, POSITION_DELETES
-from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, ManifestFile
+from lakescan.iceberg.manifests.avro import Container
+from lakescan.iceberg.manifests.manifest_file import (
+    ADDED,
+    DATA,
+    DATA_FILE,
+    DELETED,
+    DELETES,
+    EQUALITY_DELETES,
+    EXISTING,
+    POSITION_DELETES,
+    ManifestFile,
+)
 from lakescan.storage.faults import redact
 
 _LIVE, _OF_LIVE = (EXISTING, ADDED), ("added", "existing")  # statuses, and their names in manifest lists

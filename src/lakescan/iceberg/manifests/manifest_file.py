@@ -37,3 +37,7 @@ def manifest_files(manifests: pa.Table) -> list[ManifestFile]:
     """The manifests of a list (`manifest_list.MANIFESTS`), in order."""
     rows = zip(*(manifests[name].to_pylist() for name in _NAMES), strict=True)
     return [ManifestFile(*row) for row in rows]
+
+
+EXISTING, ADDED, DELETED = 0, 1, 2  # `status` of an entry
+DATA_FILE, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2  # `content` of a file; vectors are position deletes, too

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -10,13 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.cache import CacheKind, table_size
-from lakescan.iceberg.manifests.avro import FILE, decoding, read_avro
-from lakescan.iceberg.manifests.avro_container import group_by_schema, open_container
-from lakescan.iceberg.manifests.list_checks import check_manifests, check_whole, fault
-from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot
+from lakescan.errors import CorruptMetadata, MissingFile
+from lakescan.iceberg.manifests.avro import FILE, decoding, group_by_schema, open_container, read_avro
+from lakescan.iceberg.manifests.manifest import open_manifests
+from lakescan.iceberg.manifests.manifest_file import DATA, DELETED, DELETES, manifest_files
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.storage import Storage
 from lakescan.storage.encrypted_stream import is_encrypted_stream, list_key_of, read_streams
 from lakescan.storage.encryption import FileKey
+from lakescan.storage.faults import redact
 
 _NAMES = {
     500: "manifest_path",
@@ -178,3 +180,135 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     return pa.ListArray.from_arrays(offsets, rebuilt, mask=array.is_null() if array.null_count else None)
+
+
+_COUNTS = ("added_files_count", "existing_files_count", "deleted_files_count", "sequence_number", "partition_spec_id")
+_SUMMARY_COUNTS = ("total-data-files", "total-delete-files", "added-data-files", "added-delete-files")
+
+
+def check_manifests(manifests: pa.Table, source: str) -> None:
+    """Check that each manifest is listed once, with a path, valid content and counts; raises `CorruptMetadata`."""
+    paths, content = manifests["manifest_path"], manifests["content"]
+    if paths.null_count:
+        raise fault(source, "it has a manifest without a manifest_path")
+    if len(pc.unique(paths)) < len(paths):
+        counted = paths.value_counts()
+        twice = counted.field("values")[pc.index(pc.greater(counted.field("counts"), 1), True).as_py()].as_py()
+        raise fault(source, f"it lists the manifest {redact(twice)} more than once")
+    if (place := pc.index(pc.is_in(content, value_set=pa.array([0, 1], content.type)), False).as_py()) >= 0:
+        raise fault(source, f"{redact(paths[place].as_py())} has content {content[place].as_py()}, not 0 or 1")
+    for name in _COUNTS:
+        if (place := pc.index(pc.less(manifests[name], 0), True).as_py()) >= 0:
+            raise fault(source, f"{redact(paths[place].as_py())} has {manifests[name][place].as_py()} for {name}")
+
+
+def check_specs(manifests: pa.Table, specs: Collection[int]) -> None:
+    """Check that each manifest has a partition spec of the table; raises `CorruptMetadata`."""
+    known = pc.is_in(manifests["partition_spec_id"], value_set=pa.array(sorted(specs), pa.int32()))
+    if (place := pc.index(known, False).as_py()) >= 0:
+        path, spec_id = (manifests[name][place].as_py() for name in ("manifest_path", "partition_spec_id"))
+        raise CorruptMetadata(
+            f"manifest {redact(path)}: its manifest list says partition spec {spec_id}, but the table has only "
+            f"{sorted(specs)}. Restore the list, or open a newer metadata file of the table."
+        )
+
+
+def check_whole(manifests: pa.Table, snapshot: IcebergSnapshot) -> None:
+    """Check that an empty list belongs to a snapshot without files, by its summary; raises `CorruptMetadata`."""
+    if manifests.num_rows:
+        return
+    for name in _SUMMARY_COUNTS:
+        count = snapshot.summary.get(name, "0")
+        if count.strip("0"):
+            problem = f"it lists no manifest, but the summary of snapshot {snapshot.id} says {name}={count[:40]}"
+            raise fault(snapshot.manifest_list or "the table's metadata", problem)
+
+
+def fault(source: str, problem: str) -> CorruptMetadata:
+    """The error for a damaged manifest list, with a remedy."""
+    return CorruptMetadata(f"manifest list {redact(source)}: {problem}. Restore the file, or read an older snapshot.")
+
+
+# A list truncated at a block boundary is still a valid Avro file. The loss shows only in the totals of the snapshot's
+# summary. Some writers get totals wrong, so they are trusted only if they follow from the parent's manifests.
+
+# By content: the summary's keys for the total, added and removed files.
+_COUNTED = {
+    DATA: ("total-data-files", "added-data-files", "deleted-data-files"),
+    DELETES: ("total-delete-files", "added-delete-files", "removed-delete-files"),
+}
+
+
+def snapshot_manifests(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storage) -> pa.Table:
+    """The manifests of a snapshot (`MANIFESTS`); raises `CorruptMetadata` for a list that definitely lost some."""
+    manifests = read_manifest_list(snapshot, storage)
+    check_specs(manifests, metadata.specs)
+    for content in _COUNTED:
+        expected, live = snapshot.count(_COUNTED[content][0], 0), _live_files(manifests, content)
+        if expected is not None and live is not None and live < expected:
+            _check_complete(manifests, content, expected, snapshot, metadata, storage)
+    return manifests
+
+
+def _check_complete(
+    manifests: pa.Table,
+    content: int,
+    expected: int,
+    snapshot: IcebergSnapshot,
+    metadata: TableMetadata,
+    storage: Storage,
+) -> None:
+    """Raise if the summary's total (`expected`) follows from the parent, but the manifests have fewer live files."""
+    total, added, removed = _COUNTED[content]
+    before = _files_before(snapshot, metadata, storage, content)
+    more, less = snapshot.count(added, 0), snapshot.count(removed, 0)
+    if before is None or more is None or less is None or expected != before + more - less:
+        return
+    if _removed_files(manifests, content, snapshot) > less:
+        return
+    if (actual := _live_entries(manifests, content, storage)) < expected:
+        raise fault(
+            snapshot.manifest_list or metadata.source,
+            f"its manifests have {actual:,} live files, but the summary of snapshot {snapshot.id} says "
+            f"{total}={expected}: the {before:,} of its parent and its own changes. Manifests are missing",
+        )
+
+
+def _files_before(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storage, content: int) -> int | None:
+    """The number of live files in the parent, if its list and summary agree on it; 0 for a first snapshot."""
+    if snapshot.parent_id is None:
+        return 0
+    parent = metadata.snapshots.get(snapshot.parent_id)
+    if parent is None or parent is snapshot:
+        return None
+    try:
+        live = _live_files(read_manifest_list(parent, storage), content)
+    except (MissingFile, CorruptMetadata):
+        return None
+    return live if live == parent.count(_COUNTED[content][0], None) else None
+
+
+def _live_files(manifests: pa.Table, content: int) -> int | None:
+    """The number of live files in the manifests of one content by the list's counts; None if one is missing."""
+    counts = _filter_content(manifests, content).select(["added_files_count", "existing_files_count"])
+    if any(column.null_count for column in counts.columns):
+        return None
+    return sum(pc.sum(column.cast(pa.int64())).as_py() or 0 for column in counts.columns)
+
+
+def _live_entries(manifests: pa.Table, content: int, storage: Storage) -> int:
+    """The number of live entries in the manifests themselves, which exceeds the list's counts after manual edits."""
+    listed = manifest_files(_filter_content(manifests, content))
+    files = (file for manifest in listed for file in open_manifests([manifest], storage))
+    live = (pc.not_equal(read_avro([file], {0: "status"})["status"], DELETED) for file in files)
+    return sum(pc.sum(each).as_py() or 0 for each in live)
+
+
+def _removed_files(manifests: pa.Table, content: int, snapshot: IcebergSnapshot) -> int:
+    """The number of removed files in the snapshot's own manifests, by the list's counts."""
+    own = manifests.filter(pc.equal(manifests["added_snapshot_id"], snapshot.id))
+    return pc.sum(_filter_content(own, content)["deleted_files_count"].cast(pa.int64())).as_py() or 0
+
+
+def _filter_content(manifests: pa.Table, content: int) -> pa.Table:
+    return manifests.filter(pc.equal(manifests["content"], content))

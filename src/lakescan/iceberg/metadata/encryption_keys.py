@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from lakescan.iceberg.metadata.json_node import Node
 from lakescan.storage.encryption.table_keys import EncryptedKey
@@ -23,3 +26,47 @@ def _parse_key(node: Node) -> EncryptedKey:
     except (binascii.Error, ValueError):
         raise node.fault("has encrypted-key-metadata that is not base64") from None
     return EncryptedKey(node.text("key-id"), encrypted, node.text("encrypted-by-id", None), node.texts("properties"))
+
+
+# Without this, pyiceberg's catalogs would write metadata without the keys, and nobody could read the table any more.
+
+_KEY_ID = "key-id"  # of a snapshot
+
+
+@dataclass(frozen=True)
+class AddEncryptionKeys:
+    """An update of a table's metadata, for the catalogs whose metadata files lakescan writes."""
+
+    keys: tuple[EncryptedKey, ...]
+
+
+def keep_encryption_keys() -> None:
+    """Let pyiceberg's models of snapshots and of version 3 keep members that they do not know."""
+    from pyiceberg.table.metadata import TableMetadataV3, TableMetadataWrapper
+    from pyiceberg.table.snapshots import Snapshot
+
+    if TableMetadataV3.model_config.get("extra") == "allow":
+        return
+    for model in (Snapshot, TableMetadataV3):
+        model.model_config["extra"] = "allow"
+    for model in (Snapshot, TableMetadataV3, TableMetadataWrapper):
+        model.model_rebuild(force=True)
+
+
+def add_keys(metadata: Any, updates: Sequence[AddEncryptionKeys]) -> Any:
+    """pyiceberg's metadata with more keys; those that it has stay."""
+    known = list((metadata.model_extra or {}).get(NAME, ()))
+    ids = {each[_KEY_ID] for each in known}
+    new = [key.document for each in updates for key in each.keys if key.id not in ids]
+    return metadata.model_copy(update={NAME: [*known, *new]}) if new else metadata
+
+
+def split_key_updates(updates: Sequence[Any]) -> tuple[tuple[Any, ...], list[AddEncryptionKeys]]:
+    """Tell pyiceberg's updates from those of keys."""
+    plain = tuple(each for each in updates if not isinstance(each, AddEncryptionKeys))
+    return plain, [each for each in updates if isinstance(each, AddEncryptionKeys)]
+
+
+def snapshot_key_member(key_id: str | None) -> dict[str, str]:
+    """The member of a snapshot (pyiceberg's) that names the key of its manifest list."""
+    return {} if key_id is None else {_KEY_ID: key_id}

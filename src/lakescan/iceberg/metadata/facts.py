@@ -1,4 +1,4 @@
-"""What Iceberg metadata says of a table's upkeep (`formats.metadata_facts`)."""
+"""What Iceberg metadata says of a table's upkeep (`formats.table_format`)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.timestamps import from_millis, to_millis
-from lakescan.formats.metadata_facts import KeptStates, ManifestFacts, MetadataFacts
+from lakescan.formats.table_format import KeptStates, ManifestFacts, MetadataFacts
 from lakescan.iceberg.maintenance.expired_snapshots import Retention
 from lakescan.iceberg.maintenance.rewrite_position_deletes import plan_compaction, plan_vectors
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata, ancestors
 from lakescan.planning.file_table import FileTable
 from lakescan.storage import Storage
-from lakescan.writing.row_deletes import DeleteLimits
+from lakescan.writing.table_writes import DeleteLimits
 
 _REMOVED = ("deleted-data-files", "removed-delete-files")
 _REMOVED_BYTES = "removed-files-size"

@@ -14,10 +14,9 @@ from typing import Any
 from lakescan.common.cache import CacheKind
 from lakescan.common.schema import Schema
 from lakescan.errors import CorruptMetadata, NotATable
-from lakescan.iceberg.metadata.document import read_document
 from lakescan.iceberg.metadata.encryption_keys import parse_encryption_keys
 from lakescan.iceberg.metadata.format_versions import FormatVersion, known_version
-from lakescan.iceberg.metadata.json_node import INT_MAX, LONG_MAX, Node
+from lakescan.iceberg.metadata.json_node import INT_MAX, LONG_MAX, Node, read_document
 from lakescan.iceberg.metadata.partition_spec import PartitionSpecs, parse_spec
 from lakescan.iceberg.metadata.schema_json import parse_schema_node
 from lakescan.iceberg.metadata.sort_order import UNSORTED, SortOrder, parse_sort_order

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
+from lakescan.common.arrays import dictionary_codes
 from lakescan.common.schema import Schema
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.metadata.json_node import INT_MAX, Node
@@ -253,3 +254,37 @@ def _instants(numbers: np.ndarray, like: pa.Array, unit: str, source: t.Type, sh
     instants = np.where(counts > most, kind.max, np.where(counts < -most, kind.min, instants))
     integers = pa.array(instants, mask=like.is_null().to_numpy(zero_copy_only=False))
     return integers.cast(pa.int32()).cast(pa.date32()) if source == t.DATE else integers.cast(source.arrow())
+
+
+def add_partition_key(files: pa.Table) -> pa.Table:
+    """Add `partition_key`, the `partition` struct as text."""
+    column = files["partition"]
+    array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    members = [_prefix_length(_plain(array.field(i)).cast(pa.string())) for i in range(array.type.num_fields)]
+    key = pc.binary_join_element_wise(*members, "") if members else pa.repeat(pa.scalar(""), len(array))
+    return files.append_column("partition_key", key)
+
+
+def partition_numbers(files: pa.Table) -> np.ndarray:
+    """The partition and spec of each file as a number, from 0 in order of appearance."""
+    keyed = add_partition_key(files)
+    return dictionary_codes(
+        pc.binary_join_element_wise(keyed["spec_id"].cast(pa.string()), keyed["partition_key"], "/")
+    )
+
+
+def _prefix_length(texts: pa.Array) -> pa.Array:
+    """Prefix each text with its length in bytes, so that joined texts are unambiguous; a null has no length."""
+    lengths = pc.binary_length(texts).cast(pa.string())
+    return pc.fill_null(pc.binary_join_element_wise(lengths, texts, ":"), "null,")
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Values that Arrow can cast to text: binary as hex, extension types as their storage."""
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    if pa.types.is_binary(values.type) or pa.types.is_fixed_size_binary(values.type):
+        encoded = values.dictionary_encode()
+        texts = [None if v is None else v.hex() for v in encoded.dictionary.to_pylist()]
+        return pa.array(texts, pa.string()).take(encoded.indices)
+    return values

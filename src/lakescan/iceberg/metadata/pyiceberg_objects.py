@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.metadata.partition_spec import PartitionField, Transform
-from lakescan.iceberg.metadata.schema_writer import schema_node
+from lakescan.iceberg.metadata.schema_json import schema_node
 from lakescan.iceberg.metadata.sort_order import SortField
 
 if TYPE_CHECKING:

@@ -7,15 +7,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from lakescan.common.option_values import boolean, integer, one_of, positive, whole
 from lakescan.common.properties import Property, is_true
 from lakescan.common.retries import RetryPolicy
 from lakescan.errors import CorruptMetadata, InvalidOption, UnsupportedFeature
-from lakescan.iceberg.metadata.metrics_mode import MetricsMode
-from lakescan.planning.read_properties import ReadProperties
+from lakescan.planning.split import ReadProperties
 from lakescan.storage.encryption.table_keys import parse_key_length
 from lakescan.storage.locations import split_location
+
+_MODE = re.compile(r"(none|counts|full)|truncate\(\s*(\d+)\s*\)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class MetricsMode:
+    """The metrics to write for a column: `name` is none, counts, truncate or full; `length` is for truncate."""
+
+    name: str
+    length: int | None = None
+
+    @staticmethod
+    def parse(text: str) -> MetricsMode | None:
+        """Parse a property value; None for an invalid one, which Iceberg ignores."""
+        match = _MODE.fullmatch(text.strip())
+        if match is None or (match[2] is not None and int(match[2]) == 0):
+            return None
+        return MetricsMode("truncate", int(match[2])) if match[1] is None else MetricsMode(match[1].lower())
+
+    @staticmethod
+    def parse_strictly(text: str) -> MetricsMode:
+        """Parse the value of a new table; raises `ValueError`."""
+        if (mode := MetricsMode.parse(text)) is None:
+            raise ValueError("none, counts, truncate(16) with a number of characters, or full")
+        return mode
+
+
+NO_METRICS, DEFAULT_METRICS = MetricsMode("none"), MetricsMode("truncate", 16)
+
 
 _LEVEL = re.compile(r"null|-?[0-9]+")
 _COLUMN_METRICS = "write.metadata.metrics.column."

@@ -34,8 +34,7 @@ from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage, join
 from lakescan.storage.locations import is_same_place, normal
-from lakescan.storage.put_if_absent import put_if_absent
-from lakescan.storage.whole_file import publish
+from lakescan.storage.put_if_absent import publish, put_if_absent
 
 _LOG = logging.getLogger("lakescan")
 _READS = 10  # of a current file that other writers remove meanwhile

@@ -18,7 +18,7 @@ from lakescan.common.java_numbers import double_text, float_text
 from lakescan.common.schema import Schema
 from lakescan.iceberg.manifests.bounds import decode_values
 from lakescan.iceberg.manifests.manifest_file import DATA
-from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
+from lakescan.iceberg.manifests.manifest_list import snapshot_manifests
 from lakescan.iceberg.metadata.partition_spec import PartitionField
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.storage import Storage

@@ -14,12 +14,17 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.arrays import dictionary_codes
 from lakescan.common.schema import Schema
-from lakescan.iceberg.manifests.codes import DATA_FILE, DELETED, EQUALITY_DELETES, POSITION_DELETES
-from lakescan.iceberg.manifests.manifest_file import manifest_files
-from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
+from lakescan.iceberg.manifests.manifest_file import (
+    DATA_FILE,
+    DELETED,
+    EQUALITY_DELETES,
+    POSITION_DELETES,
+    manifest_files,
+)
+from lakescan.iceberg.manifests.manifest_list import snapshot_manifests
+from lakescan.iceberg.metadata.partition_spec import add_partition_key
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.entries import PARTITION_ID, table_entries
-from lakescan.iceberg.scan.partition_key import add_partition_key
 from lakescan.storage import Storage
 
 _COUNTS = (

@@ -14,13 +14,12 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import PARTITION_ID, SPEC_ID
 from lakescan.common.schema import FieldMatching, Schema
-from lakescan.iceberg.manifests.codes import DELETED, POSITION_DELETES
-from lakescan.iceberg.manifests.manifest_file import DELETES, manifest_files
-from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
+from lakescan.iceberg.manifests.manifest_file import DELETED, DELETES, POSITION_DELETES, manifest_files
+from lakescan.iceberg.manifests.manifest_list import snapshot_manifests
 from lakescan.iceberg.metadata.format_versions import VERSIONS
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.entries import table_entries
-from lakescan.planning.delete_file import DeleteFile, DeleteKind
+from lakescan.planning.delete_references import DeleteFile, DeleteKind
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.deletes.positions import DELETED_PATH, DELETED_POSITION

@@ -18,13 +18,11 @@ from lakescan.common.cache import CacheKind, table_size
 from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.predicate import TRUE, Predicate, conjuncts, leaves, replace_sql
-from lakescan.iceberg.manifests.batches import batch_key, read_batch
 from lakescan.iceberg.manifests.bounds import recorded_stats
-from lakescan.iceberg.manifests.codes import EQUALITY_DELETES
+from lakescan.iceberg.manifests.manifest import batch_key, read_batch
 from lakescan.iceberg.manifests.manifest_checks import known_ages
-from lakescan.iceberg.manifests.manifest_file import ManifestFile
-from lakescan.iceberg.metadata.partition_spec import PartitionSpec
-from lakescan.iceberg.scan.bucket import wanted_buckets
+from lakescan.iceberg.manifests.manifest_file import EQUALITY_DELETES, ManifestFile
+from lakescan.iceberg.metadata.partition_spec import PartitionSpec, add_partition_key
 from lakescan.iceberg.scan.file_names import FileNames
 from lakescan.iceberg.scan.partition_bounds import (
     bounds_of_summaries,
@@ -32,8 +30,8 @@ from lakescan.iceberg.scan.partition_bounds import (
     stats_of_partitions,
     stats_of_summaries,
     tighten_stats,
+    wanted_buckets,
 )
-from lakescan.iceberg.scan.partition_key import add_partition_key
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.delete_references import no_references

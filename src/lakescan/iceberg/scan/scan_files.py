@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -18,12 +18,11 @@ import pyarrow.compute as pc
 from lakescan.common.executors import PlanningExecutor, executor_for
 from lakescan.common.schema import Schema
 from lakescan.expressions.predicate import TRUE, Predicate
-from lakescan.formats.table_format import FileRequest
-from lakescan.iceberg.manifests.batches import batches_of
-from lakescan.iceberg.manifests.list_checks import check_specs
+from lakescan.formats.increments import Increment
+from lakescan.formats.table_format import FileRequest, SnapshotState
+from lakescan.iceberg.manifests.manifest import batches_of
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETES
-from lakescan.iceberg.manifests.manifest_list import own_manifests
-from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
+from lakescan.iceberg.manifests.manifest_list import check_specs, own_manifests, snapshot_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.scan.delete_index import DeleteIndex
 from lakescan.iceberg.scan.file_names import FileNames
@@ -257,3 +256,30 @@ def _group_files(scanned: Iterable[ScannedFiles]) -> Iterator[list[ScannedFiles]
 
 def _stack_tables(tables: list[pa.Table]) -> pa.Table | None:
     return pa.concat_tables(tables, promote_options="permissive").combine_chunks() if tables else None
+
+
+@dataclass(frozen=True)
+class LiveState(SnapshotState):
+    """The live files of a snapshot; None for a table that has no snapshot yet."""
+
+    snapshot: IcebergSnapshot | None
+
+
+@dataclass(frozen=True)
+class IncrementState(SnapshotState):
+    """The files that some commits added or, for a changelog, also removed."""
+
+    increment: Increment
+
+    @property
+    def computed_changes(self) -> Increment | None:
+        """The increment, if it is one of a changelog."""
+        return self.increment if self.increment.changes else None
+
+    @property
+    def is_ordered(self) -> bool:
+        """True: the rows of the oldest commit come first."""
+        return True
+
+
+IcebergState = LiveState | IncrementState

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -10,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.formats.metadata_facts import MetadataFacts
-from lakescan.maintenance.file_groups import Thresholds, deleted_rows
-from lakescan.maintenance.health.findings import findings_of
-from lakescan.maintenance.health.table_health import PARTITIONS, SIZES, TableHealth
+from lakescan.formats.table_format import MetadataFacts
+from lakescan.maintenance.compact import Thresholds, deleted_rows
+from lakescan.maintenance.health.table_health import PARTITIONS, SIZES, Finding, TableHealth
 from lakescan.options.compact import CompactOptions
-from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.delete_references import DeleteKind
+from lakescan.planning.explain.summary import human_bytes, pluralize
 from lakescan.planning.file_table import FileTable
-from lakescan.planning.partition_groups import partition_numbers
+from lakescan.planning.plan import partition_numbers
 from lakescan.storage.locations import split_location
 from lakescan.tables.results import OrphanResult
 from lakescan.tables.scan_spec import ScanSpec
@@ -169,3 +171,254 @@ def _partition_text(partition: dict[str, object] | None) -> str:
     """A partition as folders name it; fields that only other partition specs have are null."""
     found = [f"{name}={'null' if value is None else value}" for name, value in (partition or {}).items()]
     return "/".join(found) or "all files"
+
+
+# Iceberg's defaults of rewrite_data_files: a few small files, or a few deleted rows, are not worth a rewrite.
+COMPACTION = CompactOptions(min_input_files=5, delete_ratio_threshold=0.3)
+_COMPACT_PYTHON = "table.compact(min_input_files=5, delete_ratio_threshold=0.3)"
+_COMPACT_SHELL = "-o min-input-files=5 -o delete-ratio-threshold=0.3"
+_FEW, _MANY = 4, 100  # partitions: with fewer, skew or small ones say nothing
+_TINY = 1 / 16  # of the target file size: partitions this small on average are too many
+
+
+def findings_of(
+    health: TableHealth, files: FileTable, facts: MetadataFacts, fields: Sequence[str], times: Collection[str]
+) -> tuple[Finding, ...]:
+    """The findings in the order in which they are mended.
+
+    `fields` are the partition fields as text, such as 'day(ts)', `times` the columns of dates and timestamps.
+    """
+    name = shlex.quote(health.table)
+    return (
+        *_missing_files(name, health),
+        *_equality_deletes(name, health, files),
+        *_compaction(name, health, files, facts),
+        *_position_deletes(name, facts),
+        *_manifests(name, facts),
+        *_checkpoint(name, facts),
+        *_snapshots(name, health, facts),
+        *_removed_files(name, health, facts),
+        *_orphans(name, health),
+        *_skew(name, health),
+        *_small_partitions(name, health, fields, times),
+    )
+
+
+def _missing_files(name: str, health: TableHealth) -> Iterator[Finding]:
+    """Files that are not in storage: reads of the table fail, and only a copy or an older state brings them back."""
+    if health.missing:
+        shown = ", ".join(health.missing[:_FEW]) + (", ..." if len(health.missing) > _FEW else "")
+        word = health.state_word
+        yield Finding(
+            "missing files",
+            f"{pluralize(len(health.missing), 'file')} of the current {word} "
+            f"{'is' if len(health.missing) == 1 else 'are'} not in storage: {shown}. Copy them back from a backup, or "
+            f"restore a {word} that does not need them, or delete their rows by a filter on partitions and write them "
+            "again",
+            0,
+            0,
+            False,
+            "table.restore(VERSION)",
+            f"lakescan history {name}",
+        )
+
+
+def _equality_deletes(name: str, health: TableHealth, files: FileTable) -> Iterator[Finding]:
+    if health.equality_delete_files:
+        mine = files.deletes.filter(pc.equal(files.deletes["kind"], DeleteKind.EQUALITY))
+        yield Finding(
+            "equality deletes",
+            f"readers look up the keys of rows in {pluralize(health.equality_delete_files, 'file')} of equality "
+            "deletes",
+            health.equality_delete_files,
+            pc.sum(mine["size"]).as_py() or 0,
+            False,
+            "table.convert_equality_deletes()",
+            f"lakescan convert-equality-deletes {name}",
+            "convert_equality_deletes",
+        )
+
+
+def _compaction(name: str, health: TableHealth, files: FileTable, facts: MetadataFacts) -> Iterator[Finding]:
+    """What a compaction would rewrite, by its own rules."""
+    if not health.files:
+        return
+    rules = Thresholds.resolve(COMPACTION, health.target_file_size)
+    chosen = rules.groups(files) >= 0
+    if chosen.any():
+        deleted = int((chosen & rules.have_deletes(files)).sum())
+        sizes = pc.fill_null(files.files["size"], 0).to_numpy()
+        number, size = int(chosen.sum()), int(sizes[chosen].sum())
+        what = list[str]()
+        if deleted < number:
+            average = human_bytes(sizes[chosen & ~rules.have_deletes(files)].mean())
+            what.append(f"{pluralize(number - deleted, 'small file')} ({average} on average) could be fewer")
+        if deleted:
+            rows = f"{COMPACTION.delete_ratio_threshold:.0%}"
+            what.append(f"{pluralize(deleted, 'file')} {'has' if deleted == 1 else 'have'} {rows} deleted rows or more")
+        names = [*(["small files"] if deleted < number else []), *(["deletes"] if deleted else [])]
+        python, shell = _COMPACT_PYTHON, _COMPACT_SHELL
+        if facts.clustering:
+            columns = ",".join(facts.clustering)
+            python = python.replace(
+                "(", f'(strategy="zorder", zorder_by={list(facts.clustering)!r}, rewrite_all=False, ', 1
+            )
+            shell = f"--zorder-by {shlex.quote(columns)} -o rewrite-all=false {shell}"
+        yield Finding(
+            " and ".join(names),
+            "; ".join(what),
+            number,
+            size,
+            False,
+            python,
+            f"lakescan compact {name} {shell}",
+            "compact",
+        )
+
+
+def _position_deletes(name: str, facts: MetadataFacts) -> Iterator[Finding]:
+    number, size = facts.rewritable_deletes
+    if number:
+        yield Finding(
+            "position deletes",
+            f"{pluralize(number, 'file')} of position deletes could be fewer, or apply to no file",
+            number,
+            size,
+            False,
+            "table.rewrite_position_deletes()",
+            f"lakescan rewrite-position-deletes {name}",
+            "rewrite_position_deletes",
+        )
+
+
+def _manifests(name: str, facts: MetadataFacts) -> Iterator[Finding]:
+    found = facts.manifests
+    if found is not None and found.rewritable:
+        yield Finding(
+            "manifests",
+            f"{pluralize(found.rewritable, 'manifest')} could be about {found.rewritten:,}: each plan reads them",
+            found.rewritable,
+            found.rewritable_bytes,
+            False,
+            "table.rewrite_manifests()",
+            f"lakescan rewrite-manifests {name}",
+            "rewrite_manifests",
+        )
+
+
+def _checkpoint(name: str, facts: MetadataFacts) -> Iterator[Finding]:
+    log = facts.log
+    if log is not None and log.commits > log.interval:
+        since = "without a checkpoint" if log.checkpoint is None else "since the checkpoint"
+        yield Finding(
+            "checkpoint",
+            f"each reader reads {pluralize(log.commits, 'commit')} {since}; delta.checkpointInterval is "
+            f"{log.interval:,}",
+            log.commits,
+            log.commit_bytes,
+            False,
+            "table.checkpoint()",
+            f"lakescan checkpoint {name}",
+            "checkpoint",
+        )
+
+
+def _snapshots(name: str, health: TableHealth, facts: MetadataFacts) -> Iterator[Finding]:
+    if health.expirable and facts.owns_files:
+        yield Finding(
+            "snapshots",
+            f"{pluralize(health.expirable, 'snapshot')} of {health.snapshots:,} can expire by the table's properties, "
+            "with their manifests",
+            facts.kept.removable_files,
+            facts.kept.removable_bytes,
+            True,
+            "table.expire_snapshots()",
+            f"lakescan expire-snapshots {name}",
+            "expire_snapshots",
+        )
+
+
+def _removed_files(name: str, health: TableHealth, facts: MetadataFacts) -> Iterator[Finding]:
+    """Delta's removed files past their retention, unless a listing has told which of them are still there."""
+    kept = facts.kept
+    if facts.log is not None and kept.removable_files and health.orphans is None:
+        yield Finding(
+            "removed files",
+            f"{pluralize(kept.removable_files, 'file')} were removed from the table before its retention, and may "
+            "be in "
+            "storage yet",
+            kept.removable_files,
+            kept.removable_bytes,
+            True,
+            "table.remove_orphans()",
+            f"lakescan remove-orphans {name}",
+            "remove_orphans",
+        )
+
+
+def _orphans(name: str, health: TableHealth) -> Iterator[Finding]:
+    if health.orphans:
+        yield Finding(
+            "orphan files",
+            f"{pluralize(health.orphans, 'file')} in the table's folders that it does not reference",
+            health.orphans,
+            health.orphan_bytes or 0,
+            True,
+            "table.remove_orphans()",
+            f"lakescan remove-orphans {name}",
+            "remove_orphans",
+        )
+
+
+def _skew(name: str, health: TableHealth) -> Iterator[Finding]:
+    count = health.partition_count
+    if count >= _FEW and health.largest_partition > 0.5 and health.bytes > 4 * health.target_file_size:
+        what = f"one of {count:,} partitions has {health.largest_partition:.0%} of the bytes"
+        yield _advice(
+            "skew",
+            what if health.manifests is None else f"{what}: divide it by another field",
+            name,
+            health,
+            "table.alter().add_partition_field('bucket(16, COLUMN)').commit()",
+            "ADD PARTITION FIELD bucket(16, COLUMN)",
+        )
+
+
+def _small_partitions(
+    name: str, health: TableHealth, fields: Sequence[str], times: Collection[str]
+) -> Iterator[Finding]:
+    count = health.partition_count
+    if count >= _MANY and health.bytes / count < _TINY * health.target_file_size:
+        what = f"{count:,} partitions have {human_bytes(health.bytes / count)} on average"
+        pairs = ((each, coarser_field(each, times)) for each in fields)
+        old, new = next(((one, other) for one, other in pairs if other), ("days(COLUMN)", "months(COLUMN)"))
+        yield _advice(
+            "partitions",
+            what if health.manifests is None else f"{what}: a coarser field has fewer",
+            name,
+            health,
+            f"table.alter().replace_partition_field({old!r}, {new!r}).commit()",
+            f"REPLACE PARTITION FIELD {old} WITH {new}",
+        )
+
+
+def coarser_field(field: str, times: Collection[str]) -> str:
+    """A partition field with fewer values, as SQL; empty if there is none that the field itself suggests."""
+    for transform, wider in (("hour", "days"), ("day", "months"), ("month", "years")):
+        if found := re.fullmatch(rf"{transform}s?\((.+)\)", field):
+            return f"{wider}({found[1]})"
+    if "(" in field:
+        return ""
+    return f"months({field})" if field in times else f"bucket(16, {field})"
+
+
+def _advice(kind: str, what: str, name: str, health: TableHealth, python: str, change: str) -> Finding:
+    """What takes a decision of yours: another partitioning; a format whose partitions are fixed needs a new table."""
+    if health.manifests is not None:
+        return Finding(kind, what, 0, 0, False, python, f'lakescan sql "ALTER TABLE {name} {change}"')
+    source = f"delta.`{health.table}`" if "/" in health.table else health.table
+    text = f"CREATE TABLE NEW_TABLE USING delta CLUSTER BY (COLUMN) AS SELECT * FROM {source}"
+    fixed = "partitions cannot be changed, a copy that is clustered can have any columns"
+    return Finding(
+        kind, f"{what}: {fixed}", 0, 0, False, f'lakescan.sql("{text}")', f"lakescan sql {shlex.quote(text)}"
+    )

@@ -7,7 +7,7 @@ from html import escape
 from importlib.resources import files
 
 from lakescan.maintenance.health.table_health import Finding, TableHealth
-from lakescan.planning.explain.charts import columns_chart
+from lakescan.planning.explain.page import columns_chart
 from lakescan.planning.explain.summary import human_bytes, pluralize
 
 

@@ -3,7 +3,6 @@
 manifests -> files -> splits -> groups -> rows
 """
 
-from lakescan.planning.explain.page import plans_as_html, write_html
-from lakescan.planning.explain.text import PlanText, plan_as_text, plan_for_terminal
+from lakescan.planning.explain.page import PlanText, plan_as_text, plan_for_terminal, plans_as_html, write_html
 
 __all__ = ["PlanText", "plan_as_text", "plan_for_terminal", "plans_as_html", "write_html"]

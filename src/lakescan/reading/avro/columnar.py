@@ -12,10 +12,16 @@ import io
 import json
 import secrets
 import struct
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.reading.avro.schema import only_type
 
 _MAGIC = b"Obj\x01"
 _MARKER = bytes(16)
@@ -158,3 +164,180 @@ def _zeros(node: Any) -> int:
 
 def _encode_bytes(data: bytes) -> bytes:
     return encode_varint(len(data)) + data
+
+
+# A stored schema describes the same bytes without logical types, and with names of its own: fields are `c0`, `c1`,
+# ..., whatever their names are. `as_meant` makes of such columns those of `records.arrow_field`: dates and times of
+# numbers, decimals of bytes, maps of arrays of pairs.
+
+_DAY = 86_400_000_000  # microseconds
+_WIDTH = 16  # bytes of a decimal
+
+
+def physical_schema(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record schema with stored types alone; `record` has no references to types."""
+    stored: dict[str, Any] = _strip_logical_types(record, count())
+    return stored
+
+
+def is_columnar(node: Any) -> bool:
+    """Whether the columnar decoder has arrays for a stored type: no unions but with null, no types of nothing."""
+    if isinstance(node, list):
+        return len(node) == 2 and sum(each == "null" for each in node) == 1 and all(map(_is_something, node))
+    return _is_something(node) and node != "null"
+
+
+def _is_something(node: Any) -> bool:
+    if isinstance(node, str):
+        return True
+    match node["type"]:
+        case "record":
+            return bool(node["fields"]) and all(is_columnar(each["type"]) for each in node["fields"])
+        case "array":
+            return is_columnar(node["items"])
+        case "map":
+            return is_columnar(node["values"])
+    return bool(node["type"] != "fixed" or node["size"] > 0)
+
+
+def _strip_logical_types(node: Any, names: Iterator[int]) -> Any:
+    if isinstance(node, list):
+        return [_strip_logical_types(each, names) for each in node]
+    if isinstance(node, str):
+        return node
+    match node["type"]:
+        case "record":
+            fields = [
+                {"name": f"c{n}", "type": _strip_logical_types(f["type"], names)} for n, f in enumerate(node["fields"])
+            ]
+            return {"type": "record", "name": f"r{next(names)}", "fields": fields}
+        case "array":
+            return {"type": "array", "items": _strip_logical_types(node["items"], names)}
+        case "map":
+            return {"type": "map", "values": _strip_logical_types(node["values"], names)}
+        case "fixed":
+            return {"type": "fixed", "name": f"r{next(names)}", "size": node["size"]}
+        case "enum":
+            return "int"
+    return _strip_logical_types(node["type"], names)
+
+
+def apply_logical_types(array: pa.Array, node: Any, kind: pa.DataType) -> pa.Array:
+    """The array of type `kind` (with only the members that are read) for a stored one of the file's type `node`.
+
+    Raises `ValueError` for values that the type does not have.
+    """
+    node = only_type(node)
+    mask = array.is_null() if array.null_count else None
+    if pa.types.is_struct(kind):
+        return _struct(array, node, kind, mask)
+    if pa.types.is_map(kind):
+        return _map(array, node, kind, mask)
+    if pa.types.is_list(kind):
+        values = apply_logical_types(array.values, node["items"], kind.value_type)
+        return pa.ListArray.from_arrays(array.offsets, values, type=kind, mask=mask)
+    if isinstance(node, dict) and node["type"] == "enum":
+        symbols = pa.array(node["symbols"], pa.string())
+        known = pc.and_(pc.greater_equal(array, 0), pc.less(array, len(symbols)))
+        if not pc.all(known, min_count=0).as_py():
+            raise ValueError("an enum has a value without a symbol")
+        return symbols.take(array)
+    return _leaf(array, kind)
+
+
+def _struct(array: pa.StructArray, node: Mapping[str, Any], kind: pa.DataType, mask: pa.Array | None) -> pa.Array:
+    place = {field["name"]: n for n, field in enumerate(node["fields"])}
+    members = []
+    for field in kind:
+        n = place[field.metadata[b"avro.name"].decode()]
+        members.append(apply_logical_types(array.field(n), node["fields"][n]["type"], field.type))
+    if not members:
+        return pa.array([{} if each else None for each in array.is_valid().to_pylist()], kind)
+    return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
+
+
+def _map(array: pa.Array, node: Mapping[str, Any], kind: pa.DataType, mask: pa.Array | None) -> pa.Array:
+    if pa.types.is_map(array.type):
+        keys, items = array.keys, array.items
+        types = ("string", node["values"])
+        if _has_equal_keys(array.offsets, keys):
+            raise ValueError("a map has a key twice")
+    else:
+        pairs = array.values
+        if pairs.null_count:
+            raise ValueError("a map has a null entry")
+        fields = only_type(node["items"])["fields"]
+        names = [each["name"] for each in fields]
+        key, item = (names.index(f.metadata[b"avro.name"].decode()) for f in (kind.key_field, kind.item_field))
+        keys, items = pairs.field(key), pairs.field(item)
+        types = (fields[key]["type"], fields[item]["type"])
+    keys, items = (
+        apply_logical_types(keys, types[0], kind.key_type),
+        apply_logical_types(items, types[1], kind.item_type),
+    )
+    return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=mask)
+
+
+def _has_equal_keys(offsets: pa.Array, keys: pa.Array) -> bool:
+    """Whether a map has a key twice: the other decoder keeps the last entry of such."""
+    at = offsets.to_numpy()
+    if len(at) < 2:
+        return False
+    codes = keys.slice(at[0], at[-1] - at[0]).dictionary_encode()
+    row = np.repeat(np.arange(len(at) - 1, dtype=np.int64), np.diff(at))
+    both = row * max(1, len(codes.dictionary)) + codes.indices.to_numpy()
+    return len(np.unique(both)) < len(both)
+
+
+def _leaf(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A column of a primitive or fixed type."""
+    stored = array.type
+    if stored == kind:
+        return array
+    if pa.types.is_decimal(kind):
+        return _decimals(array, kind)
+    if kind == pa.binary(16) and pa.types.is_string(stored):
+        return pa.array([None if text is None else uuid.UUID(text).bytes for text in array.to_pylist()], kind)
+    if pa.types.is_time(kind):
+        within = pc.and_(pc.greater_equal(array, 0), pc.less(array, _DAY))
+        if not pc.all(within, min_count=0).as_py():
+            raise ValueError("a time is not within a day")
+    if pa.types.is_date(kind):
+        return array.cast(pa.int32()).cast(kind)
+    return array.cast(pa.int64()).cast(kind) if pa.types.is_integer(stored) else array.cast(kind)
+
+
+def _decimals(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Decimals of two's complement big-endian bytes, of one length or any; raises `ValueError` for too many digits."""
+    rows = len(array)
+    if pa.types.is_fixed_size_binary(array.type):
+        width = array.type.byte_width
+        data = np.frombuffer(array.buffers()[1], np.uint8)[array.offset * width :][: rows * width]
+        lengths = np.full(rows, width)
+        ends = np.arange(1, rows + 1) * width
+    elif not pa.types.is_binary(array.type):
+        raise ValueError(f"a decimal is stored as {array.type}")
+    else:
+        offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset :][: rows + 1]
+        data = np.frombuffer(array.buffers()[2] or b"", np.uint8)
+        lengths, ends = np.diff(offsets), offsets[1:].astype(np.int64)
+    live = np.ones(rows, bool) if not array.null_count else array.is_valid().to_numpy(zero_copy_only=False)
+    lengths = np.where(live, lengths, 0)
+    filled = np.zeros((rows, _WIDTH), np.uint8)
+    negative = np.zeros(rows, bool)
+    has = lengths > 0
+    negative[has] = data[ends[has] - lengths[has]] > 127
+    filled[negative] = 255
+    for place in range(int(lengths.max(initial=0))):  # from the last byte, which is the lowest
+        some = np.flatnonzero(lengths > place)
+        values = data[ends[some] - 1 - place]
+        if place < _WIDTH:
+            filled[some, place] = values
+        elif (values != np.where(negative[some], 255, 0)).any():
+            raise ValueError("a decimal has more than 38 digits")
+    if (negative != (filled[:, -1] > 127)).any():
+        raise ValueError("a decimal has more than 38 digits")
+    validity = pa.array(live).buffers()[1] if array.null_count else None
+    decimals = pa.Array.from_buffers(kind, rows, [validity, pa.py_buffer(filled)])
+    decimals.validate(full=True)
+    return decimals

@@ -23,23 +23,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from lakescan.common.arrays import as_array, combine_codes
 from lakescan.common.cache import CacheKind
 from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
-from lakescan.expressions.evaluate import Columns, column_getter
-from lakescan.planning.delete_file import DeleteFile, delete_files
+from lakescan.expressions.evaluate import Columns, column_getter, storage
+from lakescan.planning.delete_references import DeleteFile, delete_files
 from lakescan.planning.file_table import key_texts
 from lakescan.planning.split import NO_END
 from lakescan.planning.task_groups import EqualityScope, FileScanTask
 from lakescan.reading.context import ReadContext
-from lakescan.reading.data_file import open_data_file
+from lakescan.reading.data_file import open_data_file, row_batches
 from lakescan.reading.decoding import decoding
-from lakescan.reading.deletes.keys import DeletedKeyMap, comparable
+from lakescan.reading.deletes.key_codes import KeyCodes
 from lakescan.reading.deletes.positions import check_columns, check_count
-from lakescan.reading.deletes.roaring import bitmap_of, positions_in_range
+from lakescan.reading.deletes.vectors import bitmap_of, positions_in_range
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import resolve
-from lakescan.reading.row_batches import row_batches
 
 _BATCH = 1 << 17
 _NO_NUMBERS = np.empty(0, dtype=np.int64)
@@ -242,3 +242,72 @@ def read_deleted_keys(context: ReadContext, file: DeleteFile, schema: Schema) ->
             rows += batch.num_rows
             yield pa.RecordBatch.from_arrays(projection.apply(batch), schema=schema.arrow())
         check_count(path, rows, file.record_count)
+
+
+@dataclass(frozen=True)
+class DeletedKeyMap:
+    """Keys as numbers, built column by column: `codes` number each column's values; `levels` are the known
+    combinations of the columns so far, sorted, and a combination's number is its index.
+
+    `newest` has, for each combination of all columns, the newest sequence number that deletes the key.
+    """
+
+    columns: tuple[int, ...]
+    codes: tuple[KeyCodes, ...]
+    levels: tuple[np.ndarray | None, ...]
+    newest: np.ndarray
+
+    @staticmethod
+    def build(columns: tuple[int, ...], keys: list[pa.Array], sequence: np.ndarray) -> DeletedKeyMap:
+        """The map of keys (one array per column), deleted at these sequence numbers."""
+        return DeletedKeyMap.build_index(columns, keys, sequence)[0]
+
+    @staticmethod
+    def build_index(
+        columns: tuple[int, ...], keys: list[pa.Array], sequence: np.ndarray
+    ) -> tuple[DeletedKeyMap, np.ndarray]:
+        """The map, and the number of each key in it."""
+        codes: list[KeyCodes] = []
+        levels: list[np.ndarray | None] = []
+        numbers = np.zeros(len(sequence), dtype=np.int64)
+        for key in map(comparable, keys):
+            known, code = KeyCodes.build(key)
+            if codes:
+                level, numbers = combine_codes(numbers, code, len(known))
+                levels.append(level)
+            else:  # the codes of the first column are already dense
+                numbers = code
+                levels.append(None)
+            codes.append(known)
+        newest = np.full(int(numbers.max(initial=-1)) + 1, -1, dtype=np.int64)
+        np.maximum.at(newest, numbers, sequence)
+        return DeletedKeyMap(columns, tuple(codes), tuple(levels), newest), numbers
+
+    @property
+    def nbytes(self) -> int:
+        """The approximate bytes that the map takes."""
+        levels = sum(level.nbytes for level in self.levels if level is not None)
+        return self.newest.nbytes + levels + sum(codes.nbytes for codes in self.codes)
+
+    def newest_delete(self, columns: Columns, rows: int) -> np.ndarray:
+        """For each row, the newest sequence number that deletes its key; -1 if none does."""
+        if not len(self.newest):
+            return np.full(rows, -1, dtype=np.int64)
+        numbers, known = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=bool)
+        for field_id, codes, level in zip(self.columns, self.codes, self.levels, strict=True):
+            code = codes.find(comparable(columns(field_id)))
+            known &= code >= 0
+            wanted = numbers * len(codes) + code
+            if level is None:
+                numbers = np.maximum(wanted, 0)
+            else:
+                numbers = np.minimum(np.searchsorted(level, wanted), len(level) - 1)
+                known &= level[numbers] == wanted
+        result: np.ndarray = np.where(known, self.newest[numbers], -1)
+        return result
+
+
+def comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Values as one array of their storage type; columns of type unknown, all null, as booleans, which compare."""
+    array = storage(as_array(values))
+    return pa.nulls(len(array), pa.bool_()) if pa.types.is_null(array.type) else array

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from lakescan.errors import UnsupportedFeature
-from lakescan.reading.deletes.roaring import size_of, union_bitmaps
+from lakescan.reading.deletes.vectors import size_of, union_bitmaps
 from lakescan.storage.locations import LocationMatcher
 
 Deletes = dict[str, BitMap64]  # deleted positions by the location of their data file

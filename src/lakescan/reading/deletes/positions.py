@@ -21,13 +21,19 @@ from lakescan.common.cache import CacheKind
 from lakescan.common.executors import PlanningExecutor
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptData, CorruptMetadata
-from lakescan.planning.delete_file import DeleteFile, DeleteKind
+from lakescan.planning.delete_references import DeleteFile, DeleteKind
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.decoding import decoding
 from lakescan.reading.deletes.named_positions import Deletes, PositionsByFile
-from lakescan.reading.deletes.roaring import bitmap_of, positions_in_range, size_of, union_bitmaps
-from lakescan.reading.deletes.vectors import check_vector_rows, load_vector
+from lakescan.reading.deletes.vectors import (
+    bitmap_of,
+    check_vector_rows,
+    load_vector,
+    positions_in_range,
+    size_of,
+    union_bitmaps,
+)
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import Projection, resolve
 from lakescan.storage import Storage

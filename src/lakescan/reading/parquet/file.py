@@ -25,10 +25,16 @@ from lakescan.reading.batches import batch_of
 from lakescan.reading.casting import cast_leaf, pad_bounds
 from lakescan.reading.decoding import DAMAGE, decoding
 from lakescan.reading.file_schema import FileField
-from lakescan.reading.parquet.bounds import PHYSICAL, decode_bounds
 from lakescan.reading.parquet.fixed_width import LEAST_ROWS, PIECE_BYTES, fixed_width_columns
 from lakescan.reading.parquet.fixed_width import decode_with_polars as decoded_by_polars
-from lakescan.reading.parquet.footer import ChunkStatistics, Footer, parse_footer, read_footer_bytes
+from lakescan.reading.parquet.footer import (
+    PHYSICAL,
+    ChunkStatistics,
+    Footer,
+    decode_bounds,
+    parse_footer,
+    read_footer_bytes,
+)
 from lakescan.reading.parquet.indexes import (
     BloomFilter,
     bloom_filters_may_match,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from operator import eq, ge, gt, le, lt, ne
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,13 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 
+from lakescan.common import types as t
+from lakescan.common.references import dotted_path
+from lakescan.common.schema import Schema
+from lakescan.common.selection import with_alias
+from lakescan.errors import UnsupportedFeature
+from lakescan.expressions.bind import bind, can_bind
+from lakescan.expressions.implied import infer_predicate
 from lakescan.expressions.instants import plain_value, text_of
 from lakescan.expressions.predicate import (
     And,
@@ -24,10 +33,21 @@ from lakescan.expressions.predicate import (
     Like,
     Or,
     Predicate,
+    SqlCondition,
+    conjunction,
+    conjuncts,
+    has_sql,
+    leaves,
+    predicate_fields,
+    replace_sql,
 )
+from lakescan.expressions.sql_condition import ColumnReference, references, replace_columns
+from lakescan.spark.session import conf, is_connect, zone_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from lakescan.tables.scan_spec import ScanSpec
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
@@ -92,3 +112,126 @@ def _literal(value: pa.Scalar) -> Column:
     if isinstance(plain, bool | int | float | str):
         return F.lit(plain).cast(from_arrow_type(kind))
     return F.lit(text_of(value)).cast(from_arrow_type(kind, prefer_timestamp_ntz=True))
+
+
+_INPUT, _OUTPUT = "__lakescan_input_", "__lakescan_output_"
+_COMPARED = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
+
+
+@dataclass(frozen=True)
+class SparkFilter:
+    """The conjuncts of a scan's filter that have SQL conditions: Spark evaluates them on the rows of `rows`.
+
+    `spark` is None if the scan is only explained, without a session.
+    """
+
+    spark: SparkSession | None
+    scan: ScanSpec
+
+    @cached_property
+    def rows(self) -> ScanSpec:
+        """The scan without these conjuncts: pruned by what they imply, not limited, and with the columns they read.
+
+        Its columns have names of their own, so that no name in a condition can be taken for another column. Raises
+        `NoSuchColumn`.
+        """
+        kept = [each for each in conjuncts(self.scan.condition) if not has_sql(each)]
+        parts = [each for part in self._conjuncts for each in conjuncts(replace_sql(part, self._infer_predicate))]
+        how = {"case_sensitive": self._case_sensitive}
+        kept += [each for each in parts if can_bind(each, self._schema, zone=self.scan.zone, **how)]
+        outputs = [with_alias(each.reference, f"{_OUTPUT}{n}") for n, each in enumerate(self.scan.selection.columns)]
+        inputs = [with_alias(reference, name) for name, reference in self._inputs.values()]
+        return self.scan.with_condition(conjunction(kept)).select(*outputs, *inputs).with_limit(None)
+
+    def filter_frame(self, frame: DataFrame) -> DataFrame:
+        """The rows of a frame of `rows` that match, with the columns of the scan, and limited as the scan is."""
+        if not self.scan.ignores_residuals:
+            for each in self._conjuncts:
+                frame = frame.where(self._column(each))
+        outputs = (F.col(f"{_OUTPUT}{n}").alias(each.name) for n, each in enumerate(self.scan.selection.columns))
+        frame = frame.select(*outputs)
+        return frame if self.scan.max_rows is None else frame.limit(self.scan.max_rows)
+
+    def _infer_predicate(self, condition: SqlCondition) -> Predicate:
+        """What a condition implies as Spark evaluates it, maybe later than now.
+
+        Without a session its settings are unknown, and those of Connect may be others when it runs the query.
+        """
+        known = self.spark if self.spark is not None and not is_connect(self.spark) else None
+        return infer_predicate(
+            condition.text,
+            self._schema,
+            time_zone="" if known is None else zone_name(known),
+            case_sensitive=self._case_sensitive,
+            now=None if known is None else condition.now,
+            now_is_exact=False,
+            ansi=known is not None and conf(known, "spark.sql.ansi.enabled") == "true",
+        ).predicate
+
+    @property
+    def texts(self) -> list[str]:
+        """The conjuncts, as text."""
+        return [str(each) for each in self._conjuncts]
+
+    @property
+    def _conjuncts(self) -> list[Predicate]:
+        return [each for each in conjuncts(self.scan.condition) if has_sql(each)]
+
+    @property
+    def _schema(self) -> Schema:
+        return self.scan.selectable
+
+    @property
+    def _case_sensitive(self) -> bool:
+        return self.scan.options.case_sensitive
+
+    @cached_property
+    def _inputs(self) -> dict[int, tuple[str, str]]:
+        """What the conjuncts read, by field id: its name in the frame, and how to refer to it in the table."""
+        ids = dict.fromkeys(each for part in self._conjuncts for each in self._read(part))
+        return {
+            each: (f"{_INPUT}{n}", dotted_path(field.name for field in self._schema.struct_path(each)))
+            for n, each in enumerate(ids)
+        }
+
+    def _read(self, part: Predicate) -> Iterator[int]:
+        match part:
+            case And(left, right) | Or(left, right):
+                yield from self._read(left)
+                yield from self._read(right)
+            case SqlCondition(text):
+                found = (self._field(each) for each in references(text))
+                yield from (each[0].id for each in found if each is not None)
+            case _:
+                yield from predicate_fields(self._bind(part))
+
+    def _field(self, reference: ColumnReference) -> tuple[t.Field, int] | None:
+        return reference.resolve(self._schema, case_sensitive=self._case_sensitive)
+
+    def _column(self, part: Predicate) -> Column:
+        match part:
+            case And(left, right):
+                return self._column(left) & self._column(right)
+            case Or(left, right):
+                return self._column(left) | self._column(right)
+            case SqlCondition(text):
+                return F.expr(replace_columns(text, self._replace_reference))
+        bound = self._bind(part)
+        return condition(bound, {each: F.col(self._inputs[each][0]) for each in predicate_fields(bound)})
+
+    def _replace_reference(self, reference: ColumnReference) -> tuple[str, int] | None:
+        found = self._field(reference)
+        return None if found is None else (self._inputs[found[0].id][0], found[1])
+
+    def _bind(self, part: Predicate) -> Predicate:
+        """A test of one column, bound; raises `UnsupportedFeature` for a type whose values are others in Spark."""
+        bound = bind(part, self._schema, case_sensitive=self._case_sensitive, zone=self.scan.zone)
+        for leaf in leaves(bound):
+            kind = self._schema.by_id[leaf.bound_id].type
+            is_time = isinstance(kind, t.Timestamp) and kind.unit == "us"
+            if not (isinstance(leaf, IsNull) or isinstance(kind, t.Decimal) or is_time or kind in _COMPARED):
+                raise UnsupportedFeature(
+                    f"{part} ({kind}) beside an SQL condition, joined by OR, on Spark",
+                    "Filter the frame instead: scan.to_spark(spark).where(...).",
+                )
+        return bound

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from lakescan.common.schema import Schema
-from lakescan.planning.delete_file import DeleteFile, DeleteKind, delete_files
+from lakescan.planning.delete_references import DeleteFile, DeleteKind, delete_files
 from lakescan.planning.file_table import key_texts
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext

@@ -7,18 +7,20 @@ holds other objects, is none to read from.
 
 from __future__ import annotations
 
+import os
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from lakescan.spark.native.same_store import why_other_store
 from lakescan.spark.session import hadoop_settings, is_connect
 from lakescan.storage import Storage
+from lakescan.storage.azure_endpoints import account_of
 from lakescan.storage.locations import ALIASES, split_location
+from lakescan.storage.options import StorageOptions, parse_option
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -176,3 +178,164 @@ def _list_files(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     # A path that is given alone is tried as the sink of a stream first, whose failure Spark logs at length.
     reader = spark.read.format("binaryFile").option("ignoreMissingFiles", "false")
     return reader.option("ignoreCorruptFiles", "false").load([*paths, paths[0]]).select("path", "length")
+
+
+# Storage options are lakescan's alone: they never become options of a Spark reader, since plans show these. So Spark
+# reads a file only if the session has the same endpoint and, where options or a catalog give credentials, the same
+# ones. Values are compared here, on the driver; reasons name settings and never hold values.
+
+# Settings that change how an object is reached, or written, but not which one it is.
+_TUNING: Mapping[str, frozenset[str]] = {
+    "s3": frozenset(
+        {"region", "force_virtual_addressing", "connect_timeout", "request_timeout", "timeout", "load_frequency"}
+        | {"tls_ca_file_path", "background_writes", "allow_delayed_open", "allow_bucket_creation", "default_metadata"}
+        | {"allow_bucket_deletion", "check_directory_existence_before_creation", "retry_strategy", "max_retries"}
+        | {"retry_timeout", "allow_invalid_certificates", "aws_s3_allow_unsafe_rename", "aws_s3_locking_provider"}
+        | {"aws_conditional_put", "aws_copy_if_not_exists", "delta_dynamo_table_name"}
+    ),
+    "gcs": frozenset({"project_id", "default_bucket_location", "retry_time_limit", "default_metadata"}),
+    "abfs": frozenset(),
+}
+_COMPARED: Mapping[str, frozenset[str]] = {
+    "s3": frozenset({"access_key", "secret_key", "session_token", "anonymous"})
+    | {"endpoint_override", "scheme", "aws_allow_http", "aws_use_ssl"},
+    "gcs": frozenset({"endpoint_override", "scheme", "anonymous"}),
+    "abfs": frozenset({"account_name", "account_key", "sas_token"}),
+}
+_PREFIXES = {"s3": ("s3.", "client."), "gcs": ("gcs.",), "abfs": ("adls.",)}  # of catalogs' properties
+_OTHER_PARTITIONS = ("cn-", "us-gov-", "us-iso")  # regions of clouds of their own, with the same names of buckets
+_BY_KEYS = ("TemporaryAWSCredentialsProvider", "SimpleAWSCredentialsProvider")
+_AZURE_HOST = re.compile(r"^[a-z0-9]+\.(?:dfs|blob)\.core\.windows\.net$")
+
+
+def why_other_store(storage: Storage, root: str, spark_root: str, hadoop: Mapping[str, str]) -> str | None:
+    """The reason why Spark may not read at `spark_root` what lakescan reads at `root`; None if it does.
+
+    Roots are a scheme and an authority: `s3://bucket`. `hadoop` are the session's settings of Hadoop.
+    """
+    scheme, authority, _ = split_location(root)
+    store = ALIASES.get(scheme, scheme)
+    settings = storage.settings
+    given = {name for where, name in settings.values if where == store}
+    unknown = given - _TUNING[store] - _COMPARED[store]
+    if not storage.options:
+        unknown |= set(_unknown_properties(storage.io_properties, store))
+    if unknown:
+        return f"Spark's own client of the store may not have the setting {min(unknown)}"
+    return _COMPARE[store](settings, authority, spark_root, hadoop)
+
+
+def _unknown_properties(properties: Mapping[str, str], store: str) -> Iterator[str]:
+    """The names of a catalog's properties of a store whose meaning is not known here, such as remote signing."""
+    for name, value in properties.items():
+        if name.startswith(_PREFIXES[store]) and not [*parse_option(name, value, ignore_unknown=True)]:
+            yield name
+
+
+def _s3(settings: StorageOptions, bucket: str, spark_root: str, hadoop: Mapping[str, str]) -> str | None:
+    given = {name for store, name in settings.values if store == "s3"}
+    own = settings.s3()
+    is_s3a = spark_root.startswith("s3a:") or "s3a" in hadoop.get("fs.s3.impl", "").lower()
+    endpoint = _address(own.get("endpoint_override"), is_plain=own.get("scheme") == "http")
+    if not is_s3a:  # a client of its own, such as that of EMR: it has AWS's endpoint, and other names of settings
+        others = given - _TUNING["s3"]
+        if endpoint is not None or others:
+            return "the session's Spark has no filesystem for s3a://, and settings of another cannot be compared"
+        return None
+
+    def setting(name: str) -> str | None:
+        """A setting: of the bucket if it has its own."""
+        short = f"fs.s3a.bucket.{bucket}.{name}"
+        names = (f"fs.s3a.bucket.{bucket}.fs.s3a.{name}", short, f"fs.s3a.{name}")
+        return next((hadoop[each] for each in names if hadoop.get(each)), None)
+
+    is_plain = (setting("connection.ssl.enabled") or "true").lower() == "false"
+    theirs, region = _address(setting("endpoint"), is_plain=is_plain), str(own.get("region") or "")
+    of_aws = {None, "https://s3.amazonaws.com"} | ({f"https://s3.{region}.amazonaws.com"} if region else set())
+    if endpoint != theirs and not {endpoint, theirs} <= of_aws:
+        return _differs("the endpoint of the store", "fs.s3a.endpoint")
+    if endpoint is None and _partition(region) != _partition(setting("endpoint.region") or ""):
+        return _differs("the region", "fs.s3a.endpoint.region")
+    providers = [each.strip().rpartition(".")[2] for each in (setting("aws.credentials.provider") or "").split(",")]
+    if own.get("anonymous"):
+        is_same = providers == ["AnonymousAWSCredentialsProvider"]
+        return None if is_same else _differs("anonymous access", "fs.s3a.aws.credentials.provider")
+    if not given & {"access_key", "secret_key", "session_token"}:
+        return None  # both have those of their environment
+    if "hadoop.security.credential.provider.path" in hadoop or setting("security.credential.provider.path"):
+        return "Spark has the credentials of the store in files, which cannot be compared"
+    pairs = {"access_key": "access.key", "secret_key": "secret.key", "session_token": "session.token"}
+    for name, theirs_name in pairs.items():
+        if own.get(name) != setting(theirs_name):
+            return _differs(f"the setting {name}", f"fs.s3a.{theirs_name}")
+    needed = _BY_KEYS[:1] if own.get("session_token") else _BY_KEYS
+    if providers != [""] and not _leads(providers, needed):
+        return _differs("the kind of credentials", "fs.s3a.aws.credentials.provider")
+    return None
+
+
+def _leads(providers: list[str], needed: tuple[str, ...]) -> bool:
+    """Whether the last of the needed providers is asked before any other one gives credentials."""
+    last = needed[-1]
+    return last in providers and set(providers[: providers.index(last)]) <= set(needed)
+
+
+def _partition(region: str) -> str:
+    return next((each for each in _OTHER_PARTITIONS if region.startswith(each)), "")
+
+
+def _gcs(settings: StorageOptions, bucket: str, spark_root: str, hadoop: Mapping[str, str]) -> str | None:
+    own = settings.gcs()
+    endpoint = settings.endpoint("gcs", os.environ)
+    cloud = "https://storage.googleapis.com"
+    theirs = _address(hadoop.get("fs.gs.storage.root.url"), is_plain=False) or cloud
+    if (_address(endpoint, is_plain=own.get("scheme") == "http") or cloud) != theirs:
+        return _differs("the endpoint of the store", "fs.gs.storage.root.url")
+    if own.get("anonymous") and hadoop.get("fs.gs.auth.type", "").upper() != "UNAUTHENTICATED":
+        return _differs("anonymous access", "fs.gs.auth.type")
+    return None
+
+
+def _abfs(settings: StorageOptions, authority: str, spark_root: str, hadoop: Mapping[str, str]) -> str | None:
+    host = authority.rpartition("@")[2].lower()
+    if not _AZURE_HOST.match(host):
+        return "the account is not on Azure's public cloud"
+    if settings.azure_account is not None and settings.azure_account.lower() != account_of(authority, None):
+        return "the storage options are for another Azure account"
+    host = host.replace(".blob.", ".dfs.", 1)
+
+    def setting(name: str) -> str | None:
+        return hadoop.get(f"{name}.{host}") or hadoop.get(name)
+
+    own, kind = (
+        settings.abfs(account_of(authority, None)),
+        (setting("fs.azure.account.auth.type") or "SharedKey").lower(),
+    )
+    for option, expected, name in (
+        ("account_key", "sharedkey", "fs.azure.account.key"),
+        ("sas_token", "sas", "fs.azure.sas.fixed.token"),
+    ):
+        # a signature may begin with a question mark, or not
+        if option in own and (kind != expected or own[option].lstrip("?") != (setting(name) or "").lstrip("?")):
+            return _differs(f"the setting {option}", name)
+    return None
+
+
+def _address(endpoint: str | None, *, is_plain: bool) -> str | None:
+    """An endpoint in one form: with its scheme, in lower case, without the scheme's own port; None for none."""
+    if not endpoint:
+        return None
+    scheme, separator, host = endpoint.lower().rstrip("/").rpartition("://")
+    scheme = scheme if separator else "http" if is_plain else "https"
+    return f"{scheme}://{host.removesuffix(':80' if scheme == 'http' else ':443')}"
+
+
+def _differs(what: str, name: str) -> str:
+    return f"{what} is not known to be the same in the session's Spark (spark.hadoop.{name}, where it can be set)"
+
+
+_COMPARE: Mapping[str, Callable[[StorageOptions, str, str, Mapping[str, str]], str | None]] = {
+    "s3": _s3,
+    "gcs": _gcs,
+    "abfs": _abfs,
+}

@@ -22,16 +22,15 @@ from lakescan.local.aggregates import Aggregate, aggregates_by_metadata
 from lakescan.planning.explain import plan_as_text
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
-from lakescan.spark.native.delete_strategy import describe_deletes
+from lakescan.spark.native.conditions import SparkFilter
 from lakescan.spark.native.lanes import Lanes, choose_lanes, why_arrow
-from lakescan.spark.native.lower import NativeFrame, native_frame
+from lakescan.spark.native.lower import NativeFrame, describe_deletes, native_frame
 from lakescan.spark.native.relation import java_class
 from lakescan.spark.session import formats_of, is_connect, parallelism, register, session_zone
 from lakescan.spark.session_lane import replaces_reads, why_arrow_session, why_session
 from lakescan.spark.source.audit import settings_of_session
 from lakescan.spark.source.data_source import ScanSource, depends_on_zone
-from lakescan.spark.source.planned_groups import read_plan
-from lakescan.spark.statements.sql_conditions import SparkFilter
+from lakescan.spark.source.partitions import read_plan
 from lakescan.spark.types import schema_of
 from lakescan.spark.workers import is_spark, use_this_python
 from lakescan.storage.faults import redact

@@ -21,14 +21,14 @@ from lakescan.common.executors import LOCAL
 from lakescan.common.metadata_columns import FILE, LAST_UPDATED, PARTITION_ID, POS, ROW_ID, SPEC_ID
 from lakescan.errors import MissingFile, StorageError
 from lakescan.expressions.predicate import TRUE
-from lakescan.planning.delete_file import DeleteFile, delete_files
+from lakescan.planning.delete_references import DeleteFile, DeleteKind, delete_files
+from lakescan.planning.file_table import key_texts
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.positions import DeleteLoader
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.columns import FileColumns, members_of, select_member
 from lakescan.spark.native.conditions import condition
-from lakescan.spark.native.delete_strategy import position_bytes
 from lakescan.spark.native.equality_deletes import EqualityDeleteKeys
 from lakescan.spark.native.file_facts import INDEX, FileFacts
 from lakescan.spark.native.lanes import LINEAGE, Lanes, columns_needed
@@ -312,3 +312,26 @@ def _spark_path(location: str, roots: Mapping[str, str]) -> str:
 def _as_uri(path: str) -> str:
     """A path of Spark in the form of its `_metadata.file_path`: percent-encoded as a URI."""
     return _NOT_IN_URIS.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), path)
+
+
+def describe_deletes(plan: ScanPlan) -> list[str]:
+    """One line for position deletes and deletion vectors, and one for each set of equality delete columns."""
+    equality = pc.equal(plan.deletes["kind"], DeleteKind.EQUALITY)
+    by_key, by_position = plan.deletes.filter(equality), plan.deletes.filter(pc.invert(equality))
+    lines = []
+    if by_position.num_rows:
+        count, size = pc.sum(by_position["record_count"]).as_py() or 0, position_bytes(plan.deletes)
+        decoder = "Spark's workers" if size >= MIN_BYTES else "the driver"
+        lines.append(f"  on Spark: {count:,} rows deleted by position, as bitmaps; {size:,} bytes decoded by {decoder}")
+    paths = plan.table_schema.path_of
+    keys = pa.table({"ids": key_texts(by_key), "count": by_key["record_count"]})
+    for each in keys.group_by("ids").aggregate([("count", "sum")]).to_pylist():
+        names = ", ".join(paths.get(int(i), i) for i in each["ids"].split(","))
+        lines.append(f"  on Spark: {each['count_sum']:,} equality deletes on ({names}), applied as a join")
+    return lines
+
+
+def position_bytes(deletes: pa.Table) -> int:
+    """The total size of position delete files in bytes: from `MIN_BYTES` on, Spark's workers decode them."""
+    sizes = pc.if_else(pc.equal(deletes["kind"], DeleteKind.POSITION), deletes["size"], 0)
+    return int(pc.sum(sizes).as_py() or 0)

@@ -26,7 +26,7 @@ from lakescan.common.metadata_columns import FILE, POS, RESERVED_IDS, ROW_ID, SP
 from lakescan.expressions.predicate import TRUE
 from lakescan.planning.plan import ScanPlan
 from lakescan.planning.split import TARGET_SIZE
-from lakescan.reading.deletes.roaring import words_of
+from lakescan.reading.deletes.vectors import words_of
 from lakescan.spark.native.file_facts import INDEX
 from lakescan.spark.native.lanes import MOST_DIGITS
 from lakescan.spark.native.lower import READ_OPTIONS, NativeFrame

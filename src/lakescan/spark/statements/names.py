@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakescan.catalogs.registry import is_known
+from lakescan.common import types as t
 from lakescan.common.references import backquote
 from lakescan.errors import InvalidStatement
 from lakescan.spark.session import conf
+from lakescan.statements.duckdb.types import spark_type
 from lakescan.statements.select.namespace import namespace_of, use_target
 from lakescan.statements.syntax.parse import Arguments, name_parameters
 
@@ -65,3 +67,11 @@ def is_of_session(spark: SparkSession, name: str) -> bool:
 def is_temporary(spark: SparkSession, name: str) -> bool:
     """Whether a short name is that of a temporary view."""
     return spark.catalog.tableExists(backquote(name)) and bool(spark.catalog.getTable(backquote(name)).isTemporary)
+
+
+def columns_of(frame: DataFrame) -> tuple[dict[str, t.Type], bool]:
+    """The columns of a frame with their types, and whether casts of its session fail for values that do not fit."""
+    from lakescan.spark.types import schema_of_rows  # `lakescan` is imported without Spark
+
+    types = {field.name: spark_type(field.type) for field in schema_of_rows(frame.schema)}
+    return types, conf(frame.sparkSession, "spark.sql.ansi.enabled") == "true"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -20,16 +21,17 @@ from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.frames import frame_of
 from lakescan.spark.session import conf, register, session_zone, zone_name
 from lakescan.spark.source.audit import settings_of_session
-from lakescan.spark.statements.error_places import FRAME_LENGTH, translate_positions
 from lakescan.spark.statements.names import current_namespace, has_catalog, is_of_session, run_use
 from lakescan.spark.statements.session_tables import source_table
 from lakescan.spark.statements.table_statements import (
     add_spark_catalogs,
+    check_frames,
+    find_catalog,
     frame_of_rows,
     parse_own_statement,
+    refuse,
     view_to_refresh,
 )
-from lakescan.spark.statements.unsupported import check_frames, find_catalog, refuse
 from lakescan.spark.statements.views import (
     check_name,
     find_view_text,
@@ -41,15 +43,15 @@ from lakescan.spark.statements.views import (
 )
 from lakescan.spark.types import schema_of
 from lakescan.statements.select.analysis import QueryAnalysis, analyze
-from lakescan.statements.select.frames import GivenFrames
+from lakescan.statements.select.frames import GivenFrames, QuerySettings
 from lakescan.statements.select.query import explain_scans
 from lakescan.statements.select.renaming import edits_of_names
-from lakescan.statements.select.session_settings import QuerySettings
 from lakescan.statements.select.table_references import Occurrence
 from lakescan.statements.syntax.namespaces import Show, ShowKind
 from lakescan.statements.syntax.parse import Arguments, StatementKind, statement_of
+from lakescan.statements.syntax.spark_syntax import restore_with_clauses
 from lakescan.statements.syntax.statements import TableStatement
-from lakescan.statements.syntax.table_options import restore_with_clauses
+from lakescan.statements.syntax.text import apply_edits, underline_place
 from lakescan.statements.tables.context import StatementContext
 from lakescan.statements.tables.run import run
 from lakescan.tables.scan_spec import ScanSpec
@@ -75,7 +77,7 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
             text, given = replace_braces(statement.text, frames)
             return _frame(spark, _analyze(spark, text, args, given), given)
         case StatementKind.EXPLAIN if (inner := statement_of(statement.text).kind).changes_rows:
-            from lakescan.spark.statements.row_statements import changes_own_table
+            from lakescan.spark.statements.row_changes import changes_own_table
 
             if not changes_own_table(spark, statement.text, args, frames):
                 return spark.sql(text, args, **frames) if frames or args else spark.sql(text)
@@ -87,7 +89,7 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
         case StatementKind.USE:
             return run_use(spark, statement.text, args)
     if statement.kind.changes_rows:
-        from lakescan.spark.statements.row_statements import run_row_statement  # it needs the queries of this module
+        from lakescan.spark.statements.row_changes import run_row_statement  # it needs the queries of this module
 
         if (done := run_row_statement(spark, statement.text, args, frames)) is not None:
             return done
@@ -406,3 +408,67 @@ def _describe(spark: SparkSession, text: str, args: Arguments, frames: Mapping[s
     found = _analyze(spark, text, args, frames)
     own, used = _resolve_frames(spark, found, frames, lambda each: _empty_frame(spark, found, each))
     return _run_text(spark, f"DESCRIBE QUERY {own}", found, used)
+
+
+# Spark analyzes another text, in which data frames stand for tables. Its errors count positions in that text, and end
+# with a plan that has internal names.
+
+Edit = tuple[int, int, str]
+_PLACE = re.compile(r"(?:;\s*|\s*\()line (\d+),? pos (\d+)\)?")
+_FRAME = re.compile(r"`?_pyspark_\w+`?")
+_BEHIND = re.compile(r";\n|\n+== SQL ==")  # a plan, or the text that Spark parsed
+_WORD = re.compile(r"[\w.`]+")
+FRAME_LENGTH = len("_pyspark_") + 32  # of the name that PySpark gives to a data frame in a text
+
+
+@contextmanager
+def translate_positions(text: str, edits: Sequence[Edit]) -> Iterator[None]:
+    """Context manager: re-raise PySpark's errors about a statement with places in the user's text.
+
+    Args:
+        text: The statement as the user wrote it.
+        edits: What Spark's text has instead of parts of it.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        change_message(error, lambda said: translate_message(said, text, edits))
+        raise
+
+
+def change_message(error: Exception, change: Callable[[str], str]) -> None:
+    """Change the message of a PySpark error, of classic PySpark or of Spark Connect."""
+    for name in ("_desc", "_message"):
+        if isinstance(said := getattr(error, name, None), str) and said:
+            setattr(error, name, change(said))
+
+
+def translate_message(said: str, text: str, edits: Sequence[Edit]) -> str:
+    """Return Spark's message without its plan and its own text, and with the place in the user's text."""
+    head = _BEHIND.split(said.strip(), maxsplit=1)[0]
+    place = _PLACE.search(said)
+    at = None if place is None else _find_position(int(place[1]), int(place[2]), text, edits)
+    message = _FRAME.sub("a table", _PLACE.sub("", head)).strip()
+    if at is None:
+        return message
+    word = _WORD.match(text, at)
+    return f"{message}{underline_place(text, at, at + 1 if word is None else word.end())}"
+
+
+def _find_position(line: int, column: int, text: str, edits: Sequence[Edit]) -> int | None:
+    """The position in the text of a place in Spark's; None for one that the text does not have."""
+    lines = apply_edits(text, edits).split("\n")
+    if line > len(lines):
+        return None
+    place = sum(len(each) + 1 for each in lines[: line - 1]) + column
+    moved = 0
+    for start, end, new in sorted(edits):
+        if place < start + moved:
+            break
+        if place < start + moved + len(new):
+            return start
+        moved += len(new) - (end - start)
+    found = place - moved
+    return found if 0 <= found < len(text) else None

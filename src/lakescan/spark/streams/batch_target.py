@@ -14,9 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakescan.api.table import Table
-from lakescan.catalogs.formats import FORMATS
+from lakescan.catalogs.formats import FORMATS, exists, open_target
 from lakescan.catalogs.lookup import identifier_of, location_or_name
-from lakescan.catalogs.open_target import exists, open_target
 from lakescan.catalogs.registry import CatalogConfiguration, all_configurations, register_catalogs
 from lakescan.common.identifiers import location_of, split_name
 from lakescan.common.retries import Attempts

@@ -10,16 +10,18 @@ The session's settings are not changed. Local properties of the thread lift Spar
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.spark.native.python_functions import runs_python_functions
+from lakescan.spark.native.optimizer_rules import elements, install_rule
 from lakescan.spark.session import conf, is_connect
 
 if TYPE_CHECKING:
@@ -227,3 +229,124 @@ def drop_fillers(batches: Batches, fields: Sequence[tuple[str, bool]], *, has_fi
             for field, (name, nullable) in zip(batch.schema, fields, strict=False)
         ]
         yield pa.RecordBatch.from_arrays(rows.columns[: len(fields)], schema=pa.schema(named))
+
+
+OWN = "lakescan_"  # the names of lakescan's own functions begin so
+_PICKLED = (100, 300)  # UDFs and UDTFs that get rows one by one
+_MOST_RDDS = 200
+_PLANS = "org.apache.spark.sql.catalyst"
+_NAMES = ("Arrow", "Pandas", "Python")
+
+
+def runs_python_functions(frame: DataFrame) -> bool:
+    """Return whether a job of a classic frame may run Python functions of others that get Arrow batches.
+
+    Functions in subqueries, and those below a frame's RDD, count too. Raises whatever py4j raises if this Spark has
+    other classes.
+    """
+    return any(_runs_functions(leaf) for leaf in elements(_plan(frame).collectLeaves())) or _has_function(
+        frame, _plan(frame)
+    )
+
+
+def _plan(frame: Any) -> Any:
+    return frame._jdf.queryExecution().analyzed()
+
+
+def _has_function(frame: Any, plan: Any) -> bool:
+    patterns: Any = frame.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    searched = [patterns.PYTHON_UDF(), patterns.GENERATOR(), patterns.GENERATE()]
+    is_a = frame.sparkSession.sparkContext._gateway.jvm.py4j.reflection.TypeUtil.isInstanceOf
+    nodes = [plan]
+    while nodes:
+        node = nodes.pop()
+        if not any(node.containsPattern(each) for each in searched):
+            continue
+        name = node.getClass().getSimpleName()
+        if name in ("PythonUDF", "PythonUDTF"):
+            if node.evalType() not in _PICKLED and not node.name().startswith(OWN):
+                return True
+        elif is_a(f"{_PLANS}.expressions.PlanExpression", node):
+            nodes.append(node.plan())
+        if is_a(f"{_PLANS}.plans.QueryPlan", node):
+            nodes += elements(node.expressions())
+        nodes += elements(node.children())
+    return False
+
+
+def _runs_functions(leaf: Any) -> bool:
+    """Whether functions make the rows of a leaf of a plan: an RDD, such as a batch of a stream, or a cached frame."""
+    kind = leaf.getClass().getSimpleName()
+    if kind == "InMemoryRelation":
+        plan = leaf.cacheBuilder().cachedPlan().toString()
+        return any(name in plan for name in _NAMES)
+    if kind not in ("LogicalRDD", "ExternalRDD"):
+        return False
+    rdds, seen = [leaf.rdd()], set()
+    while rdds:
+        rdd = rdds.pop()
+        if rdd.id() in seen:
+            continue
+        seen.add(rdd.id())
+        scope = rdd.scope()
+        if len(seen) > _MOST_RDDS or (scope.isDefined() and any(name in scope.get().name() for name in _NAMES)):
+            return True
+        rdds += [dependency.rdd() for dependency in elements(rdd.dependencies())]
+    return False
+
+
+# Spark plans such a write by itself, so nothing of lakescan's runs around its job. The rule (`Writes.java`, compiled
+# by the Janino that Spark has) wraps the write of a Python data source: the job gets local properties that lift
+# Spark's limit, and rows get their fillers. Where something is not understood, the write stays as it is, and Spark
+# measures.
+
+_LOG = logging.getLogger("lakescan")
+
+
+def bound_writes(spark: SparkSession) -> None:
+    """Install the rule in a classic session, unless it is there. Spark measures rows where that is not possible."""
+    if is_connect(spark):
+        return
+    try:
+        install_rule(
+            spark, Path(__file__).with_name("Writes.java"), "lakescan.Writes$Rule", lambda: _WriteRuleAnswers(spark)
+        )
+    except Exception:  # of Java, py4j, or a vendor's Spark
+        _LOG.debug("rows of df.write are measured: the optimizer rule cannot be installed", exc_info=True)
+
+
+class _WriteRuleAnswers:
+    """Answers the rule: the properties of a write's job, and its rows with fillers; None to leave the write."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context: Any = spark.sparkContext
+
+    def apply(self, request: Any) -> Any:
+        """Bound the batches of a write."""
+        try:
+            return self._bound_batches(request)
+        except Exception:  # a Spark that differs from what was tried
+            _LOG.debug("the rows of a write are measured", exc_info=True)
+            return None
+
+    def _bound_batches(self, request: Any) -> Any:
+        from pyspark.sql import DataFrame, SparkSession
+
+        jvm, session = self._context._jvm, request["session"]
+        rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, request["query"])
+        frame: Any = DataFrame(rows, SparkSession(self._context, session))
+        handed = ArrowTransfer(frame, sets_properties_last=True)
+        filled = handed.add_fillers(frame)
+        if handed.properties is None:
+            return None
+        answer, properties = jvm.java.util.HashMap(), jvm.java.util.HashMap()
+        for name, value in handed.properties.items():
+            properties.put(name, str(value))
+        answer.put("properties", properties)
+        if filled is not None:
+            answer.put("query", filled._jdf.queryExecution().optimizedPlan())
+            answer.put("piece", PIECE)
+        return answer
+
+    class Java:
+        implements = ("java.util.function.Function",)

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from lakescan.catalogs.open_target import existing_target, new_table
+from lakescan.catalogs.formats import existing_target, new_table
 from lakescan.catalogs.registry import CatalogConfiguration, register_catalogs
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
@@ -28,7 +28,7 @@ from lakescan.tables.base import NewTable, Target
 from lakescan.tables.new_tables import commit_new_table
 from lakescan.tables.save import append, check_and_write, check_fit, overwrite, prepare_target, upsert
 from lakescan.tables.scan_spec import as_predicate
-from lakescan.writing.partitioned_writer import new_write_id
+from lakescan.writing.parquet import new_write_id
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 from lakescan.writing.upserts import UpsertFiles, merge_upserts, write_newest
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lakescan.api.catalog import Catalog
 from lakescan.api.open import table as open_table
 from lakescan.api.table import Table
-from lakescan.catalogs.formats import DEFAULT, FORMATS, format_named
-from lakescan.catalogs.open_target import exists
+from lakescan.catalogs.formats import DEFAULT, FORMATS, exists, format_named
 from lakescan.catalogs.registry import is_known
 from lakescan.common.identifiers import Identifier, split_name
 from lakescan.common.option_values import terms

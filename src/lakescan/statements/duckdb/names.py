@@ -524,7 +524,7 @@ def _typed_number(text: str, kind: str) -> str:
 def _type(node: Any) -> str:
     """A type as Spark writes it."""
     from lakescan.expressions.scalar.translate import type_of
-    from lakescan.statements.syntax.type_text import type_text
+    from lakescan.statements.syntax.types import type_text
 
     try:
         return re.sub(r"(DECIMAL\(\d+), ", r"\1,", type_text(type_of(node)))

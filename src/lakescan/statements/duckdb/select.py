@@ -10,8 +10,7 @@ from typing import Any
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement, LakescanError
 from lakescan.expressions.scalar.typed import TypedSql, quote_name, unsupported_error
-from lakescan.statements.duckdb.aggregates import normalize_zero
-from lakescan.statements.duckdb.grouping import NAME, Groups
+from lakescan.statements.duckdb.aggregates import NAME, Groups, normalize_zero
 from lakescan.statements.duckdb.names import Naming
 from lakescan.statements.duckdb.scope import Names, NameScope
 from lakescan.statements.duckdb.sources import GENERATORS, RelationTranslator, conjunction, source_of

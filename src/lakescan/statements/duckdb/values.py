@@ -19,12 +19,13 @@ from lakescan.statements.duckdb import in_queries
 from lakescan.statements.duckdb.aggregates import (
     AGGREGATES,
     AggregateCall,
+    Groups,
+    MissingAggregation,
     aggregate,
     listagg,
     percentile,
     percentile_disc,
 )
-from lakescan.statements.duckdb.grouping import Groups, MissingAggregation
 from lakescan.statements.duckdb.scope import Names, NameScope
 from lakescan.statements.duckdb.windows import WINDOW_FUNCTIONS, order_key, window_call, window_sql
 from lakescan.statements.syntax.text import underline_place

@@ -1,9 +1,8 @@
 """Iceberg's procedures (`CALL catalog.system.name(...)`) as functions, whose results are Arrow tables."""
 
 from lakescan.statements.procedures.changelog import changes_of
-from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall
+from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall, SourceTable
 from lakescan.statements.procedures.registry import PROCEDURES, bind_arguments, call, find_procedure
-from lakescan.statements.procedures.sources import SourceTable
 
 __all__ = [
     "PROCEDURES",

@@ -12,8 +12,16 @@ from lakescan.api.catalog import Catalog
 from lakescan.api.changes import Changes
 from lakescan.common.timestamps import from_millis
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall, columns
-from lakescan.statements.procedures.values import BOOLEAN, OPTIONS, STRING, STRINGS
+from lakescan.statements.procedures.declaration import (
+    BOOLEAN,
+    OPTIONS,
+    STRING,
+    STRINGS,
+    Parameter,
+    Procedure,
+    ProcedureCall,
+    columns,
+)
 
 _STARTS = ("start-snapshot-id", "start-timestamp")
 _ENDS = ("end-snapshot-id", "end-timestamp")

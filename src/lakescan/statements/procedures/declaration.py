@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +12,7 @@ import pyarrow as pa
 from lakescan.api.catalog import Catalog
 from lakescan.api.table import Table
 from lakescan.common.executors import PlanningExecutor
-from lakescan.statements.procedures.sources import SourceTable
-from lakescan.statements.procedures.values import ArgumentType
+from lakescan.common.timestamps import as_moment
 
 
 @dataclass(frozen=True)
@@ -79,3 +79,92 @@ def columns(**types: pa.DataType) -> pa.Schema:
         >>> columns(added_manifests_count=pa.int32())
     """
     return pa.schema([pa.field(name, kind, nullable=False) for name, kind in types.items()])
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """A table of an engine's own catalog, as the engine describes it.
+
+    - `name`: for messages.
+    - `format`: of its files, such as 'parquet'.
+    - `location`: its folder.
+    - `columns`: all columns, partition columns included.
+    - `partition_by`: the names of its partition columns.
+    - `files`: the locations of the files that the engine reads.
+    - `properties`: its table properties.
+    """
+
+    name: str
+    format: str
+    location: str
+    columns: pa.Schema
+    partition_by: Sequence[str]
+    files: Sequence[str]
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ArgumentType:
+    """What values a parameter takes: `read` returns the value, or raises `ValueError`; `expects` is for messages."""
+
+    expects: str
+    read: Callable[[Any], Any]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(value)
+    return value
+
+
+def _whole(bits: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+            raise ValueError(value)
+        return value
+
+    return read
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(value)
+    return value
+
+
+def _moment(value: Any) -> datetime:
+    if not isinstance(value, datetime | date | str):
+        raise ValueError(value)
+    return as_moment(value)
+
+
+def _array(item: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+    def read(value: Any) -> tuple[Any, ...]:
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            raise ValueError(value)
+        return tuple(map(item, value))
+
+    return read
+
+
+def _string_map(value: Any) -> dict[str, str]:
+    """A map; pairs, which is how Arrow and Spark hand over maps, are taken, too."""
+    pairs = value.items() if isinstance(value, Mapping) else value
+    if isinstance(pairs, str):
+        raise ValueError(value)
+    found = {}
+    for name, each in pairs:
+        if not isinstance(name, str) or each is None:
+            raise ValueError(value)
+        found[name] = str(each).lower() if isinstance(each, bool) else str(each)
+    return found
+
+
+STRING = ArgumentType("a string", _text)
+LONG = ArgumentType("a whole number of 64 bits", _whole(64))
+INT = ArgumentType("a whole number of 32 bits", _whole(32))
+BOOLEAN = ArgumentType("true or false", _flag)
+TIMESTAMP = ArgumentType("a timestamp", _moment)
+STRINGS = ArgumentType("an array of strings", _array(_text))
+LONGS = ArgumentType("an array of whole numbers", _array(_whole(64)))
+OPTIONS = ArgumentType("a map of strings to strings", _string_map)

@@ -6,9 +6,17 @@ import pyarrow as pa
 
 from lakescan.api.table import Table
 from lakescan.errors import InvalidOption
-from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall, Row
+from lakescan.statements.procedures.declaration import (
+    BOOLEAN,
+    INT,
+    OPTIONS,
+    STRING,
+    Parameter,
+    Procedure,
+    ProcedureCall,
+    Row,
+)
 from lakescan.statements.procedures.imports import find_source_table, parquet_folder
-from lakescan.statements.procedures.values import BOOLEAN, INT, OPTIONS, STRING
 
 _TABLE = Parameter("table", STRING, required=True)
 

@@ -8,9 +8,18 @@ import pyarrow as pa
 
 from lakescan.common.identifiers import split_name
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall, Row, columns
-from lakescan.statements.procedures.sources import SourceTable
-from lakescan.statements.procedures.values import BOOLEAN, INT, OPTIONS, STRING
+from lakescan.statements.procedures.declaration import (
+    BOOLEAN,
+    INT,
+    OPTIONS,
+    STRING,
+    Parameter,
+    Procedure,
+    ProcedureCall,
+    Row,
+    SourceTable,
+    columns,
+)
 
 _SOURCE = re.compile(r"\s*`?(parquet|orc|avro|delta|iceberg)`?\s*\.\s*`(.+)`\s*", re.IGNORECASE | re.DOTALL)
 _TABLE = Parameter("table", STRING, required=True)

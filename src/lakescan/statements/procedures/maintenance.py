@@ -14,8 +14,20 @@ from lakescan.common.option_values import parse_size
 from lakescan.common.references import split_list
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 from lakescan.maintenance import expire_with_files
-from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall, Row, columns
-from lakescan.statements.procedures.values import BOOLEAN, INT, LONGS, OPTIONS, STRING, STRINGS, TIMESTAMP
+from lakescan.statements.procedures.declaration import (
+    BOOLEAN,
+    INT,
+    LONGS,
+    OPTIONS,
+    STRING,
+    STRINGS,
+    TIMESTAMP,
+    Parameter,
+    Procedure,
+    ProcedureCall,
+    Row,
+    columns,
+)
 
 _TABLE = Parameter("table", STRING, required=True)
 _OPTIONS, _WHERE = Parameter("options", OPTIONS), Parameter("where", STRING)

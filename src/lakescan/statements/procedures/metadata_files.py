@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall, Row
-from lakescan.statements.procedures.values import BOOLEAN, LONG, STRING, STRINGS
+from lakescan.statements.procedures.declaration import (
+    BOOLEAN,
+    LONG,
+    STRING,
+    STRINGS,
+    Parameter,
+    Procedure,
+    ProcedureCall,
+    Row,
+)
 from lakescan.tables.results import StatisticsResult
 
 _TABLE = Parameter("table", STRING, required=True)

@@ -11,8 +11,7 @@ from lakescan.api.catalog import Catalog
 from lakescan.common.executors import PlanningExecutor
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 from lakescan.statements.procedures import changelog, files, imports, maintenance, metadata_files, snapshots
-from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall
-from lakescan.statements.procedures.sources import SourceTable
+from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall, SourceTable
 
 PROCEDURES: Mapping[str, Procedure] = {
     each.name: each

@@ -6,8 +6,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.errors import InvalidOption
-from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall, Row, columns
-from lakescan.statements.procedures.values import LONG, STRING, TIMESTAMP
+from lakescan.statements.procedures.declaration import (
+    LONG,
+    STRING,
+    TIMESTAMP,
+    Parameter,
+    Procedure,
+    ProcedureCall,
+    Row,
+    columns,
+)
 from lakescan.tables.results import RefResult
 
 _TABLE = Parameter("table", STRING, required=True)

@@ -17,8 +17,7 @@ from lakescan.errors import InvalidStatement, SchemaMismatch
 from lakescan.expressions.scalar import nested
 from lakescan.statements.duckdb.types import ForeignType, comparable_type
 from lakescan.statements.rows.statements import Assignment, Clause, Delete, DmlStatement, Insert, Merge, Update
-from lakescan.statements.syntax.literals import text_literal
-from lakescan.statements.syntax.names import TableName
+from lakescan.statements.syntax.text import TableName, text_literal
 from lakescan.writing.conform import places_of
 
 _NAMES: dict[t.Type, str] = {

@@ -20,7 +20,6 @@ from lakescan.common.metadata_columns import FILE, POS, ROW_ID
 from lakescan.errors import AmbiguousMerge, InvalidStatement, UnsupportedFeature
 from lakescan.expressions.predicate import Comparison, Predicate, conjunction
 from lakescan.statements.rows.assignment import MemberRules, column_caster, strip_qualifiers
-from lakescan.statements.rows.commit import ChangeOutcome, ChangeRecorder, find_changed_files
 from lakescan.statements.rows.delete_whole_files import delete_by_filter
 from lakescan.statements.rows.expressions import (
     check_parts,
@@ -34,7 +33,14 @@ from lakescan.statements.rows.merge import SOURCE
 from lakescan.statements.rows.parse import parse
 from lakescan.statements.rows.positions import DuplicateMatch
 from lakescan.statements.rows.select import TARGET, ChangeQuery, ChangeQueryBuilder, ChangeStatement
-from lakescan.statements.rows.sink import ChangeSink, ChangeWrites, SinkResult
+from lakescan.statements.rows.sink import (
+    ChangeOutcome,
+    ChangeRecorder,
+    ChangeSink,
+    ChangeWrites,
+    SinkResult,
+    find_changed_files,
+)
 from lakescan.statements.rows.statements import Clause, Delete, Insert, Merge, MergeAction, Update, When
 from lakescan.statements.rows.target import changed_table
 from lakescan.statements.select.frames import arrow_table, may_have_rounded
@@ -48,7 +54,7 @@ from lakescan.tables.results import ChangeResult, WriteResult
 from lakescan.tables.row_changes import OperationTimes, RowChanges
 from lakescan.tables.save import add_new_columns, remove_on_failure
 from lakescan.tables.scan_spec import PlanCache, ScanSpec
-from lakescan.writing.partitioned_writer import new_write_id
+from lakescan.writing.parquet import new_write_id
 
 _RECORDED = {
     When.MATCHED: "matchedPredicates",

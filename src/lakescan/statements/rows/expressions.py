@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 from lakescan.common.references import backquote
 from lakescan.errors import InvalidStatement, NoSuchColumn, NoSuchNamespace, NoSuchTable
 from lakescan.statements.rows.statements import Clause, Delete, Merge, Update, When
-from lakescan.statements.syntax.names import Sql, TableName
-from lakescan.statements.syntax.text import tokens, underline_place
+from lakescan.statements.syntax.text import Sql, TableName, tokens, underline_place
 
 _PLACE = re.compile(r" \(line (\d+), column (\d+)\)\n[^\n]*\n *(\^+)\s*$")
 _COLUMNS = re.compile(r" There are: ([^\n]*)\.(?=\Z| Did you| \(line)")

@@ -9,7 +9,7 @@ from typing import Any
 from lakescan.common.references import parse_reference
 from lakescan.errors import InvalidStatement
 from lakescan.statements.rows.statements import Assignment, Clause, Merge, MergeAction, When
-from lakescan.statements.syntax.names import Sql, TableName
+from lakescan.statements.syntax.text import Sql, TableName
 from lakescan.tables.results import ChangeResult
 
 SOURCE = "__lakescan_source"  # the name of the source's rows in the query

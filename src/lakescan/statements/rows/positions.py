@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from lakescan.reading.deletes.roaring import bitmap_of
+from lakescan.reading.deletes.vectors import bitmap_of
 
 
 class DuplicateMatch(Exception):

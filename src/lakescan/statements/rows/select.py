@@ -19,8 +19,7 @@ from lakescan.common.schema import Schema
 from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, nearest
 from lakescan.statements.rows.assignment import Cast, match_names
 from lakescan.statements.rows.statements import Assignment, Clause, Delete, Merge, MergeAction, Update, When
-from lakescan.statements.syntax.literals import text_literal
-from lakescan.statements.syntax.names import Sql
+from lakescan.statements.syntax.text import Sql, text_literal
 
 TARGET = "__lakescan_target"  # the name of the target's scan
 FILE_AT, POSITION_AT, ACTION_AT = 0, 1, 2  # places of the first columns

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from lakescan.statements.syntax.names import Sql, TableName
+from lakescan.statements.syntax.text import Sql, TableName
 
 
 @dataclass(frozen=True)

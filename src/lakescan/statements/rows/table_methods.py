@@ -14,15 +14,14 @@ from lakescan.common.executors import PlanningExecutor
 from lakescan.common.references import backquote
 from lakescan.errors import AmbiguousMerge, InvalidOption, QueryFailed, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
-from lakescan.statements.rows.equality_upserts import check_keys, upsert_by_equality
 from lakescan.statements.rows.execute import change, hold_stream
 from lakescan.statements.rows.merge import SOURCE, MergeBuilder, assignments_of, merge_of
 from lakescan.statements.rows.select import TARGET
 from lakescan.statements.rows.statements import Clause, Delete, MergeAction, Update, When
-from lakescan.statements.rows.upsert_keys import StoredKeys
+from lakescan.statements.rows.upsert_keys import StoredKeys, check_keys, upsert_by_equality
 from lakescan.statements.select.frames import arrow_table
 from lakescan.statements.select.query import columns_of, query
-from lakescan.statements.syntax.names import Sql, TableName
+from lakescan.statements.syntax.text import Sql, TableName
 from lakescan.tables.base import Target
 from lakescan.tables.results import ChangeResult
 

@@ -16,8 +16,7 @@ from lakescan.options.read import ReadOptions
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.statements.select.tables import FORMATS
-from lakescan.statements.syntax.names import TableName
-from lakescan.statements.syntax.text import underline_place
+from lakescan.statements.syntax.text import TableName, underline_place
 from lakescan.tables.base import Target
 
 _BRANCH, _TAG = "branch_", "tag_"

@@ -9,13 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from lakescan.common import types as t
 from lakescan.common.references import backquote
+from lakescan.definition.from_arrow import columns_of
 from lakescan.errors import SchemaMismatch
 from lakescan.statements.duckdb.types import ForeignType, comparable_type
-from lakescan.statements.rows.assignment import cast_to_column
+from lakescan.statements.rows.assignment import cast_to_column, check_members
 from lakescan.tables.base import Target
-from lakescan.writing.text_lengths import TextLength
+from lakescan.tables.results import ChangeResult
+from lakescan.tables.save import upsert
+from lakescan.writing.column_rules import TextLength
+from lakescan.writing.parquet import new_write_id
+from lakescan.writing.upserts import UpsertFiles, UpsertWriter
 
 _MOST_DIGITS = 38
 
@@ -148,3 +155,61 @@ def _change_test(given: str, stored: str, found: t.Type, kind: t.Type) -> str | 
     if found in t.FLOATING and kind in t.INTEGRAL:  # it may have been rounded before
         return f"(abs({given}) >= {t.exact_integers(found)} OR NOT ({stored} <=> {exact}))"
     return None if kind == t.STRING else f"NOT ({stored} <=> {exact})"
+
+
+def upsert_by_equality(target: Target, rows: pa.Table, keys: Sequence[str]) -> ChangeResult:
+    """Upsert rows, each key once, in this process."""
+    check_all_columns(target, rows.column_names)
+    columns = {each.name.lower(): each for each in columns_of(rows.schema)}
+    for each in target.writes.schema.fields:
+        check_members(each.name, columns[each.name.lower()].type, each.type)
+    writer = UpsertWriter(target.writes, target.key_writes(keys), new_write_id())
+    try:
+        for batch in rows.to_batches():
+            writer.take(batch)
+        written = writer.close()
+    except BaseException:
+        writer.undo()
+        raise
+    return commit_upserts(target, written)
+
+
+def check_keys(rows: pa.Table, keys: Sequence[str], table: str) -> list[str]:
+    """The columns of rows that are keys, in which there is no null: null would delete rows that merges keep.
+
+    Raises `SchemaMismatch`.
+    """
+    by_name = {name.lower(): name for name in rows.column_names}
+    found = []
+    for key in keys:
+        name = by_name.get(key.lower())
+        if name is None or rows[name].null_count:
+            what = "have no column" if name is None else "have nulls in"
+            raise SchemaMismatch(f"upsert into {table}: the rows {what} {key!r}, which is a key")
+        found.append(name)
+    return found
+
+
+def check_all_columns(target: Target, columns: Sequence[str]) -> None:
+    """Raise `SchemaMismatch` if rows lack a column: the values of the rows that they replace are not read."""
+    given = {name.lower() for name in columns}
+    missing = [name for name in target.writes.schema.names if name.lower() not in given]
+    if missing:
+        raise SchemaMismatch(
+            f"upsert into {target.name}: the rows have no column {missing[0]!r}, and upsert-mode=equality does not "
+            "read the rows that they replace. Add the column, or use upsert-mode=merge"
+        )
+
+
+def commit_upserts(target: Target, written: UpsertFiles) -> ChangeResult:
+    """Commit the files; what they replace is not known, so all rows count as inserted.
+
+    If another writer committed the same transaction, the files are removed and nothing is committed.
+    """
+    if not upsert(target, written):
+        return ChangeResult()
+    return ChangeResult(
+        inserted=sum(each.rows for each in written.files),
+        files=len(written.files),
+        bytes=sum(each.size for each in written.all),
+    )

@@ -29,7 +29,7 @@ from lakescan.reading.file_schema import read_fields
 from lakescan.reading.parquet.file import ParquetData
 from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
 from lakescan.reading.projection import FieldSource, resolve
-from lakescan.statements.duckdb.years import check_years
+from lakescan.statements.select.nanoseconds import check_years
 from lakescan.storage.locations import split_location
 from lakescan.tables.scan_spec import ScanSpec
 

@@ -3,13 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from typing import Any
 
 import pyarrow as pa
 
 from lakescan.errors import InvalidOption
-from lakescan.statements.select.views import SessionNames
-from lakescan.tables.frames import convert_pandas, open_arrow_stream
+from lakescan.options.session_settings import NO_SESSION, SessionSettings
+from lakescan.tables.rows import convert_pandas, open_arrow_stream
+
+
+class SessionNames:
+    """What an engine has by short names; this one has nothing."""
+
+    def has(self, name: str) -> bool:
+        """Whether there is something of a name."""
+        return False
+
+    def has_catalog(self, name: str) -> bool:
+        """Whether a name of several parts that begins so is the engine's own."""
+        return False
+
+    def columns(self, name: str) -> Sequence[str] | None:
+        """Its columns; None if they are not known."""
+        return None
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether some of the names may stand for queries."""
+        return False
+
+    def query(self, name: str) -> str | None:
+        """The query, or the table, that a name stands for: it is read in its place. None for another name."""
+        return None
+
+    def frame_names(self) -> Sequence[str]:
+        """The names of frames, in lower case."""
+        return ()
+
+    def rows(self, name: str) -> pa.Table | None:
+        """Its rows, if they are at hand."""
+        return None
 
 
 def arrow_table(name: str, frame: Any) -> pa.Table:
@@ -68,3 +103,25 @@ class GivenFrames(SessionNames):
         if key not in self._tables:
             self._tables[key] = arrow_table(*self._frames[key])
         return self._tables[key]
+
+
+@dataclass(frozen=True)
+class QuerySettings:
+    """What the meaning of a statement depends on besides its text.
+
+    - `zone`: the time zone of timestamps without an offset; `zone_name`: as Spark has it.
+    - `reads_as_default`: whether quotes and literals mean what they mean in a session without settings of its own. If
+      not, nothing is pushed into scans.
+    - `session`: which branch of audited tables is read.
+    - `case_sensitive`: whether names that differ in case are others (`spark.sql.caseSensitive`).
+    - `shows_all`: whether `*` returns all columns that a scan has, metadata columns among them.
+    - `is_ansi`: whether casts and arithmetic fail for values that do not fit (`spark.sql.ansi.enabled`).
+    """
+
+    zone: tzinfo = UTC
+    zone_name: str = "UTC"
+    is_ansi: bool = True
+    case_sensitive: bool = False
+    shows_all: bool = False
+    reads_as_default: bool = True
+    session: SessionSettings = NO_SESSION

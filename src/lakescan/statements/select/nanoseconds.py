@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, tzinfo
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakescan.errors import SchemaMismatch, UnsupportedFeature
+from lakescan.errors import InvalidStatement, SchemaMismatch, UnsupportedFeature, missing_dependency
+from lakescan.expressions.scalar.expression import FIRST_DAY, LAST_DAY
 
 
 def microsecond_type(kind: pa.DataType) -> pa.DataType:
@@ -81,3 +85,66 @@ def as_microseconds(frame: pa.Table, shown: str) -> pa.Table:
                     "to microseconds first, or append the rows"
                 ) from error
         raise
+
+
+_OF_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def check_batches(rows: pa.Table, check: Callable[[pa.RecordBatch], pa.RecordBatch]) -> pa.Table:
+    """The rows; raises what `check` raises for them."""
+    for batch in rows.to_batches():
+        check(batch)
+    return rows
+
+
+def check_years(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch; raises `UnsupportedFeature` if a time in it is beyond the years -290000 to 290000."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if pa.types.is_date32(column.type):
+            least, most, number = FIRST_DAY, LAST_DAY, pa.int32()
+        elif pa.types.is_timestamp(column.type):
+            per_day = 86_400 * _OF_SECOND[column.type.unit]
+            least, most, number = (
+                max(FIRST_DAY * per_day, -(2**63)),
+                min((LAST_DAY + 1) * per_day, 2**63) - 1,
+                pa.int64(),
+            )
+        else:
+            continue
+        found = pc.min_max(column.cast(number))
+        if found["min"].is_valid and not (least <= found["min"].as_py() and found["max"].as_py() <= most):
+            raise UnsupportedFeature(
+                f"a time beyond the years -290000 to 290000 in the column {name!r}, with which the query computes,",
+                "DuckDB, which runs SQL in this process, has no such times. Run the statement with lakescan.spark.sql.",
+            )
+    return batch
+
+
+def moment_of(expression: Any, zone: tzinfo, what: str = "TIMESTAMP AS OF") -> datetime | str:
+    """The value of a constant expression of a time, such as `current_timestamp() - INTERVAL 1 DAY`.
+
+    A literal text is returned as it is. `what` takes the time; messages name it. Raises `InvalidStatement`.
+    """
+    from sqlglot import exp
+
+    if isinstance(expression, exp.Literal):
+        try:
+            return expression.name if expression.is_string else datetime.fromtimestamp(float(expression.name), UTC)
+        except (ValueError, OverflowError, OSError) as error:
+            raise InvalidStatement(f"{what} {expression.name}: {error}") from error
+    try:
+        import duckdb
+    except ImportError as error:
+        raise missing_dependency("duckdb", "sql", f"{what} an expression") from error
+    try:
+        with duckdb.connect() as connection:
+            connection.execute(f"SET TimeZone = '{zone}'")
+            connection.execute("SET enable_external_access = false")  # the expression may not read files
+            query = f"SELECT CAST({expression.sql('duckdb')} AS TIMESTAMPTZ)::TIMESTAMPTZ AS moment"
+            value = connection.sql(query).to_arrow_table()["moment"][0]
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise InvalidStatement(f"{what} takes a constant time, not {expression.sql('spark')}: {error}") from error
+    if not value.is_valid:
+        raise InvalidStatement(f"{what} takes a time; {expression.sql('spark')} is null")
+    moment: datetime = value.as_py()
+    return moment.astimezone(UTC)

@@ -20,14 +20,12 @@ import pyarrow.compute as pc
 from lakescan.api.changes import Changes
 from lakescan.api.scan import Scan
 from lakescan.api.table import Table
-from lakescan.common.arrays import remove_table_offsets
-from lakescan.common.arrow_html import arrow_as_html, register_display
+from lakescan.common.arrays import cast_nulls, remove_table_offsets
 from lakescan.common.distinct_names import distinct_schema, distinct_table, rename_batch, restore_names
-from lakescan.common.html import pre_block, section
+from lakescan.common.html import arrow_as_html, pre_block, register_display, section
 from lakescan.common.pandas_frames import pandas_frame
 from lakescan.common.polars_columns import check_threads
 from lakescan.common.types import Type
-from lakescan.common.untyped_nulls import cast_nulls
 from lakescan.errors import (
     InvalidOption,
     InvalidStatement,
@@ -40,20 +38,17 @@ from lakescan.errors import (
 from lakescan.expressions.scalar.typed import UNEQUAL, quote_text
 from lakescan.expressions.scalar.udf import register, udfs_in
 from lakescan.formats.metadata_table import as_table
-from lakescan.local.reader import read_batches
-from lakescan.local.run import scan_batches
+from lakescan.local.reader import read_batches, scan_batches
 from lakescan.planning.explain import PlanText, plan_as_text
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import query_batch_size
 from lakescan.statements.duckdb.types import result_type
-from lakescan.statements.duckdb.years import check_batches, check_years
 from lakescan.statements.select.analysis import QueryAnalysis, analyze
 from lakescan.statements.select.duckdb_errors import spark_error_message
 from lakescan.statements.select.duckdb_files import DuckDBFiles, native_files, paths_of
-from lakescan.statements.select.frames import GivenFrames
-from lakescan.statements.select.nanoseconds import as_microseconds, microsecond_converter
+from lakescan.statements.select.frames import GivenFrames, QuerySettings
+from lakescan.statements.select.nanoseconds import as_microseconds, check_batches, check_years, microsecond_converter
 from lakescan.statements.select.relations import Pushdown
-from lakescan.statements.select.session_settings import QuerySettings
 from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:

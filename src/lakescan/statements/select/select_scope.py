@@ -16,8 +16,16 @@ from lakescan.statements.select.conditions import (
     is_path,
     own_nodes,
 )
-from lakescan.statements.select.relations import FromSource, OpaqueRelation, Origin, Relation, same_column
-from lakescan.statements.select.select_conditions import Conditions, equal_columns, push
+from lakescan.statements.select.relations import (
+    Conditions,
+    FromSource,
+    OpaqueRelation,
+    Origin,
+    Relation,
+    equal_columns,
+    push,
+    same_column,
+)
 from lakescan.statements.select.table_references import Occurrence, argument
 
 # The clauses through which a condition on the output of a SELECT may reach its tables. Any other (a limit, QUALIFY,

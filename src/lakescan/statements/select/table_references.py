@@ -9,7 +9,7 @@ from typing import Any
 
 from lakescan.errors import InvalidStatement, UnsupportedFeature
 from lakescan.statements.select.table_changes import TableChangesRange, is_call, read_call
-from lakescan.statements.syntax.table_options import options_behind
+from lakescan.statements.syntax.spark_syntax import options_behind
 from lakescan.statements.syntax.text import underline_place
 
 _GAP = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"

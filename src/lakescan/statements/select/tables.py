@@ -30,12 +30,11 @@ from lakescan.errors import (
 from lakescan.expressions.predicate import TRUE
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.options.read import ReadOptions
-from lakescan.statements.select.constant_times import moment_of
+from lakescan.statements.select.frames import QuerySettings, SessionNames
+from lakescan.statements.select.nanoseconds import moment_of
 from lakescan.statements.select.relations import Pushdown
-from lakescan.statements.select.session_settings import QuerySettings
 from lakescan.statements.select.table_changes import is_of_rows
 from lakescan.statements.select.table_references import Occurrence, TimeTravel
-from lakescan.statements.select.views import SessionNames
 from lakescan.statements.syntax.text import underline_place
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.tables.session_reads import apply_session_reads

@@ -8,14 +8,12 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path
-from lakescan.definition.column_rules import IdentityColumn, NewColumnRule
 from lakescan.definition.table_changes import Default
-from lakescan.definition.table_definition import assign_ids, set_default
+from lakescan.definition.table_definition import IdentityColumn, NewColumnRule, assign_ids, set_default
 from lakescan.errors import InvalidFilter, InvalidOption, UnsupportedFeature
-from lakescan.expressions.quotes import escape_doubled_quotes
+from lakescan.expressions.scalar.parse import escape_doubled_quotes
 from lakescan.expressions.sql import literal_of
-from lakescan.statements.syntax.type_text import spark_text
-from lakescan.statements.syntax.types import read_type
+from lakescan.statements.syntax.types import read_type, spark_text
 from lakescan.statements.syntax.words import TokenReader
 
 # What may follow the type of a column: an expression ends before it.

@@ -9,11 +9,11 @@ from typing import Any
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path
 from lakescan.errors import InvalidFilter, UnsupportedFeature
-from lakescan.expressions.quotes import escape_doubled_quotes
+from lakescan.expressions.scalar.parse import escape_doubled_quotes
 from lakescan.expressions.sql import literal_of
 from lakescan.statements.syntax.layout import State, read_state
-from lakescan.statements.syntax.names import Sql, TableName
 from lakescan.statements.syntax.namespaces import read_table_or_path
+from lakescan.statements.syntax.text import Sql, TableName
 from lakescan.statements.syntax.types import read_type
 from lakescan.statements.syntax.words import TokenReader
 

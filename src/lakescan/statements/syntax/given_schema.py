@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakescan.common.references import backquote
 from lakescan.errors import InvalidOption
-from lakescan.statements.syntax.literals import literal
+from lakescan.statements.syntax.text import literal
 
 _EXPECTED = (
     "expected text as in SQL, an Arrow schema, a schema of PySpark (StructType), pandas (dtypes), Polars, pyiceberg or "

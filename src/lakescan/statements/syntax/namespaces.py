@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lakescan.statements.syntax.layout import property_name, property_value, read_properties
-from lakescan.statements.syntax.names import TableName
+from lakescan.statements.syntax.text import TableName
 from lakescan.statements.syntax.words import TokenReader
 
 Names = tuple[str, ...]

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from lakescan.errors import InvalidOption, InvalidStatement, UnsupportedFeature, missing_dependency
-from lakescan.expressions.quotes import escape_doubled_quotes
+from lakescan.expressions.scalar.parse import escape_doubled_quotes
 from lakescan.statements.syntax.text import apply_edits, tokens, underline
 
 _EXPLAIN = re.compile(r"\s*explain\b(\s+(?:extended|codegen|cost|formatted)\b)?", re.IGNORECASE)

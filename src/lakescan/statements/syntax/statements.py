@@ -30,13 +30,18 @@ from lakescan.statements.syntax.commands import (
     read_vacuum,
 )
 from lakescan.statements.syntax.create_table import (
+    AlterView,
     CreateTable,
+    CreateView,
     DropTable,
+    DropView,
+    read_alter_view,
     read_create_table,
+    read_create_view,
     read_drop_table,
+    read_drop_view,
     read_external_table,
 )
-from lakescan.statements.syntax.forms import Form
 from lakescan.statements.syntax.namespaces import (
     AlterNamespace,
     CommentOn,
@@ -57,15 +62,7 @@ from lakescan.statements.syntax.namespaces import (
     read_show_properties,
     read_show_table,
 )
-from lakescan.statements.syntax.views import (
-    AlterView,
-    CreateView,
-    DropView,
-    read_alter_view,
-    read_create_view,
-    read_drop_view,
-)
-from lakescan.statements.syntax.words import TokenReader
+from lakescan.statements.syntax.words import Form, TokenReader
 
 TableStatement = (
     AlterStatement

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
-from lakescan.errors import InvalidStatement, missing_dependency
+from lakescan.errors import InvalidStatement, UnsupportedFeature, missing_dependency
 
 _COMMANDS = ("COMMAND", "SHOW", "EXECUTE", "FETCH", "RENAME")  # behind which sqlglot reads no words
 OPTIONS_AS_COMMENT = re.compile(r"/\*\+(WITH \(.*?\))\*/", re.DOTALL)
@@ -99,3 +102,71 @@ def text_of(node: Any, values: Mapping[str, Any]) -> str | None:
         parts = [text_of(each, values) for each in inner]
         return None if None in parts else "".join(part for part in parts if part is not None)
     return None
+
+
+@dataclass(frozen=True)
+class Sql:
+    """A part of a statement's text; `start` is its place in the whole, for messages."""
+
+    text: str
+    start: int = 0
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class TableName:
+    """The table that a statement changes: the parts of its name without quotes, and its alias.
+
+    The parts are as in a FROM: `("cat", "db", "t")`, `("delta", "/path")`, `("t", "branch_x")`.
+    """
+
+    parts: tuple[str, ...]
+    alias: str | None = None
+    start: int = 0
+    end: int = 0
+
+    @property
+    def qualifier(self) -> str:
+        """The name by which expressions refer to it."""
+        return self.alias or self.parts[-1]
+
+
+def literal(value: Any) -> str:
+    """A value as a literal of Spark's SQL; raises `UnsupportedFeature` for a struct, list or map."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int():
+            return str(value)
+        case float():
+            return f"CAST('{value!r}' AS DOUBLE)"
+        case Decimal():
+            return f"CAST('{value}' AS DECIMAL({max(_digits(value), 1)}, {_scale(value)}))"
+        case str():
+            return text_literal(value)
+        case bytes():
+            return f"X'{value.hex()}'"
+        case datetime():
+            return f"{'TIMESTAMP_NTZ' if value.tzinfo is None else 'TIMESTAMP'}'{value}'"
+        case date():
+            return f"DATE'{value}'"
+    raise UnsupportedFeature(f"a value of type {type(value).__name__} in the text of a statement")
+
+
+def _scale(value: Decimal) -> int:
+    return max(-int(value.as_tuple().exponent), 0)
+
+
+def _digits(value: Decimal) -> int:
+    found = value.as_tuple()
+    return max(len(found.digits) + max(int(found.exponent), 0), _scale(value))
+
+
+def text_literal(text: str) -> str:
+    """A text as a literal of Spark's SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

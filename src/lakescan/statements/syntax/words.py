@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NoReturn, TypeVar
 
 from lakescan.common.identifiers import split_name
 from lakescan.errors import InvalidStatement, nearest
-from lakescan.expressions.quotes import escape_doubled_quotes
-from lakescan.statements.syntax.literals import literal
-from lakescan.statements.syntax.names import Sql, TableName
-from lakescan.statements.syntax.text import apply_edits, literal_text, text_of, tokens, tokens_of_parts, underline_place
+from lakescan.expressions.scalar.parse import escape_doubled_quotes
+from lakescan.statements.syntax.text import (
+    Sql,
+    TableName,
+    apply_edits,
+    literal,
+    literal_text,
+    text_of,
+    tokens,
+    tokens_of_parts,
+    underline_place,
+)
 
 _NAME = re.compile(r"\w+\Z")
 _TEXTS = ("STRING", "RAW_STRING", "HEX_STRING", "NATIONAL_STRING", "NUMBER")
@@ -391,3 +400,38 @@ def _split(token: Any, text: str) -> list[Any]:
     if " " not in token.text or token.token_type.name in ("IDENTIFIER", *_TEXTS):
         return [token]
     return list(tokens_of_parts(text, token.start, token.end + 1))
+
+
+@dataclass(frozen=True)
+class Form:
+    """One form of a statement, or of an action of ALTER TABLE.
+
+    - `keywords`: how it begins; for actions, behind the table's name.
+    - `syntax`: what follows them, for the documents: `[...]` may be left out.
+    - `example`: such a statement; of an action, what follows ALTER TABLE and the table's name.
+    - `read`: reads what follows the keywords.
+    """
+
+    keywords: str
+    syntax: str
+    example: str
+    read: Callable[..., Any]
+
+
+def match_form(words: TokenReader, forms: Iterable[Form]) -> Form:
+    """The form that the next words begin, the longest first; raises `InvalidStatement`, which names those that may be.
+
+    Its keywords are read.
+    """
+    longest = sorted(forms, key=lambda each: -len(each.keywords.split()))
+    for each in longest:
+        if words.takes(*each.keywords.split()):
+            return each
+    begun = [words.words[words.at : words.at + n] for n in (3, 2, 1)]
+    for found in begun:
+        names = [each.text.upper() for each in found]
+        fitting = [each.keywords.split() for each in longest if each.keywords.split()[: len(names)] == names]
+        if found and fitting:
+            words.at += len(names)
+            raise words.unexpected_word(*sorted({" ".join(each[len(names) :]) for each in fitting} - {""}))
+    raise words.unexpected_word(*sorted({each.keywords.split()[0] for each in longest}))

@@ -17,9 +17,8 @@ from lakescan.expressions.sql_condition import references
 from lakescan.statements.procedures import bind_arguments, changes_of, find_procedure
 from lakescan.statements.procedures import call as call_procedure
 from lakescan.statements.syntax.commands import Call, Convert, Generate, Optimize, Refresh, Reorg, Restore, Vacuum
-from lakescan.statements.syntax.type_text import name_text, type_text
-from lakescan.statements.tables.context import StatementContext
-from lakescan.statements.tables.names import find_table
+from lakescan.statements.syntax.types import name_text, type_text
+from lakescan.statements.tables.context import StatementContext, find_table
 from lakescan.tables.results import CompactResult
 
 _LEAST_HOURS = 24  # files that are being written or read now are younger

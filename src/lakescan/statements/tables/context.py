@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lakescan.api.catalog import Catalog
 from lakescan.api.changes import Changes
+from lakescan.api.table import Table
+from lakescan.catalogs.registry import catalog_names, is_known
 from lakescan.common.executors import PlanningExecutor
+from lakescan.common.identifiers import dotted_name
+from lakescan.errors import InvalidStatement, NoSuchCatalog, nearest
 from lakescan.statements.procedures import SourceTable
+from lakescan.statements.rows.target import changed_table
+from lakescan.statements.select.tables import FORMATS
+from lakescan.statements.syntax.text import TableName, underline_place
 
 
 @dataclass(frozen=True)
@@ -32,3 +40,84 @@ class StatementContext:
     make_view: Callable[[str, Changes], None] | None = None
     source_table: Callable[[str], SourceTable] | None = None
     temporary: Callable[[str], bool] = lambda name: False
+
+
+@dataclass(frozen=True)
+class NewName:
+    """The name of a table to make: in a catalog, or a folder of a format (`catalog` is None)."""
+
+    catalog: Catalog | None
+    name: str
+    format: str | None = None
+
+
+def find_table(name: TableName, context: StatementContext) -> Table:
+    """The table of a name; raises `NoSuchTable`, which underlines it."""
+    found = changed_table(name, context.within, context.frames, context.text)
+    if found.options:
+        raise InvalidStatement(
+            f"{'.'.join(name.parts)} is a branch: the statement takes the table"
+            f"{underline_place(context.text, name.start, name.end)}"
+        )
+    return found.table
+
+
+def new_name(name: TableName, context: StatementContext) -> NewName:
+    """What the name of a table to make, drop or rename means; raises `NoSuchCatalog` and `InvalidStatement`."""
+    parts = name.parts
+    if len(parts) == 2 and parts[0].lower() in FORMATS and not is_known(parts[0]):
+        return NewName(None, parts[1], parts[0].lower())
+    full = _full_name(parts, context.within, 3)
+    if full is None:
+        raise _name_error(parts, context, name, "catalog.namespace.table")
+    return NewName(Catalog(full[0]), dotted_name(full[1:]))
+
+
+def new_name_within(catalog: Catalog, name: TableName, context: StatementContext) -> str:
+    """The new name of something that stays in its catalog; raises `InvalidStatement` for another catalog's."""
+    new = new_name(name, replace(context, within=(catalog.name,)))
+    if new.catalog is None or new.catalog.name != catalog.name:
+        raise InvalidStatement(f"{'.'.join(name.parts)} is in another catalog: a new name stays in the same")
+    return new.name
+
+
+def namespace(parts: tuple[str, ...] | None, context: StatementContext, *, least: int = 1) -> tuple[Catalog, str]:
+    """The catalog and the dotted name of a namespace (empty for all of a catalog); that of USE for None.
+
+    Raises `NoSuchCatalog` and `InvalidStatement`.
+    """
+    full = context.within if parts is None else _full_name(parts, context.within, 2)
+    if not full:
+        if parts is None:
+            raise InvalidStatement("name a catalog, or a namespace of one, or choose one before by USE")
+        raise _name_error(parts, context, None, "catalog.namespace")
+    if len(full) <= least:
+        raise InvalidStatement(f"{'.'.join(full)} is a catalog: name a namespace of it")
+    return Catalog(full[0]), dotted_name(full[1:])
+
+
+def _full_name(parts: tuple[str, ...], within: tuple[str, ...], length: int) -> tuple[str, ...] | None:
+    """The name with its catalog, and for a short one with the namespace of USE; None if there is no catalog."""
+    if is_known(parts[0]) and (len(parts) >= length or not within or length == 2):
+        return parts if len(parts) >= length or length == 2 else None
+    if not within:
+        return None
+    if length == 3 and len(parts) == 1:
+        return (*within, *parts) if len(within) > 1 else None
+    return (within[0], *parts)
+
+
+def _name_error(parts: tuple[str, ...], context: StatementContext, name: TableName | None, wanted: str) -> Exception:
+    place = "" if name is None else underline_place(context.text, name.start, name.end)
+    if is_known(parts[0]):
+        return InvalidStatement(f"{'.'.join(parts)!r} is too short: it takes {wanted}{place}")
+    if context.within:
+        return InvalidStatement(
+            f"{'.'.join(parts)!r} needs a namespace, and USE named the catalog {context.within[0]!r} alone: it takes "
+            f"{wanted}{place}"
+        )
+    names = catalog_names()
+    return NoSuchCatalog(
+        f"{'.'.join(parts)!r} begins with no catalog that is known.{nearest(parts[0], names)} "
+        f"Known: {', '.join(names) or 'none'}; see lakescan.catalog.{place}"
+    )

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from lakescan.errors import UnsupportedFeature
-from lakescan.statements.syntax.alter_table import AlterTable, RenameTable
+from lakescan.statements.syntax.alter_table import AlterTable, CreateRef, DropRef, RenameTable
 from lakescan.statements.syntax.commands import Call, Convert, Generate, Optimize, Refresh, Reorg, Restore, Vacuum
-from lakescan.statements.syntax.create_table import CreateTable, DropTable
+from lakescan.statements.syntax.create_table import AlterView, CreateTable, CreateView, DropTable, DropView
 from lakescan.statements.syntax.namespaces import (
     AlterNamespace,
     CommentOn,
@@ -17,20 +17,23 @@ from lakescan.statements.syntax.namespaces import (
     DropNamespace,
     Show,
 )
-from lakescan.statements.syntax.refs import CreateRef, DropRef
 from lakescan.statements.syntax.statements import TableStatement
-from lakescan.statements.syntax.views import AlterView, CreateView, DropView
 from lakescan.statements.tables.commands import call, convert, generate, optimize, refresh, reorg, restore, vacuum
 from lakescan.statements.tables.context import StatementContext
-from lakescan.statements.tables.namespaces import (
+from lakescan.statements.tables.describe import show
+from lakescan.statements.tables.tables import (
     alter_namespace,
+    alter_table,
     comment_on,
     create_catalog,
     create_namespace,
+    create_ref,
+    create_table,
     drop_namespace,
+    drop_ref,
+    drop_table,
+    rename_table,
 )
-from lakescan.statements.tables.show import show
-from lakescan.statements.tables.tables import alter_table, create_ref, create_table, drop_ref, drop_table, rename_table
 from lakescan.statements.tables.views import alter_view, create_view, drop_view
 
 _RUN: dict[type, Callable[[Any, StatementContext], Any]] = {

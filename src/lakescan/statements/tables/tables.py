@@ -7,20 +7,34 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from lakescan.api.catalog import catalog
 from lakescan.api.open import open_table
 from lakescan.api.table import Table
 from lakescan.catalogs.formats import DEFAULT, format_at, format_named
+from lakescan.catalogs.registry import is_known
 from lakescan.common.references import split_list
 from lakescan.common.retries import retry_read
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, assign_ids
-from lakescan.errors import InvalidStatement, NoSuchTable, TableExists, UnsupportedFeature
+from lakescan.errors import InvalidOption, InvalidStatement, NoSuchTable, TableExists, UnsupportedFeature
 from lakescan.options.read import ReadOptions
-from lakescan.statements.syntax.alter_table import AlterTable, RenameTable
+from lakescan.statements.syntax.alter_table import AlterTable, CreateRef, DropRef, RenameTable
 from lakescan.statements.syntax.create_table import CloneOf, CreateTable, DropTable
-from lakescan.statements.syntax.refs import CreateRef, DropRef
-from lakescan.statements.tables.context import StatementContext
+from lakescan.statements.syntax.namespaces import (
+    AlterNamespace,
+    CommentOn,
+    CreateCatalog,
+    CreateNamespace,
+    DropNamespace,
+)
+from lakescan.statements.tables.context import (
+    NewName,
+    StatementContext,
+    find_table,
+    namespace,
+    new_name,
+    new_name_within,
+)
 from lakescan.statements.tables.describe import own_properties, partition_parts, table_declarations
-from lakescan.statements.tables.names import NewName, find_table, new_name, new_name_within
 from lakescan.storage import Storage
 from lakescan.tables.new_tables import create_in_folder
 from lakescan.tables.results import AlterResult, RefResult
@@ -245,3 +259,58 @@ def drop_ref(wanted: DropRef, context: StatementContext) -> RefResult:
     table = find_table(wanted.table, context)
     drop = table.drop_branch if wanted.kind == "branch" else table.drop_tag
     return drop(wanted.name, if_exists=wanted.if_exists)
+
+
+def create_catalog(wanted: CreateCatalog, context: StatementContext) -> None:
+    """Run CREATE CATALOG: the catalog is known by its name in this process; properties are pyiceberg's, or Flink's."""
+    if is_known(wanted.name):
+        if wanted.if_not_exists:
+            return
+        raise InvalidOption(f"a catalog {wanted.name!r} is known already: CREATE CATALOG IF NOT EXISTS keeps it")
+    properties = dict(wanted.properties)
+    if properties.keys() & {"catalog-type", "catalog-impl"}:  # Flink's words, with `iceberg` as the type
+        properties.pop("type", None)
+        properties.pop("property-version", None)
+        kind = properties.pop("catalog-type", None)
+        if kind is None or kind == "hadoop":
+            raise UnsupportedFeature(
+                f"a catalog with catalog-type {kind!r}",
+                "Use 'catalog-type' = 'rest' or 'hive', or a warehouse.",
+            )
+        properties["type"] = kind
+    catalog({"name": wanted.name, **properties})
+
+
+def create_namespace(wanted: CreateNamespace, context: StatementContext) -> None:
+    """Run CREATE NAMESPACE; raises `TableExists`."""
+    of, name = namespace(wanted.name, context)
+    of.create_namespace(name, exist_ok=wanted.if_not_exists, properties=wanted.properties)
+
+
+def drop_namespace(wanted: DropNamespace, context: StatementContext) -> None:
+    """Run DROP NAMESPACE; with CASCADE its views and tables are dropped first, and their files stay."""
+    of, name = namespace(wanted.name, context)
+    if wanted.cascade and of.namespace_exists(name):
+        for each in of.list_views(name):
+            of.drop_view(each, missing_ok=True)
+        for each in of.list_tables(name):
+            of.drop_table(each, missing_ok=True)
+    of.drop_namespace(name, missing_ok=wanted.if_exists)
+
+
+def alter_namespace(wanted: AlterNamespace, context: StatementContext) -> None:
+    """Run ALTER NAMESPACE; raises `NoSuchNamespace`."""
+    of, name = namespace(wanted.name, context)
+    of.update_namespace(name, wanted.properties, removed=wanted.removed)
+
+
+def comment_on(wanted: CommentOn, context: StatementContext) -> AlterResult | None:
+    """Run COMMENT ON."""
+    if wanted.is_table:
+        return find_table(wanted.name, context).alter().set_comment(wanted.comment).commit()
+    of, name = namespace(wanted.name.parts, context)
+    if wanted.comment is None:
+        of.update_namespace(name, {}, removed=("comment",))
+    else:
+        of.update_namespace(name, {"comment": wanted.comment})
+    return None

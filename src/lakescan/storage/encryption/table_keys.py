@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from lakescan.errors import CorruptMetadata, LakescanError, StorageError, UnsupportedFeature
-from lakescan.storage.encryption.ciphers import KEY_LENGTHS, Cipher, TagMismatch, new_key
-from lakescan.storage.encryption.key_manager import FileKey, KeyManager
-from lakescan.storage.encryption.key_metadata import StandardMetadata
+from lakescan.storage.encryption.gcm_stream import KEY_LENGTHS, Cipher, TagMismatch, new_key
+from lakescan.storage.encryption.key_manager import FileKey, KeyManager, StandardMetadata
 
 TIMESTAMP = "KEY_TIMESTAMP"  # the property of a KEK: when it was made, in ms
 _LIFESPAN_MS = 730 * 24 * 60 * 60 * 1000

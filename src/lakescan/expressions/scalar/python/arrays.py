@@ -8,9 +8,9 @@ from functools import cmp_to_key
 from typing import Any
 
 from lakescan.common import types as t
-from lakescan.expressions.scalar.intervals import Interval
 from lakescan.expressions.scalar.nested import member_names
 from lakescan.expressions.scalar.python import times
+from lakescan.expressions.scalar.typed import Interval
 from lakescan.expressions.scalar.udf import FailedValue, type_factory
 
 _MOST = 2**31 - 16

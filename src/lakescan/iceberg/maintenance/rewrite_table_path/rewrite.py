@@ -18,17 +18,17 @@ import pyarrow.compute as pc
 
 from lakescan.common.executors import PlanningExecutor
 from lakescan.errors import InvalidOption, MissingFile, UnsupportedFeature, nearest
-from lakescan.iceberg.maintenance.rewrite_table_path.delete_files import DeleteFileMove
 from lakescan.iceberg.maintenance.rewrite_table_path.manifests import (
     COPIES,
+    DeleteFileMove,
     ManifestMove,
     PositionDeletes,
+    Prefixes,
     move_manifest_list,
 )
-from lakescan.iceberg.maintenance.rewrite_table_path.prefixes import Prefixes
 from lakescan.iceberg.manifests.manifest_file import DELETES, ManifestFile, manifest_files
-from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
-from lakescan.iceberg.metadata.document import read_document
+from lakescan.iceberg.manifests.manifest_list import snapshot_manifests
+from lakescan.iceberg.metadata.json_node import read_document
 from lakescan.iceberg.metadata.parse import parse_metadata
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.table import IcebergTable
