@@ -52,7 +52,7 @@ def run(rows: int, runs: int) -> list[Result]:
 def _groups() -> object:
     """The plan of all files, and its task groups as they are sent to Spark's workers."""
     import lakescan
-    from lakescan.planning.group_rows import GroupRows
+    from lakescan.planning.task_group_rows import GroupRows
 
     lakescan.set_cache_limit(0)
     return GroupRows.encode_groups(lakescan.table(planning_table(100_000, 100)).scan().plan().groups)

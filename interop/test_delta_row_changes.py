@@ -19,7 +19,7 @@ from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.expressions.sql import parse_filter
 from lakescan.storage import Storage
 from lakescan.tables.row_changes import RowChanges, RowCounts, RowLevelCommand
-from lakescan.writing.parquet import write_rows
+from lakescan.writing.parquet_writer import write_rows
 
 FEED, IDS = "delta.enableChangeDataFeed", "delta.enableRowTracking"
 BY_PART = "PARTITIONED BY (part)"

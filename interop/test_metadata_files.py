@@ -20,7 +20,7 @@ from tests.support.rows import differences
 import lakescan
 from interop import test_procedures
 from interop.test_procedures import Twins
-from lakescan.spark.statements.session_tables import source_table
+from lakescan.spark.statements.session_catalog import source_table
 from lakescan.statements import procedures
 
 NEW = "statistics-path"

@@ -50,8 +50,8 @@ def test_conflicts_are_said(rest: lakescan.Catalog, jvm: Any) -> None:
     """Another writer adds to what is replaced, removes it, or replaces it itself; what it adds elsewhere is none."""
     from lakescan.iceberg.target import IcebergTarget
     from lakescan.options.write import WriteOptions
-    from lakescan.tables.new_tables import overwrite_rows
     from lakescan.tables.rows import as_rows
+    from lakescan.tables.write_rows import overwrite_rows
 
     rest.create_table("db.conflicts", "id BIGINT, part STRING", partition_by=["part"])
     rest.load_table("db.conflicts").append(pa.table({"id": [1, 2, 3], "part": ["a", "b", "c"]}))
@@ -172,8 +172,8 @@ def test_deletes_that_another_writer_adds_to_what_is_replaced_are_a_conflict(
     from lakescan.iceberg.target import IcebergTarget
     from lakescan.maintenance import compact
     from lakescan.options.write import WriteOptions
-    from lakescan.tables.new_tables import overwrite_rows
     from lakescan.tables.rows import as_rows
+    from lakescan.tables.write_rows import overwrite_rows
 
     properties = {"format-version": version, "write.delete.mode": "merge-on-read"}
     table = f"db.deleted_{version}"

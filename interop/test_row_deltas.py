@@ -14,7 +14,7 @@ from tests.transaction.support import now, pairs, rows
 import lakescan
 from lakescan.iceberg.commit.conflicts import Validation
 from lakescan.iceberg.commit.file_changes import SnapshotChanges, added_files
-from lakescan.writing.parquet import write_rows
+from lakescan.writing.parquet_writer import write_rows
 
 A, B = [(number, "a") for number in range(8)], [(number, "b") for number in range(10, 18)]
 MERGE_ON_READ = {f"write.{command}.mode": "merge-on-read" for command in ("delete", "update", "merge")}

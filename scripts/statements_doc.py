@@ -7,8 +7,8 @@ from pathlib import Path
 
 from lakescan.statements.procedures import PROCEDURES, Procedure
 from lakescan.statements.syntax.alter_table import ACTIONS
-from lakescan.statements.syntax.statements import FORMS, parse_statement
-from lakescan.statements.syntax.words import Form
+from lakescan.statements.syntax.grammar import FORMS, parse_statement
+from lakescan.statements.syntax.token_reader import Form
 from lakescan.statements.tables.run import can_run
 
 PAGE = Path(__file__).parent.parent / "docs" / "sql.md"

@@ -22,7 +22,7 @@ from pyarrow import orc
 import lakescan
 from lakescan.common.schema import FieldMatching
 from lakescan.reading.data_file import open_data_file
-from lakescan.reading.file_schema import read_fields
+from lakescan.reading.field_ids import read_fields
 from lakescan.reading.projection import Projection
 from lakescan.storage import Storage
 from lakescan.storage.encryption import FileKey, KeyManager

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakescan
-from lakescan.storage import Storage, listed
-from lakescan.storage.listed import key_ranges, ranges_of
+from lakescan.storage import Storage
+from lakescan.storage import listing as listed
+from lakescan.storage.listing import key_ranges, ranges_of
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
 from tests.transaction.support import rows
 

@@ -15,7 +15,7 @@ import pytest
 
 import lakescan
 from lakescan.common.retries import RetryPolicy
-from lakescan.delta.commit import put
+from lakescan.delta.commit import commit_file as put
 from lakescan.storage import Storage
 from lakescan.storage.put_if_absent import put_if_absent
 from tests.support.azure import ACCOUNT, KEY, azure_server

@@ -13,8 +13,8 @@ LIBRARIES = ("pyiceberg", "deltalake")
 # Of others: Spark's context, a type of the standard library, sqlglot's parser. And what pyiceberg has no public name
 # for: it acts on what tables and servers say there, and opens connections that never end.
 OTHERS = {
-    "lakescan/catalogs/glue_delta_names.py": ["_get_glue_table", "_update_glue_table"],
-    "lakescan/catalogs/hive_client.py": [
+    "lakescan/catalogs/glue_catalog.py": ["_get_glue_table", "_update_glue_table"],
+    "lakescan/catalogs/hive_metastore.py": [
         "_init_thrift_transport",
         "_kerberos_auth",
         "_kerberos_service_name",

@@ -18,7 +18,7 @@ from obstore.exceptions import GenericError, PermissionDeniedError
 import lakescan
 from lakescan.common import retries
 from lakescan.common.retries import RetryPolicy
-from lakescan.delta.commit import put as put_commit
+from lakescan.delta.commit import commit_file as put_commit
 from lakescan.storage import Storage, put_if_absent
 from lakescan.storage.put_if_absent import NotCreated
 from tests.support.s3 import KEY, REGION, SECRET, s3_server

@@ -15,7 +15,7 @@ from samples.delta_deletes import commit_vectors, stored_vector
 import lakescan
 from lakescan.expressions.sanitize import sanitize_literal
 from lakescan.planning.metrics_reporters import InMemoryReporter, LoggingReporter
-from lakescan.planning.report import as_rest, expression
+from lakescan.planning.scan_report import as_rest, expression
 from tests.support.catalog import local_catalog
 
 X, INT = sanitize_literal("x"), "(1-digit-int)"

@@ -9,11 +9,11 @@ import pytest
 
 import lakescan
 from lakescan.storage import Storage
-from lakescan.storage.credentials import Credential, Credentials
 from lakescan.storage.options import StorageOptions
 from lakescan.storage.put_if_absent import put_if_absent
 from lakescan.storage.remote_signing import S3Request, Signature, Signatures
-from lakescan.storage.signed_requests import SignedBucket, keys_in, parse_xml, prefixes_in
+from lakescan.storage.signed_s3_client import SignedBucket, keys_in, parse_xml, prefixes_in
+from lakescan.storage.vended_credentials import Credential, Credentials
 
 URI = "https://s3.eu-west-1.amazonaws.com/lake/a%20b/x%3D1/1.parquet"
 AUTHORIZATION = "AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host;x-own, Signature=c"

@@ -12,7 +12,7 @@ import pytest
 
 from lakescan.errors import InvalidOption, StorageError
 from lakescan.storage import Storage, filesystems, reachable
-from lakescan.storage.faults import advice
+from lakescan.storage.errors import advice
 from lakescan.storage.known_settings import SETTINGS
 from lakescan.storage.object_clients import client_settings
 from lakescan.storage.options import StorageOptions

@@ -15,11 +15,11 @@ import pytest
 import lakescan
 from lakescan.common import retries
 from lakescan.common.retries import RetryPolicy
-from lakescan.delta.commit import put as put_commit
-from lakescan.delta.commit.put import put_commit as commit
+from lakescan.delta.commit import commit_file as put_commit
+from lakescan.delta.commit.commit_file import put_commit as commit
 from lakescan.errors import CommitStateUnknown, InvalidOption, MissingDependency, StorageError
 from lakescan.storage import Storage, object_clients, reachable
-from lakescan.storage.faults import advice
+from lakescan.storage.errors import advice
 from lakescan.storage.put_if_absent import NotCreated, NotSent, put_if_absent
 from tests.support.recorded import Recorded, recorded
 from tests.support.s3 import KEY, REGION, SECRET, s3_server

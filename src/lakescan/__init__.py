@@ -68,10 +68,10 @@ if TYPE_CHECKING:
     from lakescan.formats.table_format import Snapshot
     from lakescan.local.scan_tasks import ScanTask
     from lakescan.maintenance.health import Finding, MaintainResult, MaintenanceStep, TableHealth
-    from lakescan.planning.delete_references import DeleteFile, DeleteKind
+    from lakescan.planning.delete_files import DeleteFile, DeleteKind
     from lakescan.planning.metrics_reporters import MetricsReporter
     from lakescan.planning.plan import ScanPlan
-    from lakescan.planning.report import ScanMetrics, ScanReport
+    from lakescan.planning.scan_report import ScanMetrics, ScanReport
     from lakescan.planning.task_groups import FileScanTask, TaskGroup, TaskGroups
     from lakescan.statements.rows.merge import MergeBuilder
     from lakescan.statements.select.query import Query
@@ -119,9 +119,9 @@ _MODULES = {
     "api.table": ("Table",),
     "api.transaction": ("Transaction",),
     "api.open": ("table",),
-    "planning.delete_references": ("DeleteFile", "DeleteKind"),
+    "planning.delete_files": ("DeleteFile", "DeleteKind"),
     "planning.plan": ("ScanPlan",),
-    "planning.report": ("ScanMetrics", "ScanReport"),
+    "planning.scan_report": ("ScanMetrics", "ScanReport"),
     "planning.task_groups": ("FileScanTask", "TaskGroup", "TaskGroups"),
     "statements.select.query": ("Query",),
     "planning.metrics_reporters": ("MetricsReporter",),

@@ -10,7 +10,7 @@ import pytest
 
 import lakescan
 from lakescan.catalogs.registry import connection
-from lakescan.statements.tables import tables
+from lakescan.statements.tables import ddl as tables
 from tests.transaction.test_outcomes import looks
 
 STATEMENT = """

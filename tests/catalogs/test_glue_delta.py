@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.catalogs.outcomes import is_refusal
+from lakescan.catalogs.lost_answers import is_refusal
 from lakescan.catalogs.registry import connection
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
 from tests.transaction.test_outcomes import looks

@@ -17,7 +17,7 @@ import pytest
 import lakescan
 import lakescan.spark
 from lakescan.catalogs.delta_names import DeltaNames
-from lakescan.catalogs.hive_client import HiveClient
+from lakescan.catalogs.hive_metastore import HiveClient
 from lakescan.catalogs.lookup import translate_catalog_errors
 from lakescan.catalogs.registry import connection
 from lakescan.common.identifiers import Identifier

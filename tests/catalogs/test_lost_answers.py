@@ -22,7 +22,7 @@ import lakescan
 from lakescan.catalogs import registry
 from lakescan.catalogs.registry import connection
 from lakescan.definition.table_definition import TableDefinition
-from lakescan.delta.commit import put
+from lakescan.delta.commit import commit_file as put
 from lakescan.storage import Storage
 from tests.support.rest_server import Answer, Request, RestServer, refused, rest_server
 from tests.transaction.test_outcomes import looks

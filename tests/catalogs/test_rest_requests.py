@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.catalogs import rest_adapter
+from lakescan.catalogs import rest_session as rest_adapter
 from tests.support.rest_server import Fault, RestServer, rest_server
 
 COMMIT, TRANSACTION = "POST namespaces/db/tables/t", "POST transactions/commit"

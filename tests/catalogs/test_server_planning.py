@@ -16,7 +16,7 @@ import pytest
 
 import lakescan
 from lakescan import limits
-from lakescan.iceberg.scan.server_plan import server_filter
+from lakescan.iceberg.scan.server_side_planning import server_filter
 from tests.support.rest_server import Fault, Request, RestServer, rest_server
 
 SERVER = {"scan_planning_mode": "server"}

@@ -15,7 +15,7 @@ import pytest
 
 import lakescan
 from lakescan.storage import Storage
-from lakescan.storage.credentials import Credential, Credentials
+from lakescan.storage.vended_credentials import Credential, Credentials
 from tests.support.rest_server import RestServer, rest_server
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
 

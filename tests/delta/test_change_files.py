@@ -20,8 +20,8 @@ import lakescan
 from lakescan.delta.commit import commit as commits
 from lakescan.options.write import WriteOptions
 from lakescan.tables.base import OverwriteScope
-from lakescan.tables.overwritten_files import as_removed_files
-from lakescan.writing.parquet import write_rows
+from lakescan.tables.copy_on_write import as_removed_files
+from lakescan.writing.parquet_writer import write_rows
 from tests.support.delta_row_changes import delete, target_of
 from tests.support.delta_state import newest
 from tests.support.two_commits import saved

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 import lakescan
 from lakescan.common.timestamps import to_millis
 from lakescan.delta.commit.checkpoint import WrittenCheckpoint, checkpoint_version, is_due
+from lakescan.delta.log.log_text import has_right_checksum
 from lakescan.delta.log.segment import end_of_log
-from lakescan.delta.log.text import has_right_checksum
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import CorruptMetadata, LakescanError, UnsupportedFeature
 from lakescan.storage import Storage

@@ -19,8 +19,8 @@ from lakescan.delta.commit.creation import replace_table
 from lakescan.delta.target import DeltaTarget
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.tables.new_tables import append_rows
 from lakescan.tables.rows import as_rows
+from lakescan.tables.write_rows import append_rows
 from lakescan.writing.identity_values import Identity, IdentityValues
 from tests.support.delta_rules import NOT_NULL, identity, mark_of, table_of
 from tests.support.delta_state import commit, created, newest, state

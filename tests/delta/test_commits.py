@@ -29,9 +29,9 @@ from lakescan.expressions.sql import parse_filter
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.tables.base import OverwriteScope, Target
-from lakescan.tables.overwritten_files import files_to_replace
+from lakescan.tables.copy_on_write import files_to_replace
 from lakescan.tables.rows import as_rows
-from lakescan.writing.parquet import new_write_id
+from lakescan.writing.parquet_writer import new_write_id
 from lakescan.writing.table_writes import WrittenFile
 from tests.support.delta_state import newest
 from tests.support.two_commits import saved

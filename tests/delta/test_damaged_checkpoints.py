@@ -16,7 +16,7 @@ import pytest
 import lakescan
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_files import checkpoint_actions
-from lakescan.delta.log.text import has_right_checksum
+from lakescan.delta.log.log_text import has_right_checksum
 from lakescan.delta.table import DeltaTable
 from lakescan.errors import CorruptMetadata, LakescanError, StorageError
 from lakescan.formats.table_format import SnapshotSelector

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.log_text import LogText
 from lakescan.delta.log.replay import live_files
-from lakescan.delta.log.text import LogText
 from lakescan.errors import CorruptMetadata
 from lakescan.storage import Storage
 from tests.support.delta_logs import ADD, MISSING, VECTOR, change_action, commit_file, read, replaced, rewrite, text

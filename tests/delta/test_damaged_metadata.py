@@ -11,7 +11,7 @@ import pytest
 
 import lakescan
 from lakescan.delta.log.actions import ActionReader
-from lakescan.delta.log.text import Action
+from lakescan.delta.log.log_text import Action
 from lakescan.delta.metadata.protocol import Metadata
 from lakescan.delta.metadata.schema_json import parse_schema
 from lakescan.errors import CorruptMetadata, UnsupportedFeature

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.json_lines import parse_log_texts
+from lakescan.delta.log.log_text import LogText, single_actions
 from lakescan.delta.log.replay import file_locations, reconcile, update_live_files
-from lakescan.delta.log.text import LogText, single_actions
 from lakescan.errors import CorruptMetadata
 from lakescan.storage import Storage
 

@@ -17,8 +17,8 @@ from pyroaring import BitMap64
 from samples.delta_deletes import commit_vectors, inline_vector, stored_vector
 
 import lakescan
-from lakescan.delta.data_files import deletion_vectors as vector_files
-from lakescan.delta.data_files.deletion_vectors import VectorWriter
+from lakescan.delta.data_files import deletion_vector_writer as vector_files
+from lakescan.delta.data_files.deletion_vector_writer import VectorWriter
 from lakescan.delta.scan.deletion_vectors import decode_z85, encode_z85
 from lakescan.errors import CorruptData, StorageError
 from lakescan.options.write import WriteOptions

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.delta.commit.version_checksum import next_checksum, read_checksum, write_checksum
 from lakescan.delta.log.actions import VECTOR
-from lakescan.delta.log.text import Action
+from lakescan.delta.log.log_text import Action
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.storage import Storage
 from tests.support.delta_state import added, commit, created, state

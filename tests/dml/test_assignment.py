@@ -1,4 +1,4 @@
-"""What a statement may store in a column: `statements.rows.assignment`."""
+"""What a statement may store in a column: `statements.rows.store_assignment`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import pytest
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement, SchemaMismatch
-from lakescan.statements.rows.assignment import cast_to_column, column_of, strip_qualifiers
-from lakescan.statements.rows.parse import parse
-from lakescan.statements.rows.statements import Update
+from lakescan.statements.rows.store_assignment import cast_to_column, column_of, strip_qualifiers
+from lakescan.statements.syntax.dml import Update
+from lakescan.statements.syntax.parse_dml import parse
 from lakescan.statements.syntax.text import TableName
 
 NUMBERS = [*t.INTEGRAL, *t.FLOATING, t.Decimal(10, 2)]

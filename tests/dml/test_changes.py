@@ -29,7 +29,7 @@ from lakescan.errors import (
 )
 from lakescan.iceberg.table import IcebergTable
 from lakescan.statements.rows.execute import change
-from lakescan.statements.rows.statements import Delete
+from lakescan.statements.syntax.dml import Delete
 from lakescan.statements.syntax.text import Sql, TableName
 from lakescan.tables.base import Target
 from tests.support import own_catalog

@@ -1,4 +1,4 @@
-"""Statements that change rows, parsed: `statements.rows.parse`."""
+"""Statements that change rows, parsed: `statements.syntax.parse_dml`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakescan.errors import InvalidStatement, UnsupportedFeature
-from lakescan.statements.rows.parse import parse
-from lakescan.statements.rows.statements import (
+from lakescan.statements.syntax.dml import (
     Assignment,
     Clause,
     Delete,
@@ -23,6 +22,7 @@ from lakescan.statements.rows.statements import (
     When,
 )
 from lakescan.statements.syntax.parse import StatementKind, statement_of
+from lakescan.statements.syntax.parse_dml import parse
 from lakescan.statements.syntax.text import Sql, TableName, tokens
 
 # From the documentation of Spark, Delta and Iceberg, and what else Spark's grammar takes.

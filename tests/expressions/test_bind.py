@@ -18,9 +18,9 @@ from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidFilter, NoSuchColumn
 from lakescan.expressions.bind import bind
-from lakescan.expressions.codec import from_json, to_json
 from lakescan.expressions.column import col
 from lakescan.expressions.evaluate import matching_rows
+from lakescan.expressions.json_codec import from_json, to_json
 from lakescan.expressions.predicate import FALSE, TRUE, Comparison, In, IsNull
 from lakescan.expressions.sql import parse_filter
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from lakescan.errors import InvalidFilter
-from lakescan.expressions.codec import from_json, to_json
+from lakescan.expressions.json_codec import from_json, to_json
 from lakescan.expressions.predicate import UNKNOWN, Comparison, In, IsNaN, IsNull, Predicate, starts_with
 
 PREDICATES = [

@@ -17,7 +17,7 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import column_getter, matching_rows
-from lakescan.expressions.implied import Inference, infer_predicate
+from lakescan.expressions.inference import Inference, infer_predicate
 from lakescan.expressions.scalar.expression import ScalarExpression
 
 TYPES = {

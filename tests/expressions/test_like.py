@@ -12,9 +12,9 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidFilter
 from lakescan.expressions.bind import bind
-from lakescan.expressions.codec import from_json, to_json
 from lakescan.expressions.column import col
 from lakescan.expressions.evaluate import column_getter, matching_rows
+from lakescan.expressions.json_codec import from_json, to_json
 from lakescan.expressions.predicate import Like, Predicate, starts_with
 from lakescan.expressions.sql import parse_filter
 from lakescan.planning.column_stats import ColumnStats

@@ -8,7 +8,7 @@ import pytest
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.expressions.predicate import Comparison
-from lakescan.expressions.scalar.condition import RowCondition
+from lakescan.expressions.row_condition import RowCondition
 from lakescan.expressions.scalar.parse import escape_doubled_quotes
 from lakescan.expressions.sql import parse_filter
 

@@ -19,12 +19,12 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidFilter, NoSuchColumn, SchemaMismatch, UnsupportedFeature
 from lakescan.expressions.bind import bind
-from lakescan.expressions.codec import from_json, to_json
 from lakescan.expressions.evaluate import column_getter, matching_rows
+from lakescan.expressions.json_codec import from_json, to_json
 from lakescan.expressions.predicate import TRUE, Comparison, Predicate, SqlCondition, predicate_fields, replace_sql
 from lakescan.expressions.sql import parse_filter
 from lakescan.expressions.sql_condition import replace_columns
-from lakescan.planning.report import expression
+from lakescan.planning.scan_report import expression
 from tests.support.catalog import local_catalog
 
 A_IS_1 = Comparison("a", op="=", value=1)

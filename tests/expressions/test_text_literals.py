@@ -20,12 +20,12 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidFilter
 from lakescan.expressions.bind import bind
-from lakescan.expressions.codec import from_json, to_json
 from lakescan.expressions.column import col
 from lakescan.expressions.evaluate import matching_rows
+from lakescan.expressions.json_codec import from_json, to_json
 from lakescan.expressions.predicate import Predicate
 from lakescan.expressions.sql import parse_filter
-from lakescan.expressions.text_values import is_special, value_of_text
+from lakescan.expressions.text_casts import is_special, value_of_text
 
 ANSWERS = json.loads(Path(__file__).with_name("text_literals.json").read_text())
 KINDS: dict[str, t.Type] = {

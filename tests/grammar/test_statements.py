@@ -22,9 +22,9 @@ from lakescan.definition.table_changes import (
 from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.statements.syntax.alter_table import ACTIONS, AlterTable, CreateRef
 from lakescan.statements.syntax.commands import Call, Optimize, Restore, Vacuum
-from lakescan.statements.syntax.create_table import CreateTable
+from lakescan.statements.syntax.grammar import FORMS, parse_statement
 from lakescan.statements.syntax.namespaces import Show, ShowKind
-from lakescan.statements.syntax.statements import FORMS, parse_statement
+from lakescan.statements.syntax.tables_and_views import CreateTable
 
 
 def changes(action: str) -> tuple[TableChange, ...]:

@@ -17,7 +17,7 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import Comparison
-from lakescan.iceberg.scan.partition_bounds import hash_value, murmur3
+from lakescan.iceberg.scan.partition_pruning import hash_value, murmur3
 from tests.support.catalog import local_catalog
 
 NOON = datetime(2017, 11, 16, 22, 31, 8)

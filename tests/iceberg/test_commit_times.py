@@ -21,7 +21,7 @@ import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.common.schema import Schema
 from lakescan.errors import NoSuchTable
-from lakescan.iceberg.commit.publish import snapshot_updates
+from lakescan.iceberg.commit.commit_snapshot import snapshot_updates
 from lakescan.iceberg.commit.snapshot_producer import NewSnapshot
 from lakescan.iceberg.view.metadata import ViewText, new_view, replace_view
 from tests.support.own_catalog import local, no_other_catalogs

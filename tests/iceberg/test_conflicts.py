@@ -22,9 +22,9 @@ from lakescan.iceberg.commit.conflicts import Validation
 from lakescan.iceberg.commit.file_changes import SnapshotChanges, added_files
 from lakescan.maintenance import compact
 from lakescan.options.write import WriteOptions
-from lakescan.tables.new_tables import append_rows, overwrite_rows
 from lakescan.tables.rows import as_rows
-from lakescan.writing.parquet import write_rows
+from lakescan.tables.write_rows import append_rows, overwrite_rows
+from lakescan.writing.parquet_writer import write_rows
 from tests.support import own_catalog, row_deltas
 from tests.transaction.support import Row, data_files, maker, now, pairs, rows
 

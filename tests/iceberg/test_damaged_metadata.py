@@ -19,11 +19,11 @@ from lakescan.common.timestamps import from_millis
 from lakescan.errors import CorruptMetadata, LimitExceeded, NoSuchSnapshot, UnsupportedFeature
 from lakescan.formats.metadata_table import as_table
 from lakescan.formats.table_format import SnapshotSelector
-from lakescan.iceberg.metadata.json_node import LONG_MAX
-from lakescan.iceberg.metadata.locate import FolderSource
-from lakescan.iceberg.metadata.parse import parse_metadata
+from lakescan.iceberg.metadata.json_document import LONG_MAX
+from lakescan.iceberg.metadata.metadata_location import FolderSource
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
-from lakescan.iceberg.scan.increments import lineage
+from lakescan.iceberg.metadata.table_metadata_parser import parse_metadata
+from lakescan.iceberg.scan.incremental_scan import lineage
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
 

@@ -16,8 +16,8 @@ from samples.iceberg_deletes import commit_deletes, write_deletion_vectors, writ
 import lakescan
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.scan.delete_index import DeleteIndex
-from lakescan.reading.deletes.named_positions import PositionsByFile
-from lakescan.reading.deletes.vectors import bitmap_of
+from lakescan.reading.deletes.deletion_vectors import bitmap_of
+from lakescan.reading.deletes.positions_by_file import PositionsByFile
 from lakescan.storage.locations import LocationMatcher
 from tests.iceberg.test_delete_index import SCHEMA, bounds, positions, row, vector
 from tests.support.catalog import local_catalog
@@ -146,8 +146,8 @@ def test_a_delete_that_may_mean_one_of_two_is_refused(table: Any) -> None:
 
 def test_two_names_of_a_place_that_are_planned_apart_are_refused(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     also_listed_as(table, first_file(table))
-    monkeypatch.setattr("lakescan.iceberg.scan.scan_files._NAMED_TOGETHER", 1)
-    monkeypatch.setattr("lakescan.iceberg.manifests.manifest._BATCH_MANIFESTS", 1)
+    monkeypatch.setattr("lakescan.iceberg.scan.snapshot_scan._NAMED_TOGETHER", 1)
+    monkeypatch.setattr("lakescan.iceberg.manifests.manifest_reader._BATCH_MANIFESTS", 1)
     with pytest.raises(UnsupportedFeature, match="two names"):
         lakescan.table(with_positions(table, [("/gone.parquet", 0)])).scan().to_arrow()
 

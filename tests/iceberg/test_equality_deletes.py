@@ -16,7 +16,7 @@ from samples.iceberg_deletes import DeleteFile, commit_deletes, local, write_equ
 from samples.iceberg_table import write_table
 
 import lakescan
-from lakescan.reading.deletes.equality import DeletedKeyMap
+from lakescan.reading.deletes.equality_deletes import DeletedKeyMap
 from tests.support.catalog import local_catalog
 
 NAN = float("nan")
@@ -49,8 +49,8 @@ def test_the_map_knows_the_newest_delete_of_every_key(rows: list[Any], deletes: 
 def keys_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it holds where there are more keys than are held at once."""
     if request.param == "key by key":
-        monkeypatch.setattr("lakescan.reading.deletes.equality.KEYS_AT_ONCE", 0)
-        monkeypatch.setattr("lakescan.reading.deletes.equality._BATCH", 1)
+        monkeypatch.setattr("lakescan.reading.deletes.equality_deletes.KEYS_AT_ONCE", 0)
+        monkeypatch.setattr("lakescan.reading.deletes.equality_deletes._BATCH", 1)
 
 
 @pytest.fixture
@@ -226,7 +226,7 @@ def test_deletes_that_cannot_touch_a_file_are_not_planned_for_it(table: Any) -> 
 
 
 def test_keys_that_groups_share_are_decoded_once_a_process(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakescan.reading.deletes import equality
+    from lakescan.reading.deletes import equality_deletes as equality
 
     table.append(rows([1, 2], ["a", "b"]))
     location = committed(table, by(pa.table({"id": pa.array([2, 9], pa.int32())}), id=1)).metadata_location
@@ -246,7 +246,7 @@ def test_keys_that_groups_share_are_decoded_once_a_process(table: Any, monkeypat
 
 def test_keys_deleted_again_take_no_more_room(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many commits that delete the same keys are one piece."""
-    from lakescan.reading.deletes import equality
+    from lakescan.reading.deletes import equality_deletes as equality
 
     table.append(rows([1, 2, 3], ["a", "b", "c"]))
     again = by(pa.table({"id": pa.array([1, 2], pa.int32())}), id=1)
@@ -262,7 +262,7 @@ def test_keys_deleted_again_take_no_more_room(table: Any, monkeypatch: pytest.Mo
 
 def test_wide_keys_are_held_by_bytes(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few keys that are long take as many pieces as many keys that are short."""
-    from lakescan.reading.deletes import equality
+    from lakescan.reading.deletes import equality_deletes as equality
 
     names = [letter * 1000 for letter in "abcdefgh"]
     table.append(rows(list(range(8)), names))

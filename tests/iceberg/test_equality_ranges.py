@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakescan.common import types as t
-from lakescan.iceberg.scan import equality_ranges
-from lakescan.iceberg.scan.equality_ranges import ComparedColumns, sharing_keys
+from lakescan.iceberg.scan import equality_delete_pruning as equality_ranges
+from lakescan.iceberg.scan.equality_delete_pruning import ComparedColumns, sharing_keys
 
 FIELDS = {1: t.Field(1, "id", t.INT), 2: t.Field(2, "x", t.DOUBLE)}
 COUNTS = pa.list_(pa.struct([("key", pa.int32()), ("value", pa.int64())]))

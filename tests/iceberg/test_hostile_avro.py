@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from lakescan import limits
 from lakescan.errors import CorruptMetadata, LimitExceeded, UnsupportedFeature
-from lakescan.iceberg.manifests.avro import open_container, read_avro
+from lakescan.iceberg.manifests.avro_decode import open_container, read_avro
 from tests.support.manifests import avro_file, avro_number
 
 NAMES = {1: "x", 2: "y"}

@@ -16,9 +16,9 @@ from pyiceberg.table import StaticTable
 import lakescan
 from lakescan.common.cache import CACHE
 from lakescan.errors import CorruptMetadata
-from lakescan.iceberg.metadata import parse as parse_module
-from lakescan.iceberg.metadata.parse import parse_metadata
+from lakescan.iceberg.metadata import table_metadata_parser as parse_module
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
+from lakescan.iceberg.metadata.table_metadata_parser import parse_metadata
 from tests.iceberg.test_metadata import SNAPSHOT, V2
 from tests.support.catalog import local_catalog
 

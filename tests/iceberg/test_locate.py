@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakescan.errors import NotATable
-from lakescan.iceberg.metadata.locate import current_metadata
+from lakescan.iceberg.metadata.metadata_location import current_metadata
 from lakescan.storage import Storage
 
 

@@ -19,14 +19,14 @@ from samples.iceberg_deletes import _manifest_schema
 
 from lakescan.common import types as t
 from lakescan.errors import CorruptMetadata
-from lakescan.iceberg.manifests.avro import FILE, _decode_columns, open_container, read_avro
+from lakescan.iceberg.manifests.avro_decode import FILE, _decode_columns, open_container, read_avro
 from lakescan.iceberg.manifests.bounds import decode_values, recorded_stats
-from lakescan.iceberg.manifests.manifest import _NAMES, STATS, read_manifests
 from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list import _NAMES as LIST_NAMES
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
-from lakescan.iceberg.metadata.parse import parse_metadata
+from lakescan.iceberg.manifests.manifest_reader import _NAMES, STATS, read_manifests
 from lakescan.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
+from lakescan.iceberg.metadata.table_metadata_parser import parse_metadata
 from lakescan.storage import Storage
 from tests.conftest import corpus_folder
 
@@ -282,7 +282,7 @@ def test_partition_values_of_every_type_are_the_same_by_both_decoders(
     assert _decode_columns([open_container(out.getvalue(), "m")], written, _NAMES) is not None
     found = []
     for many in (0, 1 << 30):
-        monkeypatch.setattr("lakescan.iceberg.manifests.avro._MANY_ROWS", many)
+        monkeypatch.setattr("lakescan.iceberg.manifests.avro_decode._MANY_ROWS", many)
         rows = read_manifests([ManifestFile("m", sequence_number=1)], spec, Memory(out.getvalue()), with_stats=False)
         found.append(rows["partition"].combine_chunks().field(0))
     assert found[0].equals(found[1])

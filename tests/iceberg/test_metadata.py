@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
-from lakescan.iceberg.metadata.parse import parse_metadata
 from lakescan.iceberg.metadata.table_metadata import TableMetadata, ancestors
+from lakescan.iceberg.metadata.table_metadata_parser import parse_metadata
 from tests.conftest import corpus_folder
 
 SCHEMA = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "x", "required": True, "type": "long"}]}

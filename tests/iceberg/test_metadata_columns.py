@@ -11,8 +11,8 @@ import pytest
 from samples.iceberg_deletes import commit_deletes, local, write_position_deletes
 
 import lakescan
-from lakescan.iceberg.manifests.manifest import inherited_row_ids
 from lakescan.iceberg.manifests.manifest_file import ManifestFile
+from lakescan.iceberg.manifests.manifest_reader import inherited_row_ids
 from tests.support.catalog import local_catalog
 
 

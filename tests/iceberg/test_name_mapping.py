@@ -13,7 +13,7 @@ from samples.iceberg_deletes import local
 
 import lakescan
 from lakescan.common.schema import FieldMatching
-from lakescan.reading.file_schema import read_fields
+from lakescan.reading.field_ids import read_fields
 from tests.support.catalog import local_catalog
 
 ROWS = pa.table(

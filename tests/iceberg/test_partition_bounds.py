@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakescan.common import types as t
 from lakescan.iceberg.metadata.partition_spec import Transform
-from lakescan.iceberg.scan.partition_bounds import tighten_stats
+from lakescan.iceberg.scan.partition_pruning import tighten_stats
 from lakescan.planning.column_stats import ColumnStats
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

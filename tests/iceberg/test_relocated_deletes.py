@@ -13,7 +13,7 @@ import pytest
 from pyroaring import BitMap64
 
 from lakescan.errors import CorruptData, InvalidOption, UnsupportedFeature
-from lakescan.iceberg.maintenance.rewrite_table_path.manifests import DeleteFileMove, Prefixes, move_vectors
+from lakescan.iceberg.maintenance.rewrite_table_path.rewrite_files import DeleteFileMove, Prefixes, move_vectors
 from lakescan.storage import Storage
 from lakescan.writing.puffin import PuffinWriter
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakescan.iceberg.scan.server_tasks import EqualityScopes, equality_scopes
+from lakescan.iceberg.scan.server_scan_tasks import EqualityScopes, equality_scopes
 
 
 def deletes_of(found: EqualityScopes, file: int) -> set[int]:

@@ -80,7 +80,7 @@ def test_manifests_of_removed_files_alone_go(local: lakescan.Catalog) -> None:
 def test_a_manifest_that_a_list_describes_incompletely_is_named(
     name: str, local: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakescan.iceberg.commit import listed
+    from lakescan.iceberg.commit import base_manifests as listed
 
     maker("iceberg", local)().append(rows((1, "a")))
     read = listed.snapshot_manifests
@@ -96,7 +96,7 @@ def test_a_manifest_that_a_list_describes_incompletely_is_named(
 
 
 def test_partition_summaries_that_do_not_tell_of_nulls_are_unknown(local: lakescan.Catalog, monkeypatch) -> None:
-    from lakescan.iceberg.commit import listed
+    from lakescan.iceberg.commit import base_manifests as listed
 
     maker("iceberg", local)().append(rows((1, "a"), (2, None)))
     read = listed.snapshot_manifests

@@ -7,7 +7,7 @@ import pytest
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidOption
-from lakescan.iceberg.metadata.json_node import Node
+from lakescan.iceberg.metadata.json_document import Node
 from lakescan.iceberg.view.metadata import (
     ViewMetadata,
     ViewText,

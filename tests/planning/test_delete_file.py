@@ -7,7 +7,7 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from lakescan.planning.delete_references import DeleteFile, DeleteFiles, DeleteKind, delete_files
+from lakescan.planning.delete_files import DeleteFile, DeleteFiles, DeleteKind, delete_files
 from lakescan.planning.file_table import DELETES
 
 ROWS = pa.Table.from_pylist(

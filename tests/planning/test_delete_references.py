@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakescan.planning.delete_references import DeleteReferences, no_references
+from lakescan.planning.delete_files import DeleteReferences, no_references
 from lakescan.planning.file_table import DELETES, FILES, FileTable
 from lakescan.planning.task_groups import TaskGroups
 

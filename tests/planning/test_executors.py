@@ -14,7 +14,7 @@ import pytest
 import lakescan
 from lakescan.common.executors import LOCAL, ReadAhead, executor_for
 from lakescan.delta.log.partitioned_replay import shares_of
-from lakescan.planning.report import ScanMetrics
+from lakescan.planning.scan_report import ScanMetrics
 
 
 class Counting:

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakescan.planning.delete_references import DeleteReferences
+from lakescan.planning.delete_files import DeleteReferences
 from lakescan.planning.file_table import DELETES, FILES, FileTable
-from lakescan.planning.group_rows import PLACE, GroupRows, decode_plain, encode_plain
+from lakescan.planning.task_group_rows import PLACE, GroupRows, decode_plain, encode_plain
 from lakescan.planning.task_groups import TaskGroups
 
 VALUES = [

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakescan.planning.bin_packing import pack, pack_in_order, weights
 from lakescan.planning.file_table import DELETES, FILES, FileTable
-from lakescan.planning.pack import pack, pack_in_order, weights
 from lakescan.planning.split import split_files
 
 

@@ -29,7 +29,7 @@ def paths(*plans: lakescan.ScanPlan) -> list[str]:
 
 def test_parts_have_every_file_once(table: lakescan.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakescan.tables.scan_spec._PART_FILES", 2)
-    monkeypatch.setattr("lakescan.iceberg.manifests.manifest._BATCH_MANIFESTS", 1)
+    monkeypatch.setattr("lakescan.iceberg.manifests.manifest_reader._BATCH_MANIFESTS", 1)
     reports = InMemoryReporter()
     scan = table.scan().where("n >= 20").report_to(reports)
     parts = list(scan.plan_parts())
@@ -45,7 +45,7 @@ def test_parts_have_every_file_once(table: lakescan.Table, monkeypatch: pytest.M
 
 def test_closing_the_parts_reports_what_was_planned(table: lakescan.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakescan.tables.scan_spec._PART_FILES", 1)
-    monkeypatch.setattr("lakescan.iceberg.manifests.manifest._BATCH_MANIFESTS", 1)
+    monkeypatch.setattr("lakescan.iceberg.manifests.manifest_reader._BATCH_MANIFESTS", 1)
     reports = InMemoryReporter()
     parts = table.scan().report_to(reports).plan_parts()
     next(parts)
@@ -62,7 +62,7 @@ def test_a_table_without_files_has_one_part_without_any(tmp_path: Path) -> None:
 
 def test_deletes_of_parts_keep_their_files(shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakescan.tables.scan_spec._PART_FILES", 1)
-    monkeypatch.setattr("lakescan.iceberg.manifests.manifest._BATCH_MANIFESTS", 1)
+    monkeypatch.setattr("lakescan.iceberg.manifests.manifest_reader._BATCH_MANIFESTS", 1)
     scan = lakescan.table(shop.orders).scan()
     parts = list(scan.plan_parts())
     assert len(parts) > 1

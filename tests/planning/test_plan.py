@@ -14,7 +14,7 @@ from lakescan.planning.candidates import Candidates
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.file_table import DELETES, FILES, FileTable
 from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
-from lakescan.planning.report import ScanMetrics
+from lakescan.planning.scan_report import ScanMetrics
 from lakescan.planning.split import NO_END
 from lakescan.planning.task_groups import TaskGroups
 

@@ -16,7 +16,7 @@ import pytest
 import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.errors import InvalidOption, MissingFile, UnsupportedFeature
-from lakescan.iceberg.maintenance.rewrite_table_path.manifests import Prefixes, replace_map_value
+from lakescan.iceberg.maintenance.rewrite_table_path.rewrite_files import Prefixes, replace_map_value
 from tests.procedures.conftest import Called
 from tests.transaction.support import maker, now, rows
 

@@ -14,7 +14,7 @@ import pytest
 
 import lakescan
 from lakescan.errors import InvalidOption, SchemaMismatch, TableExists, UnsupportedFeature
-from lakescan.writing.foreign_files import folder_type
+from lakescan.writing.imported_files import folder_type
 from tests.procedures.conftest import Called
 
 

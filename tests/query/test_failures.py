@@ -7,7 +7,7 @@ import pytest
 
 import lakescan
 from lakescan.errors import QueryFailed
-from lakescan.statements.select.duckdb_errors import spark_error_message
+from lakescan.statements.duckdb.errors import spark_error_message
 from tests.support import own_catalog
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs

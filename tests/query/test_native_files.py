@@ -15,7 +15,7 @@ from samples.delta_deletes import commit_vectors, stored_vector
 
 import lakescan
 from lakescan.errors import LakescanError, MissingFile
-from lakescan.statements.select.duckdb_files import native_files
+from lakescan.statements.duckdb.parquet_files import native_files
 
 _ROWS = pa.table(
     {

@@ -6,9 +6,9 @@ import pytest
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.statements.select.frames import QuerySettings
 from lakescan.statements.select.pushdown import find_pushdowns
 from lakescan.statements.select.relations import Pushdown
+from lakescan.statements.select.session import QuerySettings
 from lakescan.statements.select.table_references import occurrences
 from lakescan.statements.syntax.parse import parse_tree
 

@@ -16,10 +16,10 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import column_getter, matching_rows
-from lakescan.statements.duckdb.queries import QueryTable, translate_query
-from lakescan.statements.select.frames import QuerySettings
+from lakescan.statements.duckdb.translate import QueryTable, translate_query
 from lakescan.statements.select.pushdown import find_pushdowns
 from lakescan.statements.select.relations import Pushdown
+from lakescan.statements.select.session import QuerySettings
 from lakescan.statements.select.table_references import Occurrence, occurrences
 from lakescan.statements.syntax.parse import parse_tree
 

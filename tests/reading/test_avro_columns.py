@@ -21,13 +21,13 @@ from pyarrow import orc
 from lakescan.common import types as t
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptData
-from lakescan.iceberg.manifests.avro import open_container, read_avro
+from lakescan.iceberg.manifests.avro_decode import open_container, read_avro
 from lakescan.planning.split import NO_END
 from lakescan.reading.avro.columnar import NotColumnar, encode_varint, is_columnar, physical_schema
 from lakescan.reading.avro.file import BlockDecoder, open_blocks
 from lakescan.reading.avro.schema import arrow_field
 from lakescan.reading.data_file import open_data_file
-from lakescan.reading.file_schema import read_fields
+from lakescan.reading.field_ids import read_fields
 from lakescan.reading.projection import resolve
 from lakescan.storage import Storage
 

@@ -22,8 +22,8 @@ from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptData, NotEnoughMemory, StorageError
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import check_rows, open_data_file
-from lakescan.reading.decoding import decoding
-from lakescan.reading.file_schema import read_fields
+from lakescan.reading.decoding_errors import decoding
+from lakescan.reading.field_ids import read_fields
 from lakescan.reading.parquet.file import open_parquet
 from lakescan.reading.parquet.footer import Footer, decode_bounds
 from lakescan.reading.projection import resolve

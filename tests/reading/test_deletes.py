@@ -16,10 +16,10 @@ from samples.iceberg_deletes import commit_deletes, local, write_equality_delete
 
 import lakescan
 from lakescan.errors import CorruptData
-from lakescan.planning.delete_references import delete_files
-from lakescan.reading.deletes import positions as deletes
-from lakescan.reading.deletes.positions import RowSelection
-from lakescan.reading.deletes.vectors import bitmap_of, check_vector_rows, positions_in_range, words_of
+from lakescan.planning.delete_files import delete_files
+from lakescan.reading.deletes import position_deletes as deletes
+from lakescan.reading.deletes.deletion_vectors import bitmap_of, check_vector_rows, positions_in_range, words_of
+from lakescan.reading.deletes.position_deletes import RowSelection
 from tests.support.catalog import local_catalog
 
 POSITIONS = st.lists(st.integers(0, 300) | st.integers(2**33, 2**33 + 300), unique=True)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import lakescan
 from lakescan.common import polars_columns
 from lakescan.errors import CorruptData, UnsupportedFeature
-from lakescan.reading.parquet import fixed_width
+from lakescan.reading.parquet import polars_decoder as fixed_width
 
 polars = pytest.importorskip("polars")
 

@@ -21,7 +21,7 @@ from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptMetadata, MissingFile, UnsupportedFeature
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
-from lakescan.reading.file_schema import read_fields
+from lakescan.reading.field_ids import read_fields
 from lakescan.reading.projection import resolve
 from lakescan.storage import Storage
 

@@ -11,7 +11,7 @@ from deltalake import WriterProperties, write_deltalake
 import lakescan
 from lakescan.common.arrays import remove_inner_offsets
 from lakescan.expressions.scalar.expression import evaluate_sql
-from lakescan.reading.batches import decode_dictionaries
+from lakescan.reading.record_batches import decode_dictionaries
 
 duckdb = pytest.importorskip("duckdb")
 

@@ -22,7 +22,7 @@ from lakescan.common.selection import SelectedColumn, Selection, prune_columns
 from lakescan.expressions.predicate import TRUE
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
-from lakescan.reading.file_schema import read_fields
+from lakescan.reading.field_ids import read_fields
 from lakescan.reading.projection import resolve
 from lakescan.storage import Storage
 

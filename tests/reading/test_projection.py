@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from lakescan.common import types as t
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptMetadata
-from lakescan.reading.batches import batch_of
-from lakescan.reading.casting import cast_leaf
-from lakescan.reading.file_schema import read_fields
+from lakescan.reading.field_ids import read_fields
 from lakescan.reading.projection import prune_members, resolve
+from lakescan.reading.record_batches import batch_of
+from lakescan.reading.type_promotion import cast_leaf
 
 BY_ID = FieldMatching(by_id=True)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from samples.iceberg_deletes import vector_blob
 
 from lakescan.errors import CorruptMetadata
-from lakescan.reading.deletes.vectors import decode_bitmaps, decode_framed
+from lakescan.reading.deletes.deletion_vectors import decode_bitmaps, decode_framed
 
 POSITIONS = st.lists(st.integers(0, 2**34), unique=True).map(sorted)
 

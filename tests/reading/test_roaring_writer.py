@@ -14,7 +14,13 @@ from pyroaring import BitMap64
 
 from lakescan import limits
 from lakescan.errors import LimitExceeded
-from lakescan.reading.deletes.vectors import bitmap_of, decode_bitmaps, decode_framed, encode_bitmaps, encode_framed
+from lakescan.reading.deletes.deletion_vectors import (
+    bitmap_of,
+    decode_bitmaps,
+    decode_framed,
+    encode_bitmaps,
+    encode_framed,
+)
 
 RUNS = 12347  # the cookie of bitmaps with run containers; of others, it is one less
 POSITIONS = st.one_of(

@@ -25,7 +25,7 @@ import lakescan
 from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import column_getter, matching_rows
 from lakescan.expressions.sql import parse_filter
-from lakescan.reading import tested_first
+from lakescan.reading import late_materialization as tested_first
 from lakescan.reading.data_file import TaskRows
 from lakescan.reading.parquet import file as parquet_file
 

@@ -15,7 +15,7 @@ from pyspark.sql.variant_utils import VariantUtils
 
 from lakescan.common import types as t
 from lakescan.errors import CorruptMetadata
-from lakescan.reading.casting import cast_leaf
+from lakescan.reading.type_promotion import cast_leaf
 from tests.conftest import corpus_folder
 
 METADATA = b"\x01\x02\x00\x01\x02ab"  # the dictionary a, b

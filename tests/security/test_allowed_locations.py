@@ -13,8 +13,8 @@ import pytest
 import lakescan
 from lakescan.errors import LocationRefused
 from lakescan.storage import Storage
-from lakescan.storage import allowed as allowed_module
-from lakescan.storage.allowed import AllowedLocations
+from lakescan.storage import allowed_locations as allowed_module
+from lakescan.storage.allowed_locations import AllowedLocations
 from lakescan.storage.locations import normal
 from tests.fuzz.tables import SAMPLES
 from tests.support.s3 import KEY, REGION, SECRET, s3_server

@@ -14,7 +14,7 @@ import pytest
 
 import lakescan
 from lakescan import limits
-from lakescan.catalogs import answers
+from lakescan.catalogs import responses as answers
 from lakescan.errors import LimitExceeded, StorageError
 
 CONFIG = json.dumps({"defaults": {}, "overrides": {}}).encode()

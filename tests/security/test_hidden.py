@@ -11,8 +11,8 @@ import pytest
 from hive_metastore.ttypes import InvalidOperationException
 
 import lakescan
-from lakescan.catalogs.answers import drop_pydantic_causes
 from lakescan.catalogs.properties import hide_secret
+from lakescan.catalogs.responses import drop_pydantic_causes
 from lakescan.common.secrets import (
     Secret,
     hide_error_secrets,

@@ -17,9 +17,9 @@ import lakescan
 from lakescan.cli.output import TerminalConsole, print_json
 from lakescan.common.control_characters import harmless, harmless_json
 from lakescan.storage import Storage
-from lakescan.storage.allowed import AllowedLocations
-from lakescan.storage.credentials import Credential, Credentials
-from lakescan.storage.faults import error_text, redact
+from lakescan.storage.allowed_locations import AllowedLocations
+from lakescan.storage.errors import error_text, redact
+from lakescan.storage.vended_credentials import Credential, Credentials
 
 HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">'
 SECRET = "s3cr3t-k3y-of-the-reader"

@@ -13,7 +13,7 @@ import pytest
 import lakescan
 from lakescan.errors import LocationRefused
 from lakescan.storage import Storage
-from lakescan.storage.allowed import AllowedLocations
+from lakescan.storage.allowed_locations import AllowedLocations
 
 MONTH = 30 * 24 * 3600
 

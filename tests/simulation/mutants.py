@@ -13,19 +13,21 @@ from unittest.mock import patch
 from pyroaring import BitMap64
 
 from lakescan.api.stream import TableStream
-from lakescan.delta.commit import conflicts, put
+from lakescan.delta.commit import commit_file as put
+from lakescan.delta.commit import conflicts
 from lakescan.delta.commit.commit import DeltaCommit
-from lakescan.delta.data_files import deletion_vectors as vector_files
+from lakescan.delta.data_files import deletion_vector_writer as vector_files
 from lakescan.delta.log import reader
 from lakescan.delta.target import DeltaTarget
 from lakescan.errors import LakescanError, NoSuchSnapshot, SchemaChanged, StorageError
 from lakescan.iceberg import target as iceberg_target
 from lakescan.iceberg.commit import commit as iceberg_commit
-from lakescan.iceberg.commit import outcomes, publish
-from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit import commit_snapshot as publish
+from lakescan.iceberg.commit import outcomes
+from lakescan.iceberg.commit.commit_base import CommitBase
 from lakescan.iceberg.commit.conflicts import Validation
-from lakescan.iceberg.data_files import row_deletes
-from lakescan.iceberg.data_files.row_deletes import ExistingDeletes
+from lakescan.iceberg.data_files import position_deletes as row_deletes
+from lakescan.iceberg.data_files.position_deletes import ExistingDeletes
 from lakescan.iceberg.maintenance import expire_snapshots as expire
 from lakescan.iceberg.metadata import pyiceberg_metadata as write
 from lakescan.maintenance import orphans, purge

@@ -24,8 +24,9 @@ from lakescan.catalogs import multi_table_commit as several_tables
 from lakescan.catalogs import registry
 from lakescan.common.cache import CACHE, Cache
 from lakescan.local import reader
-from lakescan.storage import Storage, put_if_absent, single_requests
-from lakescan.storage.faults import storage_boundary
+from lakescan.storage import Storage, put_if_absent
+from lakescan.storage import s3_requests as single_requests
+from lakescan.storage.errors import storage_boundary
 from tests.simulation.catalog import NAME, OTHER, SimulatedSession
 from tests.simulation.store import Store
 from tests.simulation.world import World

@@ -20,7 +20,7 @@ import pytest
 
 import lakescan
 import lakescan.spark
-from lakescan.spark.native import rule
+from lakescan.spark.native import read_rule as rule
 from tests.support.session import local_session
 
 FORMATS = ("iceberg", "delta")

@@ -11,7 +11,7 @@ import pytest
 
 import lakescan
 import lakescan.spark
-from lakescan.spark.streams.row_changes import upsert_sink
+from lakescan.spark.streams.apply_changes import upsert_sink
 
 SETTINGS = ("spark.wap.id", "spark.wap.branch")
 NAME = "sparkwap.db.t"

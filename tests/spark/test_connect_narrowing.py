@@ -18,7 +18,7 @@ from pyspark.sql.types import LongType
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.expressions.implied import infer_predicate
+from lakescan.expressions.inference import infer_predicate
 from lakescan.spark.connect.narrowing import NarrowedRead, ReadColumn, narrow_reads
 
 FIELDS = (

@@ -373,10 +373,10 @@ def test_large_position_delete_files_are_decoded_by_spark_in_pieces(
     assert "3 rows deleted by position, as bitmaps" in text
     assert "decoded by the driver" in text
     expected = native(spark, scan).num_rows
-    monkeypatch.setattr("lakescan.spark.native.lower.MIN_BYTES", 1)
-    monkeypatch.setattr("lakescan.spark.native.lower.MIN_BYTES", 1)
+    monkeypatch.setattr("lakescan.spark.native.native_frame.MIN_BYTES", 1)
+    monkeypatch.setattr("lakescan.spark.native.native_frame.MIN_BYTES", 1)
     CACHE.clear()
-    monkeypatch.setattr("lakescan.reading.deletes.positions._PIECE", 700)
+    monkeypatch.setattr("lakescan.reading.deletes.position_deletes._PIECE", 700)
     assert native(spark, scan.options(verify=True)).num_rows == expected
     assert "decoded by Spark's workers" in lakescan.spark.explain(scan)
 

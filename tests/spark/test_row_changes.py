@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import lakescan
 from lakescan import engines
 from lakescan.errors import AmbiguousMerge, QueryFailed, SchemaMismatch
-from lakescan.statements.rows.statements import Assignment, Delete, Update
+from lakescan.statements.syntax.dml import Assignment, Delete, Update
 from lakescan.statements.syntax.text import Sql, TableName
 from tests.dml import test_laws as laws
 from tests.dml.test_metadata_names import PROPERTIES, change_rows, created
@@ -43,7 +43,7 @@ def table(request: pytest.FixtureRequest, local: lakescan.Catalog, monkeypatch: 
     Workers write deletes of larger tables, in a second stage.
     """
     if "two stages" in request.param:
-        monkeypatch.setattr("lakescan.spark.statements.row_changes._FEW_ROWS", 0)
+        monkeypatch.setattr("lakescan.spark.statements.dml._FEW_ROWS", 0)
     maker(request.param.split(",")[0], local)(properties=KINDS[request.param])
     now().append(rows((1, "a"), (2, "a"), (3, "b"), (4, None)))
     return now()

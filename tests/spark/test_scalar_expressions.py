@@ -14,7 +14,7 @@ import pytest
 import lakescan
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.expressions.scalar.condition import RowCondition
+from lakescan.expressions.row_condition import RowCondition
 from lakescan.expressions.scalar.expression import ScalarExpression
 
 # ruff: noqa: E501

@@ -118,7 +118,7 @@ def test_a_rule_that_cannot_be_installed_is_named_and_reads_go_on(
     def fails(session: Any) -> None:
         raise TypeError("no such constructor\nat line 5")
 
-    monkeypatch.setattr("lakescan.spark.native.rule.install", fails)
+    monkeypatch.setattr("lakescan.spark.native.read_rule.install", fails)
     lakescan.spark.register(other)
     assert line_of(other) == "in the Arrow lane: the replacement cannot be installed (TypeError: no such constructor)"
     frame = other.read.format("delta").load(table)

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lakescan
 from lakescan.spark.statements.merge_keys import SourceKeys
-from lakescan.statements.rows.statements import Clause, Merge, MergeAction, When
+from lakescan.statements.syntax.dml import Clause, Merge, MergeAction, When
 from lakescan.statements.syntax.text import Sql, TableName
 from tests.support import own_catalog
 from tests.transaction.support import maker, now, rows

@@ -12,7 +12,7 @@ import pytest
 import lakescan
 import lakescan.spark
 from lakescan.errors import UnsupportedFeature
-from lakescan.statements.syntax.spark_functions import FUNCTIONS
+from lakescan.statements.select.view_functions import FUNCTIONS
 
 pytestmark = pytest.mark.spark
 OF_JAVA = ("reflect", "java_method", "try_reflect")

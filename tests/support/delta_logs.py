@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import lakescan
-from lakescan.delta.log.text import LogText
+from lakescan.delta.log.log_text import LogText
 
 VECTOR = {"storageType": "u", "pathOrInlineDv": "0" * 20, "offset": 1, "sizeInBytes": 4, "cardinality": 1}
 ADD = {"path": "a", "partitionValues": {"p": "x"}, "size": 1, "modificationTime": 1, "dataChange": True}

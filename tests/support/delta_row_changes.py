@@ -15,7 +15,7 @@ from lakescan.delta.target import DeltaTarget
 from lakescan.expressions.sql import parse_filter
 from lakescan.options.write import WriteOptions
 from lakescan.tables.row_changes import RemovedFile, RowChanges, RowCounts, RowLevelCommand
-from lakescan.writing.parquet import write_rows
+from lakescan.writing.parquet_writer import write_rows
 from lakescan.writing.table_writes import WrittenDeletes
 from tests.support.delta_state import newest
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from lakescan.delta.log.reader import LogReader
 from lakescan.delta.log.segment import list_log
-from lakescan.planning.report import ScanMetrics
+from lakescan.planning.scan_report import ScanMetrics
 from lakescan.storage import Storage
 
 _OF_THE_LOG = ("version", "line", "is_add", "stats_parsed")

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from lakescan.expressions.codec import from_json
+from lakescan.expressions.json_codec import from_json
 from lakescan.formats.metadata_table import as_table
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.iceberg.table import IcebergTable

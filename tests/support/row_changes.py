@@ -15,7 +15,7 @@ from lakescan.expressions.sql import parse_filter
 from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.tables.row_changes import RemovedFile, RowChanges, RowLevelCommand, RowLevelOperationMode
-from lakescan.writing.parquet import write_rows
+from lakescan.writing.parquet_writer import write_rows
 from lakescan.writing.table_writes import WrittenDeletes
 from tests.support import row_deltas
 from tests.transaction.support import NAME, Row, rows

@@ -19,10 +19,10 @@ from samples.iceberg_deletes import (
 import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.common import types as t
-from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.commit import IcebergCommit
+from lakescan.iceberg.commit.commit_base import CommitBase
+from lakescan.iceberg.commit.commit_snapshot import commit_snapshot
 from lakescan.iceberg.commit.file_changes import SnapshotChanges
-from lakescan.iceberg.commit.publish import commit_snapshot
 from lakescan.iceberg.commit.snapshot_producer import SnapshotProducer
 from lakescan.iceberg.data_files.table_writes import IcebergWrites
 from lakescan.iceberg.manifests.manifest_writer import data_file_fields

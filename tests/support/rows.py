@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql.variant_utils import VariantUtils
 
 from lakescan.common import types as t
-from lakescan.reading.casting import cast_leaf
+from lakescan.reading.type_promotion import cast_leaf
 
 
 def with_variants_decoded(table: pa.Table) -> pa.Table:

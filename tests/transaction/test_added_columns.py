@@ -78,7 +78,7 @@ def failing(*_: Any) -> None:
 @pytest.mark.parametrize("write", WRITES)
 def test_a_write_that_fails_adds_no_column(table: lakescan.Table, write: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before, had = states(), rows()
-    monkeypatch.setattr("lakescan.writing.parquet.PartitionedWriter.write", failing)
+    monkeypatch.setattr("lakescan.writing.parquet_writer.PartitionedWriter.write", failing)
     with pytest.raises(OSError, match="no more space"):
         WRITES[write]()
     assert (states(), rows()) == (before, had)

@@ -17,7 +17,7 @@ import pytest
 
 import lakescan
 from lakescan.api.alter import AlterBuilder
-from lakescan.delta.commit import put
+from lakescan.delta.commit import commit_file as put
 from lakescan.errors import CommitStateUnknown, LakescanError
 from tests.support import own_catalog
 from tests.transaction.support import NAME, maker, now, rows

@@ -13,10 +13,10 @@ import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.errors import StorageError
 from lakescan.options.write import WriteOptions
-from lakescan.tables.new_tables import append_rows, overwrite_rows
+from lakescan.tables.commit_files import append
 from lakescan.tables.rows import as_rows
-from lakescan.tables.save import append
-from lakescan.writing.parquet import write_rows
+from lakescan.tables.write_rows import append_rows, overwrite_rows
+from lakescan.writing.parquet_writer import write_rows
 from tests.transaction.support import Make, data_files, maker, now, pairs, rows
 
 A, B = (1, "a"), (2, "b")

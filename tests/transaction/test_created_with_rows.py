@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.definition.table_definition import TableDefinition, Term
-from lakescan.delta.commit import put
+from lakescan.delta.commit import commit_file as put
 from lakescan.storage import Storage
 from tests.transaction.test_outcomes import errors, fault, looks
 
@@ -279,7 +279,7 @@ def test_a_save_makes_a_delta_table_in_a_folder_with_its_rows_or_none(tmp_path: 
 def test_a_table_that_another_makes_at_the_same_time_gets_the_rows_too(
     local: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
-    from lakescan.tables import new_tables
+    from lakescan.tables import write_rows as new_tables
 
     write, others = new_tables.commit_new_table, [True] * 4
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import lakescan
 from lakescan.common import types as t
 from lakescan.definition.table_changes import AddColumn, AddConstraint, ChangeColumn, SetProperties, TableChange
-from lakescan.delta.commit import put
+from lakescan.delta.commit import commit_file as put
 from lakescan.delta.target import DeltaTarget
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakescan.delta.commit import file_changes
+from lakescan.delta.commit import actions as file_changes
 from tests.support.delta_life import Life
 
 DAYS = 20 * 86400 * 1000

@@ -26,7 +26,7 @@ from lakescan.delta.scan.deletion_vectors import encode_z85
 from lakescan.errors import StorageError
 from lakescan.storage import Storage
 from lakescan.tables.row_changes import RowChanges, RowCounts, RowLevelCommand, RowLevelOperationMode
-from lakescan.writing.parquet import write_rows
+from lakescan.writing.parquet_writer import write_rows
 from tests.support.delta_row_changes import (
     FEED,
     IDS,

@@ -17,7 +17,7 @@ from lakescan.delta.target import DeltaTarget
 from lakescan.expressions.sql import parse_filter
 from lakescan.tables.base import OverwriteScope
 from lakescan.tables.row_changes import RowChanges, RowCounts, RowLevelCommand
-from lakescan.writing.parquet import write_rows
+from lakescan.writing.parquet_writer import write_rows
 from tests.support.delta_row_changes import IDS, VECTORS, actions, delete, found, ids, mark, removed, target_of, update
 from tests.support.delta_state import newest
 from tests.support.two_commits import saved

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakescan.writing.parquet import dictionary_columns
+from lakescan.writing.parquet_writer import dictionary_columns
 from tests.transaction.support import Make, now
 
 ROWS = 300_000

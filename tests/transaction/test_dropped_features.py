@@ -17,7 +17,7 @@ import pytest
 
 import lakescan
 from lakescan.common.timestamps import to_millis
-from lakescan.delta.commit import put
+from lakescan.delta.commit import commit_file as put
 from lakescan.delta.maintenance.log_cleanup import clean_up
 from lakescan.storage import Storage
 from tests.support import own_catalog

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.common.schema import Schema
-from lakescan.definition.from_arrow import columns_of
+from lakescan.definition.arrow_schema import columns_of
 from lakescan.definition.table_definition import assign_ids
 from lakescan.writing.conform import Fit, retype
 

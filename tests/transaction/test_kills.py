@@ -16,7 +16,7 @@ from unittest.mock import patch
 import pytest
 
 import lakescan
-from lakescan.delta.commit import put
+from lakescan.delta.commit import commit_file as put
 from lakescan.errors import QueryFailed
 from lakescan.storage import Storage
 from tests.transaction.support import maker, now, pairs, rows

@@ -11,9 +11,9 @@ import pytest
 import lakescan
 from lakescan.errors import LakescanError, MissingFile, UnsupportedFeature
 from lakescan.options.write import WriteOptions
-from lakescan.tables.named_errors import name_table_in_errors
-from lakescan.tables.new_tables import overwrite_rows
+from lakescan.tables.error_names import name_table_in_errors
 from lakescan.tables.rows import as_rows
+from lakescan.tables.write_rows import overwrite_rows
 from tests.transaction.support import NAME, now, rows
 
 A = (1, "a")

@@ -14,9 +14,10 @@ import pytest
 
 import lakescan
 from lakescan.catalogs.registry import connection
-from lakescan.maintenance import compared_by_workers, folder_search
+from lakescan.maintenance import folder_search
+from lakescan.maintenance import unreferenced_files as compared_by_workers
 from lakescan.storage import Storage
-from lakescan.storage.listed import list_files
+from lakescan.storage.listing import list_files
 from tests.support.workers import Workers
 from tests.transaction.aged import LONG_AGO, age, folder_of, stray
 from tests.transaction.support import Make, now, pairs, rows

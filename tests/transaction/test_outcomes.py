@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.common import retries
-from lakescan.delta.commit import put
+from lakescan.delta.commit import commit_file as put
 from lakescan.iceberg.commit import outcomes
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.tables.new_tables import append_rows
 from lakescan.tables.rows import as_rows
+from lakescan.tables.write_rows import append_rows
 from tests.transaction.support import NAME, data_files, maker, now, pairs, rows
 
 A, B, C = (1, "a"), (2, "b"), (3, "a")

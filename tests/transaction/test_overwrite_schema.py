@@ -12,8 +12,8 @@ import pytest
 import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.options.write import WriteOptions
-from lakescan.tables.new_tables import overwrite_rows
 from lakescan.tables.rows import as_rows
+from lakescan.tables.write_rows import overwrite_rows
 from tests.transaction.support import data_files, maker, now, rows
 
 A, B = (1, "a"), (2, "b")
@@ -139,7 +139,7 @@ def test_other_columns_conflict_with_commits_since(table: lakescan.Table, tmp_pa
 
 def test_files_written_for_other_ids_are_not_committed(table: lakescan.Table) -> None:
     """As `df.write` does it, which opens the table again after its tasks have written the files."""
-    from lakescan.tables.save import overwrite, prepare_target
+    from lakescan.tables.commit_files import overwrite, prepare_target
 
     options = WriteOptions.parse({"overwriteSchema": True}, "iceberg")
     before = prepare_target(now()._target(options), NEW.schema, options)

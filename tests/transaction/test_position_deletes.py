@@ -10,7 +10,7 @@ import pytest
 import lakescan
 from lakescan.iceberg.commit.file_changes import SnapshotChanges
 from lakescan.options.write import WriteOptions
-from lakescan.planning.delete_references import DeleteKind
+from lakescan.planning.delete_files import DeleteKind
 from lakescan.writing.table_writes import DeleteLimits
 from tests.support import row_changes, row_deltas
 from tests.transaction.support import maker, now, pairs, rows

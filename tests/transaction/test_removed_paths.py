@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 import lakescan
-from lakescan.delta.commit.file_changes import log_paths
+from lakescan.delta.commit.actions import log_paths
 
 SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
 METADATA = {"id": "t", "format": {"provider": "parquet", "options": {}}, "schemaString": json.dumps(SCHEMA)}

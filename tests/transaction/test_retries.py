@@ -127,7 +127,7 @@ def test_a_commit_that_always_loses_gives_up_with_the_number_of_attempts(
     with monkeypatch.context() as patched:
         patched.setattr(SqlCatalog, "commit_table", lose)
         patched.setattr("lakescan.iceberg.target.COMMITS", QUICK)
-        patched.setattr("lakescan.iceberg.commit.refs.COMMITS", QUICK)
+        patched.setattr("lakescan.iceberg.commit.snapshot_refs.COMMITS", QUICK)
         patched.setattr("lakescan.iceberg.commit.commit.COMMITS", QUICK)
         patched.setattr("lakescan.iceberg.commit.commit.APPENDS", QUICK)
         with pytest.raises(lakescan.CommitConflict, match=r"after 3 attempts in .* another was first"):

@@ -10,7 +10,7 @@ import pytest
 
 import lakescan
 from lakescan.common.retries import RetryPolicy
-from lakescan.delta.commit import put
+from lakescan.delta.commit import commit_file as put
 from tests.support.faulty_s3 import FAULTS, LATE, REFUSED, TIMEOUT, FaultyS3, faulty_s3
 from tests.support.s3 import KEY, REGION, SECRET
 from tests.transaction.support import rows

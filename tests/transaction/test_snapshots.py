@@ -18,10 +18,10 @@ from pyiceberg.exceptions import CommitFailedException
 
 import lakescan
 from lakescan.catalogs.registry import connection
-from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.commit import IcebergCommit
+from lakescan.iceberg.commit.commit_base import CommitBase
 from lakescan.iceberg.data_files.table_writes import IcebergWrites
-from lakescan.iceberg.manifests.entries import entries_of, read_entries
+from lakescan.iceberg.manifests.manifest_entries import entries_of, read_entries
 from lakescan.iceberg.manifests.manifest_file import manifest_files
 from lakescan.iceberg.manifests.manifest_list import snapshot_manifests
 from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_writes
@@ -150,8 +150,8 @@ def test_other_readers_see_the_same_rows(local: lakescan.Catalog) -> None:
 def test_a_file_that_another_commit_removed_is_a_conflict_and_leaves_no_manifests(
     local: lakescan.Catalog, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    from lakescan.iceberg.commit.commit_snapshot import commit_snapshot
     from lakescan.iceberg.commit.file_changes import SnapshotChanges
-    from lakescan.iceberg.commit.publish import commit_snapshot
     from lakescan.iceberg.commit.snapshot_producer import SnapshotProducer
 
     table = maker("iceberg", local)()

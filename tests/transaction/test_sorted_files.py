@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.maintenance import external_sort
-from lakescan.maintenance.arrangement import CompactionOrder, interleave_bits
 from lakescan.maintenance.external_sort import sorted_rows
+from lakescan.maintenance.zorder import CompactionOrder, interleave_bits
 from lakescan.writing.sort_keys import SortKey, ranks_of, sort_order
 from tests.transaction.support import Make, maker, now
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.catalogs.registry import connection
-from lakescan.writing.parquet import write_rows
+from lakescan.writing.parquet_writer import write_rows
 from tests.support.two_commits import saved
 
 NAN, INF = math.nan, math.inf

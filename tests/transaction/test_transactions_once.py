@@ -11,7 +11,7 @@ import pytest
 import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.errors import CommitStateUnknown, CorruptMetadata
-from lakescan.iceberg.metadata.transactions import EPOCH, PREFIX, QUERY
+from lakescan.iceberg.metadata.application_transactions import EPOCH, PREFIX, QUERY
 from tests.transaction.support import NAME, Make, now, pairs, rows
 
 LATER = datetime.now(UTC) + timedelta(days=2)

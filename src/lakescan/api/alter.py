@@ -7,9 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakescan.api.foreign_schemas import convert_schema, convert_type
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path, parse_reference
-from lakescan.definition.from_arrow import columns_of
+from lakescan.definition.arrow_schema import columns_of
 from lakescan.definition.table_changes import (
     FIRST,
     KEPT,
@@ -40,7 +41,6 @@ from lakescan.definition.table_changes import (
 from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.errors import InvalidOption
 from lakescan.statements.syntax.columns import parse_columns
-from lakescan.statements.syntax.given_schema import convert_schema, convert_type
 from lakescan.statements.syntax.types import parse_type
 from lakescan.tables.results import AlterResult
 

@@ -12,13 +12,14 @@ from typing import Any, Unpack
 import pyarrow as pa
 
 from lakescan.api.catalog_views import CatalogViews, property_texts
+from lakescan.api.foreign_schemas import convert_schema
 from lakescan.api.open import table
 from lakescan.api.table import Table
 from lakescan.api.transaction import Transaction
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.formats import format_named
-from lakescan.catalogs.hive_client import is_hive
-from lakescan.catalogs.imported import Import, import_files, split_columns
+from lakescan.catalogs.hive_metastore import is_hive
+from lakescan.catalogs.import_files import Import, import_files, split_columns
 from lakescan.catalogs.lookup import (
     check_free,
     check_not_other,
@@ -27,14 +28,14 @@ from lakescan.catalogs.lookup import (
     stores_namespace,
     translate_catalog_errors,
 )
+from lakescan.catalogs.lost_answers import commit_change
 from lakescan.catalogs.metrics import CatalogReporter
-from lakescan.catalogs.outcomes import commit_change
 from lakescan.catalogs.registry import connection, location_limits, register_catalog
 from lakescan.common.identifiers import Identifier, check_name, dotted_name, location_of, parse_identifier, split_name
 from lakescan.common.option_values import terms
 from lakescan.common.references import split_list
 from lakescan.common.retries import retry_read
-from lakescan.definition.from_arrow import columns_of
+from lakescan.definition.arrow_schema import columns_of
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, assign_ids, set_default
 from lakescan.errors import (
     CommitStateUnknown,
@@ -51,13 +52,12 @@ from lakescan.options.keywords import OpenKeywords
 from lakescan.options.write import WriteOptions
 from lakescan.planning.metrics_reporters import MetricsReporter
 from lakescan.statements.syntax.columns import NO_COLUMNS, ColumnsText, parse_columns
-from lakescan.statements.syntax.given_schema import convert_schema
 from lakescan.storage.locations import absolute
 from lakescan.tables.base import CatalogTable, Format
-from lakescan.tables.new_tables import create_with_rows, fill_columns
 from lakescan.tables.notebook import catalog_as_html
 from lakescan.tables.results import WriteResult
 from lakescan.tables.rows import as_rows
+from lakescan.tables.write_rows import create_with_rows, fill_columns
 
 
 class Catalog(CatalogViews):

@@ -10,7 +10,7 @@ from typing import Any
 from lakescan import engines
 from lakescan.api.view import View
 from lakescan.catalogs.lookup import find_table, find_view, translate_catalog_errors
-from lakescan.catalogs.view_store import StoredView, ViewStore, view_store
+from lakescan.catalogs.views import StoredView, ViewStore, view_store
 from lakescan.common.identifiers import Identifier, dotted_name
 from lakescan.common.retries import COMMITS, Attempts, retry_read
 from lakescan.common.schema import Schema

@@ -13,7 +13,7 @@ from lakescan.common.identifiers import Identifier, location_of
 from lakescan.options.write import WriteOptions
 from lakescan.storage.locations import absolute
 from lakescan.tables.base import Target
-from lakescan.tables.metadata_files import PathRewrite
+from lakescan.tables.metadata_actions import PathRewrite
 from lakescan.tables.results import OrphanResult, PathsResult, StatisticsResult
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from lakescan.formats.table_format import TablePath
 from lakescan.options.keywords import TableKeywords
 from lakescan.options.read import ReadOptions
 from lakescan.storage import Storage
-from lakescan.storage.allowed import AllowedLocations
+from lakescan.storage.allowed_locations import AllowedLocations
 from lakescan.storage.encryption import KeyManager, named_key_manager
-from lakescan.storage.faults import redact
+from lakescan.storage.errors import redact
 from lakescan.tables.base import Format
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.tables.time_travel import check_one_state

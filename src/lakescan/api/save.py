@@ -13,10 +13,10 @@ from lakescan.common.identifiers import Identifier, location_of
 from lakescan.errors import CreatedConcurrently, InvalidOption, TableExists, nearest
 from lakescan.options.keywords import WriteKeywords
 from lakescan.options.write import WriteOptions
-from lakescan.tables.new_tables import append_rows, create_with_rows, overwrite_rows
 from lakescan.tables.results import WriteResult
 from lakescan.tables.rows import Rows, as_rows
 from lakescan.tables.scan_spec import as_predicate
+from lakescan.tables.write_rows import append_rows, create_with_rows, overwrite_rows
 
 _SAVE_MODES = ("error", "append", "overwrite", "ignore")
 

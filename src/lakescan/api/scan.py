@@ -21,7 +21,7 @@ from lakescan.expressions.column import Column
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.table_format import Snapshot
 from lakescan.local.aggregates import count_rows, extreme
-from lakescan.local.deleted_names import check_delete_paths
+from lakescan.local.delete_paths import check_delete_paths
 from lakescan.local.integrations.daft_frames import daft_frame
 from lakescan.local.integrations.dask_frames import dask_frame
 from lakescan.local.integrations.ray_data import ray_dataset

@@ -40,7 +40,7 @@ from lakescan.formats.table_format import (
     TableFormat,
 )
 from lakescan.options.streaming import StreamPolicy, batch_limits, batch_read_options, is_change_stream, stream_start
-from lakescan.planning.report import ScanMetrics
+from lakescan.planning.scan_report import ScanMetrics
 from lakescan.tables.notebook import stream_as_html
 from lakescan.tables.scan_spec import ScanSpec
 

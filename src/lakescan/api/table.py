@@ -33,7 +33,7 @@ from lakescan.formats.table_format import Snapshot, SnapshotSelector
 from lakescan.options.keywords import CompactKeywords, ReadKeywords, WriteKeywords
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
-from lakescan.storage.faults import redact
+from lakescan.storage.errors import redact
 from lakescan.storage.locations import absolute
 from lakescan.tables.notebook import table_as_html
 from lakescan.tables.results import (
@@ -321,8 +321,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.append(pa.table({"id": [1], "price": [9.5]}))
         """
-        from lakescan.tables.new_tables import append_rows
         from lakescan.tables.rows import as_rows
+        from lakescan.tables.write_rows import append_rows
 
         given = as_rows(rows)
         checked = replace(self._write_options(options), session=given.session)
@@ -351,8 +351,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.overwrite(corrected, where="day = '2026-01-31'")
         """
-        from lakescan.tables.new_tables import overwrite_rows
         from lakescan.tables.rows import as_rows
+        from lakescan.tables.write_rows import overwrite_rows
 
         given = as_rows(rows)
         checked = replace(self._write_options(options), session=given.session)
@@ -937,7 +937,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> orders.detail().to_pylist()[0]["numFiles"]
             40
         """
-        from lakescan.maintenance.details import iceberg_detail
+        from lakescan.maintenance.describe_detail import iceberg_detail
 
         if "detail" in self.metadata_tables:
             return self.inspect("detail")

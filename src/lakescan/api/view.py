@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from lakescan.catalogs.view_store import StoredView
+from lakescan.catalogs.views import StoredView
 from lakescan.common.identifiers import Identifier
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.view.metadata import COMMENT, DIALECT, QUERY_COLUMNS, ViewMetadata, ViewVersionNode

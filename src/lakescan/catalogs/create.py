@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakescan.catalogs.delta_names import DeltaNames
-from lakescan.catalogs.hive_client import is_hive
+from lakescan.catalogs.hive_metastore import is_hive
 from lakescan.catalogs.lookup import check_free, translate_catalog_errors
-from lakescan.catalogs.outcomes import commit_change
+from lakescan.catalogs.lost_answers import commit_change
 from lakescan.catalogs.registry import key_manager_name, key_manager_of, location_limits
-from lakescan.catalogs.rest_adapter import is_rest
+from lakescan.catalogs.rest_credentials import credentials_for
+from lakescan.catalogs.rest_session import is_rest
 from lakescan.catalogs.unity.catalog import UnityCatalog
 from lakescan.catalogs.unity.creation import definition_at
 from lakescan.catalogs.unity.creation import place as unity_place
 from lakescan.catalogs.unity.creation import registration as unity_named
-from lakescan.catalogs.vended import credentials_for
 from lakescan.common import types as t
 from lakescan.common.identifiers import Identifier, folder_of
 from lakescan.definition.table_definition import TableDefinition
@@ -41,9 +41,9 @@ from lakescan.errors import (
     TableExists,
     UnsupportedFeature,
 )
-from lakescan.iceberg.commit.create import iceberg_arguments, redefine_table
+from lakescan.iceberg.commit.create_table import iceberg_arguments, redefine_table
 from lakescan.iceberg.commit.encryption import check_catalog
-from lakescan.iceberg.commit.new_table import (
+from lakescan.iceberg.commit.staged_table import (
     MakesTables,
     TableReplacement,
     commit_staged_table,
@@ -256,7 +256,7 @@ def _is_made(catalog: Catalog, identifier: Identifier, named: Sequence[str]) -> 
 
 
 def stage_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> StagedTable:
-    """A table that can be made in one step with its rows; see `lakescan.iceberg.commit.new_table`."""
+    """A table that can be made in one step with its rows; see `lakescan.iceberg.commit.staged_table`."""
     arguments = _arguments(catalog, identifier, definition)
     with translate_catalog_errors(identifier):
         if not catalog.namespace_exists(identifier.namespace):

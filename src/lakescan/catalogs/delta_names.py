@@ -8,11 +8,11 @@ import time
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lakescan.catalogs.glue_delta_names import GlueDeltaNames
-from lakescan.catalogs.hive_client import PROVIDER, HiveClient, MetastoreEntry, is_hive
-from lakescan.catalogs.outcomes import commit_change
+from lakescan.catalogs.glue_catalog import GlueDeltaNames
+from lakescan.catalogs.hive_metastore import PROVIDER, HiveClient, MetastoreEntry, is_hive
+from lakescan.catalogs.lost_answers import commit_change
 from lakescan.catalogs.registry import location_limits
-from lakescan.catalogs.sql_delta_names import SqlDeltaNames
+from lakescan.catalogs.sql_catalog import SqlDeltaNames
 from lakescan.common.identifiers import dotted_name
 from lakescan.errors import NoSuchTable, StorageError, UnsupportedFeature
 from lakescan.storage import Storage

@@ -15,7 +15,7 @@ from pyiceberg.io import PY_IO_IMPL, InputFile, OutputFile
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 from lakescan.storage import Storage
-from lakescan.storage.allowed import AllowedLocations
+from lakescan.storage.allowed_locations import AllowedLocations
 from lakescan.storage.issued import storage_properties
 from lakescan.storage.locations import ALIASES, split_location
 

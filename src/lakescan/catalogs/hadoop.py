@@ -28,18 +28,18 @@ from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
-from lakescan.catalogs.other_tables import referenced_files, tables_inside, tables_that_may_share
 from lakescan.catalogs.properties import warn_of_metadata
+from lakescan.catalogs.shared_files import referenced_files, tables_inside, tables_that_may_share
 from lakescan.common.identifiers import Identifier, folder_of
 from lakescan.errors import InvalidOption, NotATable, UnsupportedFeature
-from lakescan.iceberg.metadata.json_node import decompress
-from lakescan.iceberg.metadata.locate import current_metadata, is_metadata_file
+from lakescan.iceberg.metadata.hadoop_metadata import VersionFiles, version_of
+from lakescan.iceberg.metadata.json_document import decompress
+from lakescan.iceberg.metadata.metadata_location import current_metadata, is_metadata_file
 from lakescan.iceberg.metadata.pyiceberg_metadata import MetadataNotWritten, extend_catalog, parse_pyiceberg_metadata
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
-from lakescan.iceberg.metadata.version_files import VersionFiles, version_of
 from lakescan.storage import Storage, join
-from lakescan.storage.allowed import AllowedLocations
-from lakescan.storage.faults import storage_boundary, storage_error
+from lakescan.storage.allowed_locations import AllowedLocations
+from lakescan.storage.errors import storage_boundary, storage_error
 from lakescan.storage.issued import storage_properties
 from lakescan.storage.locations import is_below_any
 from lakescan.storage.put_if_absent import NotCreated

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakescan.catalogs.answers import drop_pydantic_causes, parse_failure, unknown_type
 from lakescan.catalogs.delta_names import DeltaNames
-from lakescan.catalogs.plan_requests import SERVER, ServerPlanning
 from lakescan.catalogs.registry import allowed_locations, backend_message, connection, is_known, key_manager_name
+from lakescan.catalogs.responses import drop_pydantic_causes, parse_failure, unknown_type
+from lakescan.catalogs.rest_credentials import credentials_for
+from lakescan.catalogs.rest_scan_planning import SERVER, ServerPlanning
 from lakescan.catalogs.unity.catalog import UnityCatalog
-from lakescan.catalogs.vended import credentials_for
-from lakescan.catalogs.view_store import StoredView, view_store
+from lakescan.catalogs.views import StoredView, view_store
 from lakescan.common.identifiers import Identifier, check_name, dotted_name, split_name
 from lakescan.common.references import backquote
 from lakescan.common.secrets import hide_error_secrets
@@ -30,8 +30,8 @@ from lakescan.errors import (
     UnsupportedFeature,
     nearest,
 )
-from lakescan.iceberg.scan.server_plan import PlanningServer
-from lakescan.storage.faults import error_text
+from lakescan.iceberg.scan.server_side_planning import PlanningServer
+from lakescan.storage.errors import error_text
 from lakescan.storage.issued import storage_properties
 from lakescan.storage.locations import absolute
 from lakescan.tables.base import CatalogTable

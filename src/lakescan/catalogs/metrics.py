@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakescan.catalogs.registry import connection, is_transaction, reporter_of, user_property
-from lakescan.catalogs.rest_adapter import REPORT_METRICS, RestSession, is_rest, message_of
+from lakescan.catalogs.rest_session import REPORT_METRICS, RestSession, is_rest, message_of
 from lakescan.common.identifiers import Identifier
 from lakescan.errors import UnsupportedFeature
 from lakescan.planning.metrics_reporters import MetricsReporter, has_reporters, report_safely, report_to_process
-from lakescan.planning.report import CommitReport, ScanReport, as_rest
+from lakescan.planning.scan_report import CommitReport, ScanReport, as_rest
 
 _LOG = logging.getLogger("lakescan.metrics")
 _SENDS = "rest-metrics-reporting-enabled"

@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.collected_table import CollectedCommit, CollectedTable, collecting_catalog
 from lakescan.catalogs.lookup import translate_catalog_errors
-from lakescan.catalogs.rest_adapter import COMMIT_TRANSACTION, RestSession, is_rest, message_of
+from lakescan.catalogs.rest_session import COMMIT_TRANSACTION, RestSession, is_rest, message_of
+from lakescan.catalogs.transaction_catalog import CollectedCommit, CollectedTable, collecting_catalog
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy, outcome_of
 from lakescan.errors import CommitConflict, LakescanError, NoSuchTable, StorageError, UnsupportedFeature

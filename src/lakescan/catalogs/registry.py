@@ -18,9 +18,8 @@ from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from lakescan.catalogs.answers import config_error, config_failure, drop_pydantic_causes, parse_failure
-from lakescan.catalogs.glue_delta_names import is_glue, keep_fields
-from lakescan.catalogs.hive_client import is_hive, set_socket_timeout
+from lakescan.catalogs.glue_catalog import is_glue, keep_fields
+from lakescan.catalogs.hive_metastore import is_hive, set_socket_timeout
 from lakescan.catalogs.properties import (
     check_headers,
     check_limits,
@@ -29,9 +28,10 @@ from lakescan.catalogs.properties import (
     property_named,
     warn_of_unread,
 )
-from lakescan.catalogs.rest_adapter import RestSession, has_session, http_session, is_rest, keep_credentials, mount
+from lakescan.catalogs.responses import config_error, config_failure, drop_pydantic_causes, parse_failure
 from lakescan.catalogs.rest_catalog import rest_catalog_class
-from lakescan.catalogs.sql_delta_names import include_delta_namespaces, with_connections
+from lakescan.catalogs.rest_session import RestSession, has_session, http_session, is_rest, keep_credentials, mount
+from lakescan.catalogs.sql_catalog import include_delta_namespaces, with_connections
 from lakescan.common.secrets import hide_error_secrets
 from lakescan.errors import (
     InvalidOption,
@@ -43,10 +43,10 @@ from lakescan.errors import (
 )
 from lakescan.iceberg.metadata.pyiceberg_metadata import extend_catalog
 from lakescan.planning.metrics_reporters import IMPLEMENTATION, MetricsReporter, as_reporter
-from lakescan.storage.allowed import ALLOWED, AllowedLocations, split_prefixes
+from lakescan.storage.allowed_locations import ALLOWED, AllowedLocations, split_prefixes
 from lakescan.storage.azure_endpoints import assign_account
 from lakescan.storage.encryption import KeyManager, named_key_manager
-from lakescan.storage.faults import error_text, storage_boundary
+from lakescan.storage.errors import error_text, storage_boundary
 from lakescan.storage.locations import absolute, split_location
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from typing import Any
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from lakescan import limits
-from lakescan.catalogs.answers import config_error, limit_answer, response_json
 from lakescan.catalogs.properties import filter_server_properties, property_named, warn_of_metadata
-from lakescan.catalogs.rest_adapter import TIMEOUT
+from lakescan.catalogs.responses import config_error, limit_answer, response_json
+from lakescan.catalogs.rest_session import TIMEOUT
 from lakescan.errors import LimitExceeded, StorageError
 from lakescan.storage.issued import is_storage_property, merge_server_properties, warn_ignored
 from lakescan.storage.options import find_settings

@@ -41,7 +41,7 @@ _LOADED = {
         "lakescan.api.open",
         "lakescan.local.reader",
         "lakescan.local.reader",
-        "lakescan.iceberg.scan.scan_files",
+        "lakescan.iceberg.scan.snapshot_scan",
         "lakescan.iceberg.table",
         "lakescan.delta.scan.scan_files",
         "lakescan.delta.table",

@@ -26,7 +26,7 @@ from lakescan.formats.table_format import SnapshotSelector, TableFormat, TablePa
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage, join
-from lakescan.storage.faults import storage_boundary
+from lakescan.storage.errors import storage_boundary
 from lakescan.storage.locations import absolute
 from lakescan.tables.base import CatalogTable
 from lakescan.tables.scan_spec import ScanSpec
@@ -104,7 +104,7 @@ class DeltaFormat:
 
     def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
         """Columns of Delta's types."""
-        from lakescan.definition.from_arrow import delta_columns
+        from lakescan.definition.arrow_schema import delta_columns
 
         return delta_columns(rows)
 

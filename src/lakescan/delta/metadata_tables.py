@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.references import backquote
 from lakescan.common.schema import Schema
+from lakescan.delta.log.log_text import Action, as_long
 from lakescan.delta.log.replay import log_position
-from lakescan.delta.log.text import Action, as_long
 from lakescan.delta.log.time_travel import timestamp_or_none
 from lakescan.delta.metadata.protocol import Metadata, Protocol, clustering_paths
 from lakescan.delta.scan.partition_values import typed_values

@@ -21,9 +21,9 @@ from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.catalog_managed import find_managed_table
+from lakescan.delta.log.log_text import single_actions
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.segment import LogFile, LogListing, LogSegment, list_log, newest_log, next_commits
-from lakescan.delta.log.text import single_actions
 from lakescan.delta.log.time_travel import (
     commit_info,
     commit_times,
@@ -31,7 +31,7 @@ from lakescan.delta.log.time_travel import (
     in_commit_timestamp,
     version_at,
 )
-from lakescan.delta.metadata.facts import metadata_facts
+from lakescan.delta.metadata.metadata_facts import metadata_facts
 from lakescan.delta.metadata.protocol import CLUSTERING, Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.metadata_tables import (
@@ -83,7 +83,7 @@ from lakescan.formats.table_format import (
 )
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.file_table import FileTable
-from lakescan.planning.report import FormatTerms, ScanMetrics
+from lakescan.planning.scan_report import FormatTerms, ScanMetrics
 from lakescan.storage import Storage
 
 _METADATA_TABLES = ("history", "detail", "files", "partitions")

@@ -19,15 +19,9 @@ from lakescan.definition.table_changes import AddColumn, DropFeature, TableChang
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.alter.changes import DeltaAlteration, apply_changes
 from lakescan.delta.alter.drop_feature import drop_feature
-from lakescan.delta.alter.dropped_features import takes_several_commits
-from lakescan.delta.alter.state import TableState
-from lakescan.delta.commit.catalog_managed import check_not_managed
-from lakescan.delta.commit.checkpoint import checkpoint_version
-from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_properties
-from lakescan.delta.commit.conflicts import Reads, overwrite_reads, planner_of, statement_reads
-from lakescan.delta.commit.creation import partition_column
-from lakescan.delta.commit.file_actions import live_adds, live_adds_at, written_actions
-from lakescan.delta.commit.file_changes import (
+from lakescan.delta.alter.droppable_features import takes_several_commits
+from lakescan.delta.alter.table_state import TableState
+from lakescan.delta.commit.actions import (
     ADD,
     CDC,
     REMOVE,
@@ -38,10 +32,16 @@ from lakescan.delta.commit.file_changes import (
     identity_metadata,
     remove_actions,
 )
+from lakescan.delta.commit.checkpoint import checkpoint_version
+from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_properties
+from lakescan.delta.commit.conflicts import Reads, overwrite_reads, planner_of, statement_reads
+from lakescan.delta.commit.creation import partition_column
+from lakescan.delta.commit.file_actions import live_adds, live_adds_at, written_actions
 from lakescan.delta.commit.restore import restore
 from lakescan.delta.commit.row_changes import changed_files, check_vectors, file_changes, mode_of, statement_operation
-from lakescan.delta.data_files.data_files import DeltaWrites
-from lakescan.delta.data_files.deletion_vectors import VectorWriter
+from lakescan.delta.commit.staged_commits import check_not_managed
+from lakescan.delta.data_files.deletion_vector_writer import VectorWriter
+from lakescan.delta.data_files.delta_writes import DeltaWrites
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.maintenance.log_cleanup import check_vacuum, clean_up
 from lakescan.delta.maintenance.referenced_files import new_files_since, parts_in_use, removed_files
@@ -72,8 +72,8 @@ from lakescan.tables.base import (
     RewriteSettings,
     SnapshotFiles,
 )
-from lakescan.tables.metadata_files import MetadataFiles, SnapshotManager
-from lakescan.tables.named_errors import errors_name_table
+from lakescan.tables.error_names import errors_name_table
+from lakescan.tables.metadata_actions import MetadataFiles, SnapshotManager
 from lakescan.tables.results import (
     CheckpointResult,
     ExpireResult,

@@ -23,9 +23,9 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidFilter, LakescanError, NoSuchColumn, UnsupportedFeature
-from lakescan.expressions.implied import infer_predicate
-from lakescan.expressions.instants import NANOSECONDS_A_DAY, Instant, instant_of, plain_value
+from lakescan.expressions.inference import infer_predicate
 from lakescan.expressions.like import join_pattern, split_pattern
+from lakescan.expressions.literals import NANOSECONDS_A_DAY, Instant, instant_of, plain_value
 from lakescan.expressions.predicate import (
     FALSE,
     TRUE,
@@ -50,7 +50,7 @@ from lakescan.expressions.predicate import (
 from lakescan.expressions.scalar.expression import ScalarExpression
 from lakescan.expressions.scalar.time_functions import clock_values
 from lakescan.expressions.sql_condition import references
-from lakescan.expressions.text_values import double_of_text, name_of_zone, offset_of_wall, value_of_text
+from lakescan.expressions.text_casts import double_of_text, name_of_zone, offset_of_wall, value_of_text
 
 _LONG, _DATES = (-(2**63), 2**63 - 1), (-(2**31), 2**31 - 1)
 _WIDE = Context(prec=40)

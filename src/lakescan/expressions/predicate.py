@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from lakescan.errors import NoTruthValue
-from lakescan.expressions.instants import plain_value
 from lakescan.expressions.like import ANY, escape_pattern, split_pattern
+from lakescan.expressions.literals import plain_value
 
 if TYPE_CHECKING:
     from lakescan.expressions.scalar.expression import ScalarExpression

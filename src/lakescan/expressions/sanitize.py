@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakescan.common.hashing import murmur3
-from lakescan.expressions.instants import plain_value
+from lakescan.expressions.literals import plain_value
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME = re.compile(r"\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?")

@@ -12,8 +12,8 @@ from typing import Any
 
 from lakescan.common.references import dotted_path
 from lakescan.errors import InvalidFilter, missing_dependency
-from lakescan.expressions.instants import UnknownCast, cast_constant
 from lakescan.expressions.like import join_pattern, split_pattern
+from lakescan.expressions.literals import UnknownCast, cast_constant
 from lakescan.expressions.predicate import (
     UNKNOWN,
     Comparison,

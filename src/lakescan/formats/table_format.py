@@ -20,7 +20,7 @@ from lakescan.formats.metadata_table import MetadataTable
 from lakescan.formats.snapshot_refs import RefKind, SnapshotRef
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.file_table import FileTable
-from lakescan.planning.report import FormatTerms, ScanMetrics
+from lakescan.planning.scan_report import FormatTerms, ScanMetrics
 
 
 @dataclass(frozen=True)

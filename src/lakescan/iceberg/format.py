@@ -17,7 +17,7 @@ from lakescan.common.types import Field
 from lakescan.definition.table_definition import TableDeclarations, TableDefinition
 from lakescan.errors import LakescanError, TableExists, UnsupportedFeature
 from lakescan.formats.table_format import TableFormat, TablePath
-from lakescan.iceberg.metadata.locate import is_metadata_file
+from lakescan.iceberg.metadata.metadata_location import is_metadata_file
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage, join
@@ -25,7 +25,7 @@ from lakescan.tables.base import CatalogTable
 from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
-    from lakescan.iceberg.commit.create_with_rows import NewIcebergTable, ReplacedIcebergTable
+    from lakescan.iceberg.commit.create_table_as_select import NewIcebergTable, ReplacedIcebergTable
     from lakescan.iceberg.target import IcebergTarget
 
 _FOLDER = "metadata"
@@ -80,7 +80,7 @@ class IcebergFormat:
         from lakescan.iceberg.target import IcebergTarget
 
         if name is None:
-            from lakescan.iceberg.metadata.version_files import VersionFiles
+            from lakescan.iceberg.metadata.hadoop_metadata import VersionFiles
 
             VersionFiles(location, storage).check_owner()
         metadata = known.metadata if isinstance(known, IcebergTable) else None
@@ -88,7 +88,7 @@ class IcebergFormat:
 
     def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
         """Columns of the types of the format version in `properties`."""
-        from lakescan.definition.from_arrow import iceberg_columns
+        from lakescan.definition.arrow_schema import iceberg_columns
         from lakescan.iceberg.metadata.format_versions import chosen_version
 
         return iceberg_columns(rows, nanoseconds=chosen_version(properties).nanoseconds)
@@ -114,7 +114,7 @@ class IcebergFormat:
     ) -> NewIcebergTable:
         """A table that the catalog has only once it is committed."""
         from lakescan.catalogs.create import stage_iceberg
-        from lakescan.iceberg.commit.create_with_rows import NewIcebergTable
+        from lakescan.iceberg.commit.create_table_as_select import NewIcebergTable
 
         return NewIcebergTable.create(name, stage_iceberg(catalog, name, definition), options)
 
@@ -129,8 +129,8 @@ class IcebergFormat:
     ) -> ReplacedIcebergTable:
         """What replaces columns, partition spec, sort order, properties and rows in one commit."""
         from lakescan.catalogs.create import replacement_of
-        from lakescan.iceberg.commit.create_with_rows import ReplacedIcebergTable
-        from lakescan.iceberg.commit.row_changes import staged_options, summary_properties
+        from lakescan.iceberg.commit.create_table_as_select import ReplacedIcebergTable
+        from lakescan.iceberg.commit.row_level_operations import staged_options, summary_properties
         from lakescan.iceberg.metadata.table_metadata import MAIN
 
         replacement = replacement_of(catalog, name, definition, summary_properties(options))
@@ -151,8 +151,8 @@ class IcebergFormat:
         """Register the metadata file that the scan reads."""
         from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 
-        from lakescan.catalogs.answers import check_readable
-        from lakescan.catalogs.outcomes import commit_change
+        from lakescan.catalogs.lost_answers import commit_change
+        from lakescan.catalogs.responses import check_readable
         from lakescan.iceberg.maintenance.tables_in_folder import warn_of_copy
         from lakescan.iceberg.table import IcebergTable
 

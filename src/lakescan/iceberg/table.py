@@ -36,22 +36,22 @@ from lakescan.formats.table_format import (
     SnapshotSelector,
     StreamStart,
 )
-from lakescan.iceberg.maintenance.expired_snapshots import snapshot_ref
+from lakescan.iceberg.maintenance.snapshot_retention import snapshot_ref
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
-from lakescan.iceberg.metadata.facts import metadata_facts
 from lakescan.iceberg.metadata.format_versions import VERSIONS
-from lakescan.iceberg.metadata.locate import FolderSource, MetadataSource
+from lakescan.iceberg.metadata.metadata_facts import metadata_facts
+from lakescan.iceberg.metadata.metadata_location import FolderSource, MetadataSource
 from lakescan.iceberg.metadata.name_mapping import field_matching
-from lakescan.iceberg.metadata.parse import load_metadata
 from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, TableMetadata, ancestors
+from lakescan.iceberg.metadata.table_metadata_parser import load_metadata
 from lakescan.iceberg.metadata_tables import METADATA_TABLES, OF_SNAPSHOT, metadata_table
-from lakescan.iceberg.metadata_tables.commits import snapshot_log
-from lakescan.iceberg.scan.increments import IncrementFiles, add_obstacles, as_commit, lineage, starting_point
-from lakescan.iceberg.scan.scan_files import IcebergState, IncrementState, LiveState, SnapshotScan
-from lakescan.iceberg.scan.server_plan import PlanningServer, PlanningSource, ServerPlan
+from lakescan.iceberg.metadata_tables.snapshots import snapshot_log
+from lakescan.iceberg.scan.incremental_scan import IncrementFiles, add_obstacles, as_commit, lineage, starting_point
+from lakescan.iceberg.scan.server_side_planning import PlanningServer, PlanningSource, ServerPlan
+from lakescan.iceberg.scan.snapshot_scan import IcebergState, IncrementState, LiveState, SnapshotScan
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.file_table import FileTable
-from lakescan.planning.report import FormatTerms
+from lakescan.planning.scan_report import FormatTerms
 from lakescan.storage import Storage
 
 # On storage without atomic puts, the newest metadata file may be half written.

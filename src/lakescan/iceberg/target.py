@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from lakescan.catalogs.create import commit_replacement
 from lakescan.catalogs.lookup import translate_catalog_errors
 from lakescan.catalogs.metrics import report_commit, wants_commits
-from lakescan.catalogs.other_tables import referenced_files, tables_that_may_share
 from lakescan.catalogs.registry import connection, key_manager_name, key_manager_of, location_limits
-from lakescan.catalogs.vended import credentials_for
+from lakescan.catalogs.rest_credentials import credentials_for
+from lakescan.catalogs.shared_files import referenced_files, tables_that_may_share
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
@@ -30,45 +30,45 @@ from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.expressions.bind import bind_columns_only
 from lakescan.expressions.predicate import TRUE
 from lakescan.formats.table_format import SnapshotSelector, TableFormat
-from lakescan.iceberg.alter.added_columns import SchemaEvolution, TableWithColumns
-from lakescan.iceberg.alter.commit import alter, check_proofs
+from lakescan.iceberg.alter.alter_table import alter, check_proofs
+from lakescan.iceberg.alter.schema_evolution import SchemaEvolution, TableWithColumns
 from lakescan.iceberg.commit.add_files import add_files
-from lakescan.iceberg.commit.base import CommitBase
-from lakescan.iceberg.commit.collector import check_not_collected
+from lakescan.iceberg.commit.base_manifests import equality_delete_files
 from lakescan.iceberg.commit.commit import IcebergCommit
+from lakescan.iceberg.commit.commit_base import CommitBase
+from lakescan.iceberg.commit.commit_collector import check_not_collected
 from lakescan.iceberg.commit.conflicts import Validation
-from lakescan.iceberg.commit.create import replace_columns
+from lakescan.iceberg.commit.create_table import replace_columns
 from lakescan.iceberg.commit.encryption import check_catalog
 from lakescan.iceberg.commit.file_changes import written_partitions
-from lakescan.iceberg.commit.listed import equality_delete_files
-from lakescan.iceberg.commit.new_table import TableReplacement
+from lakescan.iceberg.commit.manage_snapshots import IcebergSnapshots, restore
 from lakescan.iceberg.commit.outcomes import check_same_table, wait_before_retry
-from lakescan.iceberg.commit.refs import ensure_branch
-from lakescan.iceberg.commit.row_changes import (
+from lakescan.iceberg.commit.row_level_operations import (
     row_change_mode,
     row_change_validation,
     staged_options,
     summary_properties,
 )
 from lakescan.iceberg.commit.snapshot_producer import NewSnapshot
-from lakescan.iceberg.commit.snapshots import IcebergSnapshots, restore
+from lakescan.iceberg.commit.snapshot_refs import ensure_branch
+from lakescan.iceberg.commit.staged_table import TableReplacement
 from lakescan.iceberg.data_files.equality_deletes import EqualityDeleteWrites
-from lakescan.iceberg.data_files.row_deletes import IcebergDeletes
+from lakescan.iceberg.data_files.position_deletes import IcebergDeletes
 from lakescan.iceberg.data_files.table_writes import IcebergWrites
 from lakescan.iceberg.maintenance.expire_snapshots import commit_expiry, split_expired_files
-from lakescan.iceberg.maintenance.expired_snapshots import Retention
 from lakescan.iceberg.maintenance.metadata_files import IcebergMetadataFiles
 from lakescan.iceberg.maintenance.reachable_files import files_since, manifest_parts, metadata_locations
 from lakescan.iceberg.maintenance.rewrite_position_deletes import plan_compaction, plan_vectors
+from lakescan.iceberg.maintenance.snapshot_retention import Retention
 from lakescan.iceberg.maintenance.tables_in_folder import neighbour_files, warn_of_copy
-from lakescan.iceberg.metadata.locate import FolderSource
+from lakescan.iceberg.metadata.application_transactions import has_transaction
+from lakescan.iceberg.metadata.metadata_location import FolderSource
 from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
 from lakescan.iceberg.metadata.table_properties import SERIALIZABLE, IcebergProperties
-from lakescan.iceberg.metadata.transactions import has_transaction
 from lakescan.iceberg.table import IcebergTable
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
-from lakescan.planning.report import CommitReport
+from lakescan.planning.scan_report import CommitReport
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.issued import storage_properties
 from lakescan.storage.locations import is_in, normal
@@ -81,6 +81,7 @@ from lakescan.tables.base import (
     RewriteSettings,
     SnapshotFiles,
 )
+from lakescan.tables.commit_files import remove_on_failure
 from lakescan.tables.results import (
     CheckpointResult,
     ExpireResult,
@@ -90,9 +91,8 @@ from lakescan.tables.results import (
     RestoreResult,
 )
 from lakescan.tables.row_changes import DeleteWriter, RemovedFile, RowChanges, RowLevelCommand, RowLevelOperationMode
-from lakescan.tables.save import remove_on_failure
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.writing.parquet import new_write_id
+from lakescan.writing.parquet_writer import new_write_id
 from lakescan.writing.table_writes import DeleteLimits, WrittenDeletes, WrittenFile
 
 _LOG = logging.getLogger("lakescan")

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidOption
-from lakescan.expressions.instants import plain_value
+from lakescan.expressions.literals import plain_value
 from lakescan.local.reader import default_readers, read_batches
-from lakescan.planning.min_max import ORDERED, Extreme, extreme_by_metadata, extreme_of, rows_by_metadata
+from lakescan.planning.metadata_aggregates import ORDERED, Extreme, extreme_by_metadata, extreme_of, rows_by_metadata
 from lakescan.planning.plan import ScanPlan
 from lakescan.tables.scan_spec import ScanSpec
 

@@ -24,9 +24,9 @@ from lakescan.expressions.predicate import TRUE, Comparison, IsNull, Predicate
 from lakescan.local.reader import default_readers, read_batches, scan_batches
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
-from lakescan.reading.batches import batch_of
 from lakescan.reading.context import WHOLE_TABLE_BATCH_SIZE, ReadContext
-from lakescan.reading.parquet_frames import FrameFile, collect_frame, frame_file, has_simple_columns
+from lakescan.reading.parquet.polars_frames import FrameFile, collect_frame, frame_file, has_simple_columns
+from lakescan.reading.record_batches import batch_of
 from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:

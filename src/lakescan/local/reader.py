@@ -16,7 +16,7 @@ import pyarrow as pa
 from lakescan.planning.plan import ScanPlan
 from lakescan.planning.task_groups import TaskGroup
 from lakescan.reading.context import BATCH_SIZE, ReadContext
-from lakescan.reading.deletes.equality import EqualityDeletes
+from lakescan.reading.deletes.equality_deletes import EqualityDeletes
 from lakescan.reading.reader import PrefetchStorage, read_group
 from lakescan.tables.scan_spec import ScanSpec
 

@@ -2,7 +2,7 @@
 
 from lakescan.maintenance.compact import compact
 from lakescan.maintenance.convert_deletes import convert_equality_deletes
-from lakescan.maintenance.expired_files import expire_with_files
+from lakescan.maintenance.expire_snapshots import expire_with_files
 from lakescan.maintenance.orphans import remove_orphans
 
 __all__ = ["compact", "convert_equality_deletes", "expire_with_files", "remove_orphans"]

@@ -13,23 +13,23 @@ import pyarrow.compute as pc
 from lakescan.common.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.common.retries import Attempts
 from lakescan.errors import CommitConflict, InvalidOption
-from lakescan.maintenance.arrangement import CompactionOrder
 from lakescan.maintenance.external_sort import sort_by_exchange, sorted_rows
+from lakescan.maintenance.zorder import CompactionOrder
 from lakescan.options.compact import CompactOptions
 from lakescan.options.write import WriteOptions
-from lakescan.planning.delete_references import DeleteKind
+from lakescan.planning.bin_packing import pack_in_order
+from lakescan.planning.delete_files import DeleteKind
 from lakescan.planning.file_table import FileTable
-from lakescan.planning.pack import pack_in_order
 from lakescan.planning.plan import ScanPlan, partition_numbers
 from lakescan.planning.task_groups import TaskGroup, TaskGroups
 from lakescan.reading.context import ReadContext
 from lakescan.reading.reader import read_group
 from lakescan.tables.base import RewriteSettings, Target
-from lakescan.tables.overwritten_files import as_removed_files, rewrite_rows
+from lakescan.tables.commit_files import remove_on_failure, write_result
+from lakescan.tables.copy_on_write import as_removed_files, rewrite_rows
 from lakescan.tables.results import CompactResult
-from lakescan.tables.save import remove_on_failure, write_result
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.writing.parquet import new_write_id, remove_written, write_rows
+from lakescan.writing.parquet_writer import new_write_id, remove_written, write_rows
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 
 _LOG = logging.getLogger("lakescan")

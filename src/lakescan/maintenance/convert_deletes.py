@@ -20,12 +20,12 @@ from lakescan.planning.plan import ScanPlan
 from lakescan.planning.task_groups import FileScanTask, TaskGroup
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import row_batches
-from lakescan.reading.deletes.equality import EqualityDeletes, compared_columns
-from lakescan.reading.deletes.vectors import bitmap_of
+from lakescan.reading.deletes.deletion_vectors import bitmap_of
+from lakescan.reading.deletes.equality_deletes import EqualityDeletes, compared_columns
 from lakescan.tables.base import Target
+from lakescan.tables.commit_files import remove_on_failure
 from lakescan.tables.results import ConvertResult
-from lakescan.tables.save import remove_on_failure
-from lakescan.writing.parquet import new_write_id
+from lakescan.writing.parquet_writer import new_write_id
 from lakescan.writing.table_writes import WrittenFile
 
 

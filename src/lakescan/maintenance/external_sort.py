@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from lakescan.common.executors import ExchangingExecutor
-from lakescan.maintenance.arrangement import CompactionOrder, Ranking
+from lakescan.maintenance.zorder import CompactionOrder, Ranking
 from lakescan.planning.plan import ScanPlan, assign_groups
 from lakescan.planning.task_groups import TaskGroup, TaskGroups
 from lakescan.reading.context import ReadContext
 from lakescan.reading.reader import read_group
-from lakescan.writing.parquet import write_rows
+from lakescan.writing.parquet_writer import write_rows
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 
 Read = Callable[[Sequence[str] | None], Iterator[pa.RecordBatch]]  # the columns (None: all) -> the rows

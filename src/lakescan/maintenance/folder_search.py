@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakescan.maintenance.listing import Listing
 from lakescan.storage import FileEntry, Storage
-from lakescan.storage.listed import LISTED, Range, list_files, ranges_of
+from lakescan.storage.listing import LISTED, Range, list_files, ranges_of
 from lakescan.storage.locations import is_in, normal
 from lakescan.tables.base import FileRules
 

@@ -9,9 +9,9 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.catalogs.other_tables import metadata_of_tables, table_folders
+from lakescan.catalogs.shared_files import metadata_of_tables, table_folders
 from lakescan.storage import FileEntry, Storage, join
-from lakescan.storage.listed import list_files
+from lakescan.storage.listing import list_files
 from lakescan.storage.locations import is_in, normal, normalize, path_of
 from lakescan.tables.base import FileRules
 

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from lakescan.common.arrays import as_array
 from lakescan.common.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.errors import InvalidOption, StorageError, nearest
-from lakescan.maintenance.compared_by_workers import find_listed_orphans, find_orphans, remove_files, run_with_exchange
+from lakescan.maintenance.unreferenced_files import find_listed_orphans, find_orphans, remove_files, run_with_exchange
 from lakescan.storage import Storage, join
-from lakescan.storage.listed import LISTED
+from lakescan.storage.listing import LISTED
 from lakescan.storage.locations import is_below_any, is_in, may_overlap, path_of
 from lakescan.tables.base import FileRules, Target
 from lakescan.tables.results import OrphanResult

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.catalogs.lookup import translate_catalog_errors
-from lakescan.catalogs.other_tables import referenced_files, tables_that_may_share
-from lakescan.catalogs.outcomes import commit_change
+from lakescan.catalogs.lost_answers import commit_change
+from lakescan.catalogs.shared_files import referenced_files, tables_that_may_share
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import retry_read
 from lakescan.errors import CommitConflict, StorageError, UnsupportedFeature

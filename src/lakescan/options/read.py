@@ -34,7 +34,7 @@ from lakescan.common.option_values import (
     whole,
     zone,
 )
-from lakescan.expressions.codec import to_json
+from lakescan.expressions.json_codec import to_json
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.declaration import BOTH, DELTA, ICEBERG, Group, OptionSet, option
 

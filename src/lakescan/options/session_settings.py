@@ -17,7 +17,7 @@ class SessionSettings:
 
     - `wap_id`: `spark.wap.id`, under which rows are staged, in snapshots that no branch names.
     - `wap_branch`: `spark.wap.branch`, to which rows are written, and from which they are read where it is there.
-    - `options`: the options that the session sets, each with the format of its tables (`options/session.py`).
+    - `options`: the options that the session sets, each with the format of its tables (`options/session_defaults.py`).
     """
 
     wap_id: str | None = None

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lakescan.common.arrays import empty_structs
 from lakescan.planning.column_stats import ColumnStats, concat_stats
-from lakescan.planning.delete_references import NUMBERS, RANGES, DeleteReferences
+from lakescan.planning.delete_files import NUMBERS, RANGES, DeleteReferences
 
 FILES = pa.schema(
     [

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from lakescan.errors import InvalidOption
-from lakescan.planning.report import CommitReport, ScanReport, as_rest
+from lakescan.planning.scan_report import CommitReport, ScanReport, as_rest
 
 _LOG = logging.getLogger("lakescan.metrics")
 IMPLEMENTATION = "metrics-reporter-impl"  # the property of catalogs

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from lakescan.common.arrays import float_bits, row_numbers
 from lakescan.common.schema import Schema
 from lakescan.expressions.predicate import TRUE, Predicate, conjunction, conjuncts
+from lakescan.planning.bin_packing import LOOKBACK, OPEN_COST, pack, pack_in_order, weights
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.file_table import FileTable
-from lakescan.planning.pack import LOOKBACK, OPEN_COST, pack, pack_in_order, weights
-from lakescan.planning.report import ScanMetrics, ScanReport
 from lakescan.planning.residual import MOST_CONJUNCTS, Residuals, residuals
+from lakescan.planning.scan_report import ScanMetrics, ScanReport
 from lakescan.planning.split import TARGET_SIZE, adaptive_size, split_files
 from lakescan.planning.task_groups import TaskGroups
 

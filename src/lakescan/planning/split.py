@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from lakescan import limits
 from lakescan.common.option_values import boolean, planning_mode, positive, whole
 from lakescan.common.properties import Properties, Property, is_true
+from lakescan.planning.bin_packing import LOOKBACK, OPEN_COST
 from lakescan.planning.file_table import FileTable
-from lakescan.planning.pack import LOOKBACK, OPEN_COST
 
 TARGET_SIZE = 128 * 2**20
 MIN_ADAPTIVE_SIZE = 16 * 2**20

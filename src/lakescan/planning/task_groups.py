@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.arrays import dictionary_codes
-from lakescan.planning.delete_references import DeleteFile, DeleteFiles, DeleteReferences
+from lakescan.planning.delete_files import DeleteFile, DeleteFiles, DeleteReferences
 from lakescan.planning.file_table import FileTable, key_texts
 from lakescan.planning.split import TARGET_SIZE, adaptive_size
 

@@ -16,7 +16,7 @@ from lakescan.common.metadata_columns import DELETED
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.selection import Selection, prune_columns
 from lakescan.expressions.predicate import Predicate, predicate_fields
-from lakescan.reading.batches import as_encoded, batch_of
+from lakescan.reading.record_batches import as_encoded, batch_of
 from lakescan.storage import Storage
 from lakescan.storage.locations import LocationMatcher
 

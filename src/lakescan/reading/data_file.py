@@ -19,16 +19,16 @@ from lakescan.errors import CorruptData, UnsupportedFeature
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.task_groups import FileScanTask
 from lakescan.reading.avro.file import open_avro
-from lakescan.reading.batches import as_encoded, batch_of
 from lakescan.reading.context import ReadContext
-from lakescan.reading.decoding import decoding
-from lakescan.reading.file_schema import FileField, read_fields
+from lakescan.reading.decoding_errors import decoding
+from lakescan.reading.field_ids import FileField, read_fields
 from lakescan.reading.orc import OrcData, matching_stripes, open_orc
 from lakescan.reading.parquet.file import ParquetData, matching_row_groups, open_parquet
 from lakescan.reading.projection import Projection, resolve
+from lakescan.reading.record_batches import as_encoded, batch_of
 from lakescan.storage import Storage
-from lakescan.storage.encrypted_stream import key_of
-from lakescan.storage.faults import redact
+from lakescan.storage.encryption.encrypted_files import key_of
+from lakescan.storage.errors import redact
 
 _NAMES = {"orc": "ORC files", "avro": "Avro files"}
 

@@ -21,16 +21,16 @@ from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.prune import might_match
 from lakescan.planning.split import NO_END
 from lakescan.reading.avro.codecs import TooLarge
-from lakescan.reading.batches import batch_of
-from lakescan.reading.casting import cast_leaf
-from lakescan.reading.decoding import decoding
-from lakescan.reading.file_schema import FileField
+from lakescan.reading.decoding_errors import decoding
+from lakescan.reading.field_ids import FileField
 from lakescan.reading.orc_footer import Stripes, StripeStatistics, read_statistics, read_stripes
 from lakescan.reading.projection import Projection, prune_members
+from lakescan.reading.record_batches import batch_of
+from lakescan.reading.type_promotion import cast_leaf
 from lakescan.storage import Storage
-from lakescan.storage.encrypted_stream import open_stream
 from lakescan.storage.encryption import FileKey
-from lakescan.storage.faults import redact
+from lakescan.storage.encryption.encrypted_files import open_stream
+from lakescan.storage.errors import redact
 
 
 @dataclass(frozen=True)

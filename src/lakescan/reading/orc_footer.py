@@ -22,7 +22,7 @@ from lakescan import limits
 from lakescan.errors import LimitExceeded
 from lakescan.planning.corrupt_statistics import can_trust_orc
 from lakescan.reading.avro.codecs import TooLarge, decompress_block, decompress_lz4, decompress_snappy
-from lakescan.storage.faults import redact
+from lakescan.storage.errors import redact
 
 _PLAIN = "UNCOMPRESSED"
 _CHUNK = 1 << 23  # maximum bytes of a decompressed chunk

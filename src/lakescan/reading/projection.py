@@ -19,8 +19,8 @@ from lakescan.common import types as t
 from lakescan.common.metadata_columns import FIRST_RESERVED_ID
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptMetadata
-from lakescan.reading.casting import cast_leaf, pad_texts
-from lakescan.reading.file_schema import FileField
+from lakescan.reading.field_ids import FileField
+from lakescan.reading.type_promotion import cast_leaf, pad_texts
 
 
 @dataclass(frozen=True)

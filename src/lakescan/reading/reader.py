@@ -18,15 +18,15 @@ from lakescan.expressions.evaluate import Columns, column_getter, matching_rows
 from lakescan.expressions.predicate import FALSE, TRUE, Predicate
 from lakescan.planning.split import NO_END
 from lakescan.planning.task_groups import FileScanTask, TaskGroup
-from lakescan.reading.batches import decode_dictionaries, filter_rows
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import TaskRows, open_rows
-from lakescan.reading.deletes.equality import EqualityDeletes
-from lakescan.reading.deletes.positions import DeleteLoader, RowSelection
+from lakescan.reading.deletes.equality_deletes import EqualityDeletes
+from lakescan.reading.deletes.position_deletes import DeleteLoader, RowSelection
+from lakescan.reading.late_materialization import LateMaterialization
 from lakescan.reading.parquet.file import ParquetData
-from lakescan.reading.tested_first import LateMaterialization
+from lakescan.reading.record_batches import decode_dictionaries, filter_rows
 from lakescan.storage import Storage
-from lakescan.storage.faults import read_whole, storage_boundary
+from lakescan.storage.errors import read_whole, storage_boundary
 
 
 def read_group(

@@ -17,8 +17,8 @@ from lakescan.options.keywords import OpenKeywords
 from lakescan.planning.explain import PlanText
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.session import register
+from lakescan.spark.streams.apply_changes import apply_changes, change_rows, history_sink, upsert_sink
 from lakescan.spark.streams.histories import HistorySink
-from lakescan.spark.streams.row_changes import apply_changes, change_rows, history_sink, upsert_sink
 from lakescan.spark.streams.upserts import UpsertSink
 from lakescan.spark.writing.table_writer import TableWriter
 from lakescan.statements.syntax.parse import Arguments

@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary, ref
 
 from lakescan.catalogs.registry import all_configurations, watch
 from lakescan.errors import InvalidOption, missing_dependency
-from lakescan.expressions.text_values import zone_of_name
-from lakescan.storage.faults import error_text
+from lakescan.expressions.text_casts import zone_of_name
+from lakescan.storage.errors import error_text
 from lakescan.storage.locations import split_location
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
     """
     try:
         from lakescan.spark.session_lane import replace_reads
-        from lakescan.spark.source.audit import settings_of_session
         from lakescan.spark.source.pushdown import enable_pushdown
+        from lakescan.spark.source.wap import settings_of_session
         from lakescan.spark.workers import use_this_python
         from lakescan.spark.writing.arrow_batches import bound_writes
     except ImportError as error:

@@ -90,7 +90,7 @@ def replace_reads(spark: SparkSession, sources: Callable[[], Mapping[str, Mappin
 
             hook.install(spark, sources)
         else:
-            from lakescan.spark.native import rule
+            from lakescan.spark.native import read_rule as rule
 
             rule.install(spark)
         _failures.pop(spark, None)
@@ -105,7 +105,7 @@ def replaces_reads(spark: SparkSession) -> bool:
         from lakescan.spark.connect import hook
 
         return hook.is_installed(spark)
-    from lakescan.spark.native import rule
+    from lakescan.spark.native import read_rule as rule
 
     return rule.is_installed(spark)
 

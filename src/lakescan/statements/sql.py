@@ -116,8 +116,8 @@ def _arguments(positional: tuple[Any, ...], args: Arguments) -> tuple[Any, str, 
 def _define(text: str, args: Arguments, frames: Mapping[str, Any]) -> Any:
     """Run a statement about tables, namespaces or views in this process."""
     # Imported when they are used: queries, and `import lakescan`, need none of them.
-    from lakescan.statements.syntax.statements import nearest_statement, parse_statement
-    from lakescan.statements.syntax.words import TokenReader
+    from lakescan.statements.syntax.grammar import nearest_statement, parse_statement
+    from lakescan.statements.syntax.token_reader import TokenReader
     from lakescan.statements.tables.context import StatementContext
     from lakescan.statements.tables.run import run
 

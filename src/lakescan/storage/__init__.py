@@ -20,9 +20,18 @@ from pyarrow import fs as pafs
 
 from lakescan import limits
 from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, MissingFile, StorageError
-from lakescan.storage.allowed import AllowedLocations
+from lakescan.storage.allowed_locations import AllowedLocations
 from lakescan.storage.azure_endpoints import account_of
-from lakescan.storage.credentials import (
+from lakescan.storage.encryption import KeyManager
+from lakescan.storage.encryption.table_keys import UnwrappedKeys
+from lakescan.storage.errors import WholeFile, check_regular, read_whole, redact, storage_boundary
+from lakescan.storage.filesystems import CONNECTIONS, signed_filesystem
+from lakescan.storage.filesystems import open_filesystem as _filesystem
+from lakescan.storage.issued import merge_server_properties
+from lakescan.storage.locations import ALIASES, LocationMatcher, absolute, split_location
+from lakescan.storage.options import StorageOptions
+from lakescan.storage.reachable import ASKED_FIRST, check_reachable
+from lakescan.storage.vended_credentials import (
     Credential,
     Credentials,
     CredentialSource,
@@ -30,18 +39,9 @@ from lakescan.storage.credentials import (
     check_not_signed_remotely,
     is_signed_remotely,
 )
-from lakescan.storage.encryption import KeyManager
-from lakescan.storage.encryption.table_keys import UnwrappedKeys
-from lakescan.storage.faults import WholeFile, check_regular, read_whole, redact, storage_boundary
-from lakescan.storage.filesystems import CONNECTIONS, signed_filesystem
-from lakescan.storage.filesystems import open_filesystem as _filesystem
-from lakescan.storage.issued import merge_server_properties
-from lakescan.storage.locations import ALIASES, LocationMatcher, absolute, split_location
-from lakescan.storage.options import StorageOptions
-from lakescan.storage.reachable import ASKED_FIRST, check_reachable
 
 if TYPE_CHECKING:
-    from lakescan.storage.single_requests import ListedName
+    from lakescan.storage.s3_requests import ListedName
 
 _REQUESTS = CONNECTIONS  # sent in parallel by threads
 _MOST_AT_ONCE = 16 * 2**20  # bytes of a file that is read by one request
@@ -435,7 +435,7 @@ class Storage:
         """
         if not self.is_remote(location) or (size or 0) > most:
             return None
-        from lakescan.storage.single_requests import ReadFailure, single_requests  # not needed for local files
+        from lakescan.storage.s3_requests import ReadFailure, single_requests  # not needed for local files
 
         if (found := single_requests(self, location)) is None:
             return None
@@ -469,7 +469,7 @@ class Storage:
 
     def requests_at_once(self, location: str) -> int:
         """How many requests to send at once to the store of a location."""
-        from lakescan.storage.single_requests import MOST_AT_ONCE, single_requests
+        from lakescan.storage.s3_requests import MOST_AT_ONCE, single_requests
 
         return _REQUESTS if single_requests(self, location) is None else MOST_AT_ONCE
 
@@ -481,7 +481,7 @@ class Storage:
         """
         if not self.is_remote(folder):
             return None
-        from lakescan.storage.single_requests import single_requests
+        from lakescan.storage.s3_requests import single_requests
 
         found = single_requests(self, folder)
         return None if found is None else _pages(folder, found[0].names_after(found[1], after))

@@ -13,7 +13,7 @@ from lakescan.storage import Storage
 from lakescan.storage.locations import ALIASES, split_location
 from lakescan.storage.object_clients import client_config, is_usable, may_mean_another_store, object_store
 from lakescan.storage.options import StorageOptions
-from lakescan.storage.single_requests import signed_client
+from lakescan.storage.s3_requests import signed_client
 
 _LOG = logging.getLogger("lakescan")
 _FEW = 20  # for fewer files, requests of their own are as good

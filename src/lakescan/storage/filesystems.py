@@ -41,8 +41,8 @@ def open_filesystem(scheme: str, authority: str, options: StorageOptions) -> paf
 
 def signed_filesystem(bucket: str, options: StorageOptions, signer: RequestSigner) -> pafs.FileSystem:
     """A bucket of S3 whose requests a catalog signs."""
-    from lakescan.storage.signed_files import SignedFiles
-    from lakescan.storage.signed_requests import SignedBucket
+    from lakescan.storage.signed_s3_client import SignedBucket
+    from lakescan.storage.signed_s3_filesystem import SignedFiles
 
     return pafs.PyFileSystem(SignedFiles(SignedBucket(bucket, options, signer)))
 

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Mapping
 from threading import Lock
 
-from lakescan.storage.allowed import hands_out_credentials
-from lakescan.storage.credentials import is_signed_remotely
+from lakescan.storage.allowed_locations import hands_out_credentials
 from lakescan.storage.known_settings import Role, Setting
 from lakescan.storage.options import find_settings, is_hadoop_setting
+from lakescan.storage.vended_credentials import is_signed_remotely
 
 _LOG = logging.getLogger("lakescan")
 PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.")

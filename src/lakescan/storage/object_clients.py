@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.storage.aws_credentials import aws_credentials
 from lakescan.storage.azure_endpoints import SECRETS, account_of
-from lakescan.storage.faults import redact
+from lakescan.storage.errors import redact
 from lakescan.storage.known_settings import SETTINGS
 from lakescan.storage.locations import ALIASES
 from lakescan.storage.options import StorageOptions

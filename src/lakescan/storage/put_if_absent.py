@@ -21,7 +21,7 @@ from pyarrow import fs as pafs
 from lakescan.errors import LakescanError, StorageError, UnsupportedFeature, missing_dependency
 from lakescan.storage import Storage, hdfs, join
 from lakescan.storage.azure_endpoints import account_of
-from lakescan.storage.faults import storage_boundary, storage_error
+from lakescan.storage.errors import storage_boundary, storage_error
 from lakescan.storage.locations import ALIASES, split_location
 from lakescan.storage.object_clients import client_config, is_forked, may_mean_another_store, object_store
 from lakescan.storage.options import StorageOptions

@@ -16,7 +16,7 @@ from urllib.request import getproxies_environment, proxy_bypass
 
 from lakescan.errors import StorageError
 from lakescan.storage.azure_endpoints import account_of
-from lakescan.storage.faults import HOSTS, KEYS, redact
+from lakescan.storage.errors import HOSTS, KEYS, redact
 from lakescan.storage.options import StorageOptions
 
 ASKED_FIRST = ("gcs", "abfs")  # the clients of other stores say it soon

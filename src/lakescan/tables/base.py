@@ -21,10 +21,10 @@ from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.storage import FileEntry, Storage
-from lakescan.storage.allowed import AllowedLocations
-from lakescan.storage.credentials import VendedCredentials
+from lakescan.storage.allowed_locations import AllowedLocations
 from lakescan.storage.encryption import named_key_manager
-from lakescan.tables.metadata_files import MetadataFiles, SnapshotManager
+from lakescan.storage.vended_credentials import VendedCredentials
+from lakescan.tables.metadata_actions import MetadataFiles, SnapshotManager
 from lakescan.tables.results import (
     CheckpointResult,
     ExpireResult,
@@ -35,7 +35,7 @@ from lakescan.tables.results import (
 )
 from lakescan.tables.row_changes import DeleteWriter, RemovedFile, RowChanges, RowLevelCommand, RowLevelOperationMode
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.writing.foreign_files import FolderFiles
+from lakescan.writing.imported_files import FolderFiles
 from lakescan.writing.table_writes import DeleteLimits, TableWrites, WrittenDeletes, WrittenFile
 
 

@@ -12,7 +12,7 @@ from lakescan.common.executors import PlanningExecutor
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
-from lakescan.tables.save import check_and_write
+from lakescan.tables.commit_files import check_and_write
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 from lakescan.writing.upserts import UpsertFiles, write_newest
 

@@ -25,7 +25,7 @@ from lakescan.common.types import Field, Struct
 from lakescan.common.version import own_version
 from lakescan.errors import InvalidFilter, InvalidOption
 from lakescan.expressions.bind import bind
-from lakescan.expressions.codec import from_json, to_json
+from lakescan.expressions.json_codec import from_json, to_json
 from lakescan.expressions.predicate import TRUE, Predicate, conjunction, conjuncts, predicate_fields
 from lakescan.expressions.sql import parse_filter
 from lakescan.formats.metadata_table import MetadataTable
@@ -33,15 +33,15 @@ from lakescan.formats.table_format import FileRequest, Snapshot, SnapshotSelecto
 from lakescan.options.declaration import Group
 from lakescan.options.read import ReadOptions
 from lakescan.planning.candidates import Candidates, FileFilter, concat_candidates, prune_by_facts
-from lakescan.planning.delete_references import DeleteKind
+from lakescan.planning.delete_files import DeleteKind
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.metrics_reporters import MetricsReporter, has_reporters, report_safely, report_to_process
 from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
-from lakescan.planning.report import ScanMetrics, ScanReport, total_report
+from lakescan.planning.scan_report import ScanMetrics, ScanReport, total_report
 from lakescan.planning.split import ReadProperties
 from lakescan.reading.context import BATCH_SIZE, ReadContext
 from lakescan.storage import Storage
-from lakescan.storage.faults import redact
+from lakescan.storage.errors import redact
 from lakescan.tables.time_travel import as_text, as_version, check_one_state, selector_from
 
 _LOG = logging.getLogger("lakescan")

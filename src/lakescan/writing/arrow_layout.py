@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
-from lakescan.definition.from_arrow import decimal_digits, is_any_list
+from lakescan.definition.arrow_schema import decimal_digits, is_any_list
 
 _MOST = 2**31 - 1  # elements or bytes of an array with 32-bit offsets
 _LARGE = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}

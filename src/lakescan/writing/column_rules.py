@@ -17,8 +17,8 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import SchemaMismatch
 from lakescan.expressions.evaluate import column_getter
-from lakescan.expressions.instants import plain_value
-from lakescan.expressions.scalar.condition import RowCondition
+from lakescan.expressions.literals import plain_value
+from lakescan.expressions.row_condition import RowCondition
 from lakescan.expressions.scalar.expression import ScalarExpression
 from lakescan.writing.arrow_layout import with_children
 from lakescan.writing.conform import Fit, fit_array, places_of

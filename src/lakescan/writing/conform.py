@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.common.uuids import parse_uuids, uuid_texts
-from lakescan.definition.from_arrow import columns_of
+from lakescan.definition.arrow_schema import columns_of
 from lakescan.errors import SchemaMismatch, UnsupportedFeature
 from lakescan.limits import PARQUET_LEVELS
 from lakescan.writing.arrow_layout import canonical_layout, drop_validity, with_children

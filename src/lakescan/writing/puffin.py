@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from lakescan.reading.deletes.vectors import encode_framed
+from lakescan.reading.deletes.deletion_vectors import encode_framed
 
 MAGIC = b"PFA1"
 _POSITION_ID = 2147483645  # the reserved field `_pos`, which vectors are about

@@ -17,8 +17,8 @@ from lakescan.planning.file_table import FileTable
 from lakescan.storage import Storage
 from lakescan.storage.encryption.table_keys import NewKey
 from lakescan.writing.column_rules import ColumnRules
+from lakescan.writing.file_statistics import FileStatistics
 from lakescan.writing.sort_keys import SortKey
-from lakescan.writing.statistics import FileStatistics
 
 Key = tuple[Any, ...]  # partition values, one per partition field; times as numbers (`partition_key.physical`)
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lakescan.errors import UnsupportedFeature
 from lakescan.writing.column_rules import RowCompleter
 from lakescan.writing.conform import Fit
-from lakescan.writing.parquet import PartitionedWriter
+from lakescan.writing.parquet_writer import PartitionedWriter
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 
 _TOGETHER = 1 << 16  # rows that are written at once

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import lakescan
-from lakescan.delta.commit import catalog_managed as staged
+from lakescan.delta.commit import staged_commits as staged
 from lakescan.errors import StorageError
 from tests.support import own_catalog
 from tests.support.s3 import KEY, REGION, SECRET, s3_server

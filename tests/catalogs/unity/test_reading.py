@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import lakescan
-from lakescan.delta.commit.catalog_managed import publish_ratified
+from lakescan.delta.commit.staged_commits import publish_ratified
 from tests.support.unity_server import UnityServer
 from tests.support.unity_tables import NAME, ids, log_of, published, rows, staged_files, stored
 
@@ -82,7 +82,7 @@ def test_commits_after_a_checkpoint_may_be_staged(
     for number in range(10):
         table.append(rows(number))
     assert (log_of(server) / "_last_checkpoint").exists()
-    from lakescan.delta.commit import catalog_managed as staged
+    from lakescan.delta.commit import staged_commits as staged
 
     monkeypatch.setattr(staged, "publish_ratified", lambda *_: None)
     table.append(rows(10))

@@ -14,7 +14,7 @@ import lakescan
 from lakescan.catalogs.unity import client, creation
 from lakescan.catalogs.unity import table as unity_table
 from lakescan.common.retries import RetryPolicy
-from lakescan.delta.commit import catalog_managed as staged
+from lakescan.delta.commit import staged_commits as staged
 from lakescan.errors import CommitStateUnknown, LakescanError
 from tests.support.unity_server import Problem, UnityServer
 from tests.support.unity_tables import NAME, data_files, ids, rows, staged_files

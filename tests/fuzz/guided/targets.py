@@ -20,23 +20,23 @@ import pyarrow.parquet as pq
 import pyroaring
 
 import lakescan
+from lakescan.catalogs.rest_credentials import credentials_in
 from lakescan.catalogs.unity.client import UnityClient, UnityRefusal
-from lakescan.catalogs.vended import credentials_in
 from lakescan.common.cache import CACHE
 from lakescan.common.identifiers import location_of, parse_identifier, split_name
 from lakescan.delta.metadata.schema_json import parse_schema
-from lakescan.expressions.codec import from_json, to_json
+from lakescan.expressions.json_codec import from_json, to_json
 from lakescan.expressions.sql import parse_filter
-from lakescan.iceberg.metadata.parse import parse_metadata
+from lakescan.iceberg.metadata.table_metadata_parser import parse_metadata
 from lakescan.iceberg.view.metadata import parse_view
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
-from lakescan.reading.deletes.vectors import decode_bitmaps, decode_framed
+from lakescan.reading.deletes.deletion_vectors import decode_bitmaps, decode_framed
 from lakescan.reading.parquet.footer import parse_footer
-from lakescan.statements.rows.parse import parse
 from lakescan.statements.select.query import query
+from lakescan.statements.syntax.grammar import parse_statement
 from lakescan.statements.syntax.parse import StatementKind, statement_of
-from lakescan.statements.syntax.statements import parse_statement
+from lakescan.statements.syntax.parse_dml import parse
 from lakescan.statements.syntax.types import parse_type
 from lakescan.storage import Storage
 from lakescan.storage.locations import normal, split_location

@@ -16,10 +16,10 @@ from lakescan.api.alter import AlterBuilder
 from lakescan.common import types as t
 from lakescan.common.retries import RetryPolicy
 from lakescan.definition.table_changes import AddColumn, ChangeColumn, DropColumn, TableChange
-from lakescan.iceberg.alter import commit as iceberg_alter
+from lakescan.iceberg.alter import alter_table as iceberg_alter
 from lakescan.options.write import WriteOptions
-from lakescan.tables.new_tables import append_rows
 from lakescan.tables.rows import as_rows
+from lakescan.tables.write_rows import append_rows
 from tests.iceberg.alter.support import ROWS, make, metadata, names, now, rows, spec
 from tests.transaction.test_outcomes import calls_of, errors, fault, looks
 

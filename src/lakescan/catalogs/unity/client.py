@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from lakescan import limits
-from lakescan.catalogs.answers import limit_answer
+from lakescan.catalogs.responses import limit_answer
 from lakescan.common.retries import RetryPolicy
 from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, StorageError
 

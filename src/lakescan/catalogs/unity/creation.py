@@ -19,12 +19,12 @@ from lakescan.catalogs.unity.updates import known_domains, protocol_node, schema
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import LOOKS, outcome_of
 from lakescan.definition.table_definition import TableDefinition
+from lakescan.delta.commit.actions import protocol_action
 from lakescan.delta.commit.creation import NewDelta, new_table
-from lakescan.delta.commit.file_changes import protocol_action
 from lakescan.delta.log.catalog_managed import RatifiedCommits
+from lakescan.delta.log.log_pieces import read_commits
 from lakescan.delta.log.reader import LogReader
 from lakescan.delta.log.segment import list_log
-from lakescan.delta.log.segment_parts import read_commits
 from lakescan.delta.log.time_travel import commit_info
 from lakescan.delta.metadata.features import Support, unsupported_features
 from lakescan.errors import (

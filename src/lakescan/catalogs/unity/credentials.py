@@ -11,8 +11,8 @@ from typing import Any
 
 from lakescan.catalogs.unity.client import UnityResponse
 from lakescan.errors import CorruptMetadata, StorageError
-from lakescan.storage.credentials import Credential
 from lakescan.storage.locations import ALIASES, normal, split_location
+from lakescan.storage.vended_credentials import Credential
 
 _MARGIN = 300.0  # seconds before they expire, at most: tasks that have got them need them for some time
 _SHARE = 0.5  # of their lifetime: what is left of it when they are renewed, at most

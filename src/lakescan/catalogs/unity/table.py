@@ -36,8 +36,8 @@ from lakescan.delta.log.catalog_managed import (
     VersionConflict,
 )
 from lakescan.errors import CommitConflict, CorruptMetadata, NoSuchTable, StorageError, UnsupportedFeature
-from lakescan.storage.credentials import Credential
 from lakescan.storage.put_if_absent import NotCreated
+from lakescan.storage.vended_credentials import Credential
 
 Node = dict[str, Any]
 # How often a server that is busy is asked again; one that does not answer, for half a minute.
@@ -50,7 +50,7 @@ _NAME = re.compile(r"(\d{20})\.[0-9A-Za-z-]+\.json")
 
 @dataclass
 class UnityTable:
-    """A table by its name and id, with credentials for its files (`lakescan.storage.credentials.VendedCredentials`).
+    """A table by its name and id, with `VendedCredentials` for its files.
 
     `names` are those of the catalog, the schema and the table on the server. `is_old` says that the server has the
     older API alone for this table.

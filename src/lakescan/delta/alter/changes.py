@@ -55,21 +55,21 @@ from lakescan.delta.alter.columns import (
     with_types,
 )
 from lakescan.delta.alter.constraints import add_constraint, drop_constraint
-from lakescan.delta.alter.dropped_features import drop_writer_feature
+from lakescan.delta.alter.droppable_features import drop_writer_feature
 from lakescan.delta.alter.properties import set_comment, set_properties, unset_properties
-from lakescan.delta.alter.state import AlterStep, Node, Path, RowCheck, TableState, find_field
-from lakescan.delta.alter.type_changes import widen
+from lakescan.delta.alter.table_state import AlterStep, Node, Path, RowCheck, TableState, find_field
+from lakescan.delta.alter.type_widening import widen
+from lakescan.delta.commit.actions import DeltaFileChanges
 from lakescan.delta.commit.commit import DeltaCommit, Operation
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.file_actions import live_adds, whole_adds
-from lakescan.delta.commit.file_changes import DeltaFileChanges
 from lakescan.delta.data_files.column_rules import DeclaredRules
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.metadata.features import Support
 from lakescan.delta.metadata.new_schema import IDENTITY_STEP, field_node, type_node
 from lakescan.delta.metadata.protocol import CLUSTERING, Metadata, Protocol, clustering_paths
 from lakescan.errors import InvalidOption, LakescanError, UnsupportedFeature
-from lakescan.expressions.scalar.condition import RowCondition
+from lakescan.expressions.row_condition import RowCondition
 from lakescan.local.reader import scan_batches
 from lakescan.storage import Storage
 from lakescan.tables.scan_spec import ScanSpec

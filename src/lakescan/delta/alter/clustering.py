@@ -9,8 +9,8 @@ from typing import Any
 from lakescan.common.references import dotted_path
 from lakescan.definition.table_changes import SetClustering
 from lakescan.delta.alter.columns import physical_path
-from lakescan.delta.alter.features import with_dependencies
-from lakescan.delta.alter.state import Node, Path, TableState, find_field
+from lakescan.delta.alter.protocol_upgrade import with_dependencies
+from lakescan.delta.alter.table_state import Node, Path, TableState, find_field
 from lakescan.delta.metadata.protocol import CLUSTERING
 from lakescan.errors import InvalidOption, UnsupportedFeature
 

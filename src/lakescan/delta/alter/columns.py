@@ -18,7 +18,7 @@ from lakescan.definition.table_changes import (
     RenameColumn,
 )
 from lakescan.delta.alter.constraints import check_independent, check_no_lengths
-from lakescan.delta.alter.state import (
+from lakescan.delta.alter.table_state import (
     FoundField,
     Node,
     Path,
@@ -31,7 +31,7 @@ from lakescan.delta.alter.state import (
     struct_fields,
     type_text,
 )
-from lakescan.delta.alter.type_changes import CHANGES, widen
+from lakescan.delta.alter.type_widening import CHANGES, widen
 from lakescan.delta.metadata.features import type_feature
 from lakescan.delta.metadata.new_schema import IDENTITY_STEP, assign_column_ids, field_node
 from lakescan.delta.metadata.table_properties import DeltaProperties

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
 from lakescan.definition.table_changes import AddConstraint, DropConstraint
-from lakescan.delta.alter.state import Path, RowCheck, TableState, all_fields, overlap
+from lakescan.delta.alter.table_state import Path, RowCheck, TableState, all_fields, overlap
 from lakescan.delta.metadata.table_properties import CONSTRAINT
 from lakescan.errors import InvalidFilter, InvalidOption, LakescanError, NoSuchColumn, UnsupportedFeature, nearest
-from lakescan.expressions.scalar.condition import RowCondition
+from lakescan.expressions.row_condition import RowCondition
 from lakescan.expressions.scalar.expression import ScalarExpression
 
 _RESERVED = ("__char_varchar_length_check_expression", "__CHAR_VARCHAR_STRING_LENGTH_CHECK__")

@@ -25,7 +25,7 @@ from lakescan.common.retries import COMMITS, Attempts
 from lakescan.common.timestamps import from_millis
 from lakescan.definition.table_changes import DropFeature, SetProperties, UnsetProperties
 from lakescan.delta.alter.changes import DeltaAlteration
-from lakescan.delta.alter.dropped_features import (
+from lakescan.delta.alter.droppable_features import (
     PROTECTION,
     SWITCHES,
     changed_columns,
@@ -36,18 +36,18 @@ from lakescan.delta.alter.dropped_features import (
     remove_mapping,
     remove_type_changes,
 )
-from lakescan.delta.alter.state import TableState
+from lakescan.delta.alter.table_state import TableState
+from lakescan.delta.commit.actions import DeltaFileChanges
 from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.delta.commit.commit import DeltaCommit, Operation
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.file_actions import live_adds
-from lakescan.delta.commit.file_changes import DeltaFileChanges
 from lakescan.delta.commit.row_changes import vector_tombstones
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_files import checkpoint_actions
+from lakescan.delta.log.log_pieces import batches, pieces_of, read_commits
+from lakescan.delta.log.log_text import LogText, single_actions
 from lakescan.delta.log.segment import Checkpoint, LogListing, LogSegment, list_log
-from lakescan.delta.log.segment_parts import batches, pieces_of, read_commits
-from lakescan.delta.log.text import LogText, single_actions
 from lakescan.delta.log.time_travel import commit_times
 from lakescan.delta.maintenance.log_cleanup import clean_up
 from lakescan.delta.maintenance.rewrites import files_with_old_types, rewrite_files

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from lakescan.definition.table_changes import SetComment, SetProperties, UnsetProperties
-from lakescan.delta.alter.features import with_dependencies, with_feature, with_versions
-from lakescan.delta.alter.state import TableState, all_fields, schema_text
+from lakescan.delta.alter.protocol_upgrade import with_dependencies, with_feature, with_versions
+from lakescan.delta.alter.table_state import TableState, all_fields, schema_text
 from lakescan.delta.metadata.features import property_feature
 from lakescan.delta.metadata.table_properties import CONSTRAINT, FEATURE, DeltaProperties, canonical_name, checked_value
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakescan.common.timestamps import to_millis
-from lakescan.delta.commit.catalog_managed import ensure_published
+from lakescan.delta.commit.actions import TEXTS
 from lakescan.delta.commit.checkpoint_rows import (
     OTHER_ACTIONS,
     CheckpointRows,
@@ -32,21 +32,21 @@ from lakescan.delta.commit.checkpoint_rows import (
     columns_with_stats,
 )
 from lakescan.delta.commit.file_actions import FileActions
-from lakescan.delta.commit.file_changes import TEXTS
+from lakescan.delta.commit.staged_commits import ensure_published
 from lakescan.delta.commit.version_checksum import state_checksum, write_checksum
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_files import checkpoint_actions
+from lakescan.delta.log.log_pieces import LogPiece, batches, pieces_of, read_commits
+from lakescan.delta.log.log_text import CHECKSUM, checksum_of
 from lakescan.delta.log.reader import DeltaVersion, check_catalog_asked, check_version
 from lakescan.delta.log.replay import identity, keep_rows, newest_mask, resolve_paths
 from lakescan.delta.log.segment import LAST_CHECKPOINT, LOG_FOLDER, LogSegment, end_of_log, list_log
-from lakescan.delta.log.segment_parts import LogPiece, batches, pieces_of, read_commits
-from lakescan.delta.log.text import CHECKSUM, checksum_of
 from lakescan.delta.log.time_travel import commit_info
 from lakescan.delta.metadata.protocol import Metadata, Protocol, check_known
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import LakescanError
 from lakescan.storage import Storage, join
-from lakescan.storage.faults import storage_boundary
+from lakescan.storage.errors import storage_boundary
 from lakescan.storage.put_if_absent import publish, replace_file
 
 _LOG = logging.getLogger("lakescan")

@@ -14,17 +14,17 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.delta.commit.file_changes import ADD, REMOVE, TEXTS
+from lakescan.delta.commit.actions import ADD, REMOVE, TEXTS
 from lakescan.delta.commit.json_texts import stats_texts
-from lakescan.delta.data_files.statistics import is_indexed
+from lakescan.delta.data_files.stats_json import is_indexed
 from lakescan.delta.log.json_lines import parse_json_texts
+from lakescan.delta.log.log_text import ADVICE, Action, LogText, only_actions, single_actions
 from lakescan.delta.log.replay import canonical_paths, keep_rows, log_position, resolve_paths
-from lakescan.delta.log.text import ADVICE, Action, LogText, only_actions, single_actions
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.scan.partition_values import parse_timestamps, typed_values
 from lakescan.delta.scan.statistics import DECIMALS, NOT_FINITE, within
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
-from lakescan.writing.statistics import LeafColumn, leaves_of
+from lakescan.writing.file_statistics import LeafColumn, leaves_of
 
 _FIRST = ("path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "deletionVector", "baseRowId")
 _LAST = ("defaultRowCommitVersion", "clusteringProvider")

@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 
 from lakescan.definition.table_changes import SetProperties
 from lakescan.delta.alter.changes import apply_changes
-from lakescan.delta.alter.state import TableState
-from lakescan.delta.commit.catalog_managed import check_not_managed
+from lakescan.delta.alter.table_state import TableState
+from lakescan.delta.commit.actions import ADD, DeltaFileChanges, null_empty_vectors
 from lakescan.delta.commit.commit import DeltaCommit, Operation
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.creation import check_no_table, commit_first, is_table
 from lakescan.delta.commit.file_actions import live_adds, whole_adds
-from lakescan.delta.commit.file_changes import ADD, DeltaFileChanges, null_empty_vectors
 from lakescan.delta.commit.restore import keep_identity_marks, keep_protection
+from lakescan.delta.commit.staged_commits import check_not_managed
 from lakescan.delta.log.actions import VECTOR
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.segment import list_log

@@ -1,6 +1,6 @@
 """Commit to a Delta table: the next file of the log, put if absent; rebased on commits that do not conflict.
 
-Where a catalog ratifies commits, they are proposed to it instead (`delta/commit/catalog_managed.py`). Every commit has
+Where a catalog ratifies commits, they are proposed to it instead (`delta/commit/staged_commits.py`). Every commit has
 an id of its own (`txnId` in commitInfo), by which it is found again if the answer of the store was lost.
 """
 
@@ -16,18 +16,18 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan.common.retries import APPENDS, Attempts, RetryPolicy
-from lakescan.delta.commit.catalog_managed import check_managed_change, commit_staged
+from lakescan.delta.commit.actions import CommitText, DeltaFileChanges, SetTransaction
+from lakescan.delta.commit.commit_file import ID, commit_file, put_commit
 from lakescan.delta.commit.conflicts import ROW_TRACKING, Intent, Reads, WinningCommit, row_id_mark
-from lakescan.delta.commit.file_changes import CommitText, DeltaFileChanges, SetTransaction
 from lakescan.delta.commit.post_commit_hooks import run_post_commit_hooks
-from lakescan.delta.commit.put import ID, commit_file, put_commit
-from lakescan.delta.commit.row_ids import PRESERVED, assign_row_ids, needs_row_ids
+from lakescan.delta.commit.row_tracking import PRESERVED, assign_row_ids, needs_row_ids
+from lakescan.delta.commit.staged_commits import check_managed_change, commit_staged
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.catalog_managed import find_managed_table
+from lakescan.delta.log.log_pieces import read_commits
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.replay import file_locations
 from lakescan.delta.log.segment import LogFile, list_log, next_commits
-from lakescan.delta.log.segment_parts import read_commits
 from lakescan.delta.log.time_travel import has_in_commit_timestamp, in_commit_timestamp, modification_time
 from lakescan.delta.metadata.protocol import Metadata, Protocol, check_columns
 from lakescan.delta.metadata.table_properties import DeltaProperties

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.log_text import Action, LogText, parse_object, single_actions
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.log.replay import canonical_paths, file_locations
-from lakescan.delta.log.text import Action, LogText, parse_object, single_actions
 from lakescan.delta.scan.scan_files import DeltaScanFiles
 from lakescan.errors import CommitConflict
 from lakescan.expressions.bind import bind_columns_only

@@ -15,19 +15,20 @@ from lakescan.common import types as t
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import FieldMatching
 from lakescan.common.timestamps import to_millis
-from lakescan.definition.from_arrow import delta_columns
+from lakescan.definition.arrow_schema import delta_columns
 from lakescan.definition.table_definition import TableDefinition, Term, assign_ids
+from lakescan.delta.commit.actions import ADD, DeltaFileChanges, log_paths, table_of
 from lakescan.delta.commit.commit import Operation
 from lakescan.delta.commit.creation import commit_first, new_table
-from lakescan.delta.commit.file_changes import ADD, DeltaFileChanges, log_paths, table_of
-from lakescan.delta.data_files.statistics import stats_text
+from lakescan.delta.data_files.stats_json import stats_text
 from lakescan.delta.metadata.protocol import Metadata
 from lakescan.delta.scan.partition_values import NULL_PARTITION, typed_values
 from lakescan.errors import CorruptMetadata, InvalidOption, UnsupportedFeature, nearest
-from lakescan.reading.file_schema import FileField, read_fields
+from lakescan.reading.field_ids import FileField, read_fields
 from lakescan.reading.parquet.file import ParquetData, open_parquet
 from lakescan.storage import FileEntry, Storage
-from lakescan.writing.foreign_files import (
+from lakescan.writing.file_statistics import FileStatistics, LeafColumn, LeafStatistics
+from lakescan.writing.imported_files import (
     FolderFiles,
     check_parquet,
     check_times,
@@ -36,7 +37,6 @@ from lakescan.writing.foreign_files import (
     physical_types,
     with_instants,
 )
-from lakescan.writing.statistics import FileStatistics, LeafColumn, LeafStatistics
 
 _READERS = 16  # footers that are read at once
 _NO_NANOSECONDS = "Delta's timestamps have microseconds: read the files, and write their rows to a new table."

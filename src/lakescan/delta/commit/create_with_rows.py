@@ -1,4 +1,4 @@
-"""Delta tables that are created, or replaced, with their rows (`lakescan.tables.new_tables`)."""
+"""Delta tables that are created, or replaced, with their rows (`lakescan.tables.write_rows`)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from lakescan.catalogs.create import delta_registration
 from lakescan.catalogs.registry import connection
 from lakescan.common.identifiers import Identifier
+from lakescan.delta.commit.actions import SetTransaction, add_actions, identity_metadata
 from lakescan.delta.commit.commit import check_commit_properties
 from lakescan.delta.commit.creation import (
     InitialRows,
@@ -22,8 +23,7 @@ from lakescan.delta.commit.creation import (
     commit_table_replacement,
     is_table,
 )
-from lakescan.delta.commit.file_changes import SetTransaction, add_actions, identity_metadata
-from lakescan.delta.data_files.data_files import DeltaWrites
+from lakescan.delta.data_files.delta_writes import DeltaWrites
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.maintenance.referenced_files import new_files_since
 from lakescan.errors import UnsupportedFeature
@@ -31,7 +31,7 @@ from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.tables.base import NewTable
-from lakescan.writing.foreign_files import FolderFiles
+from lakescan.writing.imported_files import FolderFiles
 from lakescan.writing.table_writes import WrittenFile
 
 _BEFORE_ALL = -1  # the version before the first one

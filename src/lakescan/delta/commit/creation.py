@@ -18,12 +18,8 @@ from lakescan.definition.table_changes import AddConstraint, SetClustering, defa
 from lakescan.definition.table_definition import IdentityColumn, NewColumnRule, TableDeclarations, TableDefinition, Term
 from lakescan.delta.alter.clustering import logical_name, set_clustering
 from lakescan.delta.alter.constraints import add_constraint
-from lakescan.delta.alter.state import TableState, parse_schema_tree
-from lakescan.delta.commit.catalog_managed import check_managed_change, check_not_managed
-from lakescan.delta.commit.commit import DeltaCommit, Operation, commit_info_of
-from lakescan.delta.commit.conflicts import ROW_TRACKING, Reads
-from lakescan.delta.commit.file_actions import live_adds
-from lakescan.delta.commit.file_changes import (
+from lakescan.delta.alter.table_state import TableState, parse_schema_tree
+from lakescan.delta.commit.actions import (
     ADD,
     CommitText,
     DeltaFileChanges,
@@ -32,10 +28,14 @@ from lakescan.delta.commit.file_changes import (
     protocol_action,
     remove_actions,
 )
+from lakescan.delta.commit.commit import DeltaCommit, Operation, commit_info_of
+from lakescan.delta.commit.commit_file import put_commit
+from lakescan.delta.commit.conflicts import ROW_TRACKING, Reads
+from lakescan.delta.commit.file_actions import live_adds
 from lakescan.delta.commit.post_commit_hooks import run_post_commit_hooks
-from lakescan.delta.commit.put import put_commit
 from lakescan.delta.commit.restore import keep_protection
-from lakescan.delta.commit.row_ids import assign_row_ids, needs_row_ids
+from lakescan.delta.commit.row_tracking import assign_row_ids, needs_row_ids
+from lakescan.delta.commit.staged_commits import check_managed_change, check_not_managed
 from lakescan.delta.data_files.column_rules import DeclaredRules
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.segment import LOG_FOLDER, list_log

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from lakescan.common.arrays import struct_member
-from lakescan.delta.commit.file_changes import ADD, REMOVE, TEXTS, as_map, null_empty_vectors, table_of
+from lakescan.delta.commit.actions import ADD, REMOVE, TEXTS, as_map, null_empty_vectors, table_of
 from lakescan.delta.commit.json_texts import stats_texts
-from lakescan.delta.data_files.data_files import DeltaWrites
+from lakescan.delta.data_files.delta_writes import DeltaWrites
 from lakescan.delta.log.actions import (
     VECTOR,
     ActionReader,
@@ -33,10 +33,10 @@ from lakescan.delta.log.actions import (
 )
 from lakescan.delta.log.checkpoint_files import CheckpointFile
 from lakescan.delta.log.json_lines import LogLines, parse_lines, parse_log_texts
+from lakescan.delta.log.log_pieces import pieces_of, read_commits, read_piece
+from lakescan.delta.log.log_text import ADVICE, LogText, parse_object
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.log.replay import canonical_paths, live_files
-from lakescan.delta.log.segment_parts import pieces_of, read_commits, read_piece
-from lakescan.delta.log.text import ADVICE, LogText, parse_object
 from lakescan.errors import CommitConflict, CorruptMetadata, UnsupportedFeature
 from lakescan.storage import Storage
 from lakescan.writing.table_writes import WrittenFile

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from lakescan.delta.commit.actions import CommitText
 from lakescan.delta.commit.checkpoint import checkpoint_version, is_due
-from lakescan.delta.commit.file_changes import CommitText
 from lakescan.delta.commit.version_checksum import next_checksum, read_checksum, write_checksum
 from lakescan.delta.log.catalog_managed import find_managed_table
 from lakescan.delta.maintenance.log_cleanup import clean_up

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.delta.alter.state import parse_schema_tree, schema_text
+from lakescan.delta.alter.table_state import parse_schema_tree, schema_text
+from lakescan.delta.commit.actions import DeltaFileChanges, remove_actions
 from lakescan.delta.commit.commit import DeltaCommit, Operation
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.file_actions import live_adds, whole_adds
-from lakescan.delta.commit.file_changes import DeltaFileChanges, remove_actions
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.replay import identity
 from lakescan.delta.metadata.features import Support

@@ -14,9 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.timestamps import to_millis
-from lakescan.delta.commit.commit import Operation
-from lakescan.delta.commit.file_actions import live_adds_at, whole_adds
-from lakescan.delta.commit.file_changes import (
+from lakescan.delta.commit.actions import (
     ADD,
     REMOVE,
     DeltaFileChanges,
@@ -26,9 +24,11 @@ from lakescan.delta.commit.file_changes import (
     remove_actions,
     table_of,
 )
-from lakescan.delta.data_files.data_files import DeltaWrites
-from lakescan.delta.data_files.deletion_vectors import BEFORE, RECORDS, VECTOR_MEMBER, VectorKey, vector_key
-from lakescan.delta.data_files.statistics import json_text
+from lakescan.delta.commit.commit import Operation
+from lakescan.delta.commit.file_actions import live_adds_at, whole_adds
+from lakescan.delta.data_files.deletion_vector_writer import BEFORE, RECORDS, VECTOR_MEMBER, VectorKey, vector_key
+from lakescan.delta.data_files.delta_writes import DeltaWrites
+from lakescan.delta.data_files.stats_json import json_text
 from lakescan.delta.log.actions import VECTOR
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.log.replay import canonical_paths
@@ -37,7 +37,7 @@ from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.scan.deletion_vectors import delete_table
 from lakescan.errors import CommitConflict, UnsupportedFeature
-from lakescan.planning.delete_references import delete_files
+from lakescan.planning.delete_files import delete_files
 from lakescan.storage import Storage
 from lakescan.tables.row_changes import RowChanges, RowLevelCommand, RowLevelOperationMode
 from lakescan.writing.table_writes import WrittenDeletes

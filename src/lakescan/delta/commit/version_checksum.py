@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.delta.log.log_text import Action, as_long, parse_object
 from lakescan.delta.log.segment import LOG_FOLDER
-from lakescan.delta.log.text import Action, as_long, parse_object
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.errors import LakescanError
 from lakescan.storage import Storage, join

@@ -16,11 +16,11 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.delta.data_files.char_types import text_lengths
-from lakescan.delta.log.text import as_long, parse_json, short_json
+from lakescan.delta.log.log_text import as_long, parse_json, short_json
 from lakescan.delta.metadata.new_schema import IDENTITY_MARK, IDENTITY_STEP
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.errors import CorruptMetadata, InvalidFilter, NoSuchColumn, SchemaMismatch, UnsupportedFeature
-from lakescan.expressions.scalar.condition import RowCondition
+from lakescan.expressions.row_condition import RowCondition
 from lakescan.expressions.scalar.expression import ScalarExpression
 from lakescan.expressions.scalar.time_functions import clock_values
 from lakescan.writing.column_rules import ColumnRules, Lengths

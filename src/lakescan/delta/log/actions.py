@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 from lakescan.common.arrays import empty_structs, struct_member
 from lakescan.delta.log.checkpoint_files import CheckpointFile
 from lakescan.delta.log.json_lines import LogLines, parse_log_texts
+from lakescan.delta.log.log_text import ADVICE, LogText, parse_json, short_json
 from lakescan.delta.log.replay import keep_values
-from lakescan.delta.log.text import ADVICE, LogText, parse_json, short_json
 from lakescan.errors import CorruptMetadata
-from lakescan.reading.decoding import decoding
+from lakescan.reading.decoding_errors import decoding
 from lakescan.storage import Storage
 
 # Numeric members of an add action, and the columns that hold them.

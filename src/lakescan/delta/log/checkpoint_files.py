@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakescan.common.arrays import struct_member
-from lakescan.delta.log.text import ADVICE, Action, LogText, single_actions
+from lakescan.delta.log.log_text import ADVICE, Action, LogText, single_actions
 from lakescan.errors import CorruptMetadata
-from lakescan.reading.decoding import decoding
+from lakescan.reading.decoding_errors import decoding
 from lakescan.reading.parquet.footer import open_lenient
 from lakescan.storage import FileEntry, Storage
 

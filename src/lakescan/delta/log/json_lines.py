@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from lakescan.delta.log.text import ADVICE, LogText, RepeatedMember, as_long, parse_json, parse_object, short_json
+from lakescan.delta.log.log_text import ADVICE, LogText, RepeatedMember, as_long, parse_json, parse_object, short_json
 from lakescan.errors import CorruptMetadata
 
 _BLOCK, _LARGEST_BLOCK = 1 << 22, (1 << 31) - 1

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from lakescan.common.hashing import hashes
 from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.log_pieces import LogPiece, read_piece
 from lakescan.delta.log.replay import canonical_paths, file_locations, live_files
-from lakescan.delta.log.segment_parts import LogPiece, read_piece
 from lakescan.delta.scan.scan_files import DeltaScanFiles
 from lakescan.planning.candidates import Candidates
 

@@ -21,11 +21,8 @@ from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.catalog_managed import FEATURES as _MANAGED
 from lakescan.delta.log.catalog_managed import find_managed_table
 from lakescan.delta.log.checkpoint_files import checkpoint_actions
-from lakescan.delta.log.partitioned_replay import LogShares, share_count
-from lakescan.delta.log.replay import live_files, update_live_files
-from lakescan.delta.log.segment import LAST_CHECKPOINT, LOG_FOLDER, LogFile, LogSegment, commits_between
-from lakescan.delta.log.segment_parts import LogPiece, batches, pieces_of, read_commits, read_piece
-from lakescan.delta.log.text import (
+from lakescan.delta.log.log_pieces import LogPiece, batches, pieces_of, read_commits, read_piece
+from lakescan.delta.log.log_text import (
     ADVICE,
     Action,
     LogText,
@@ -35,6 +32,9 @@ from lakescan.delta.log.text import (
     short_json,
     single_actions,
 )
+from lakescan.delta.log.partitioned_replay import LogShares, share_count
+from lakescan.delta.log.replay import live_files, update_live_files
+from lakescan.delta.log.segment import LAST_CHECKPOINT, LOG_FOLDER, LogFile, LogSegment, commits_between
 from lakescan.delta.metadata.features import why_not_read
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.scan.change_feed import changed_files, has_no_changes
@@ -42,7 +42,7 @@ from lakescan.delta.scan.scan_files import DeltaScanFiles
 from lakescan.delta.scan.statistics import add_record_counts
 from lakescan.errors import CorruptMetadata, LakescanError, MissingFile, UnsupportedFeature
 from lakescan.planning.candidates import Candidates
-from lakescan.planning.report import ScanMetrics
+from lakescan.planning.scan_report import ScanMetrics
 from lakescan.storage import Storage, join
 
 _FIRST_COMMITS, _MOST_COMMITS = 64, 1024  # remote commits that are read at once

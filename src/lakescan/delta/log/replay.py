@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.delta.log.text import ADVICE
+from lakescan.delta.log.log_text import ADVICE
 from lakescan.errors import CorruptMetadata
 from lakescan.storage.locations import adopt_root, normalize_roots
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 from lakescan.common.cache import ENTRY, CacheKind
 from lakescan.common.timestamps import from_millis
 from lakescan.delta.log.catalog_managed import STAGED_FOLDER, RatifiedCommits, find_managed_table, staged_file
-from lakescan.delta.log.text import Action, has_right_checksum, parse_object
+from lakescan.delta.log.log_text import Action, has_right_checksum, parse_object
 from lakescan.errors import CorruptMetadata, LimitExceeded, MissingFile, NoSuchSnapshot, NotATable, StorageError
 from lakescan.storage import FileEntry, Storage, join
 

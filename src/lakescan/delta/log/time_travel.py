@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from lakescan.common.timestamps import from_millis, to_millis
+from lakescan.delta.log.log_text import ADVICE, LogText, as_long, single_actions
 from lakescan.delta.log.segment import LogFile, LogListing
-from lakescan.delta.log.text import ADVICE, LogText, as_long, single_actions
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
 from lakescan.storage import Storage

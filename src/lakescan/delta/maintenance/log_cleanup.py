@@ -21,9 +21,9 @@ from lakescan.common.timestamps import to_millis
 from lakescan.delta.commit.checkpoint import SIDECARS
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_files import CheckpointFile, checkpoint_actions
+from lakescan.delta.log.log_pieces import pieces_of
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.segment import LOG_FOLDER, Checkpoint, LogFile, LogListing, LogSegment, list_log
-from lakescan.delta.log.segment_parts import pieces_of
 from lakescan.delta.log.time_travel import in_commit_timestamp
 from lakescan.delta.metadata.features import Support
 from lakescan.delta.metadata.protocol import Protocol, check_known

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from lakescan.common.timestamps import from_millis
 from lakescan.delta.log.actions import VECTOR, ActionReader
 from lakescan.delta.log.json_lines import parse_log_texts
+from lakescan.delta.log.log_pieces import batches, pieces_of, read_commits
+from lakescan.delta.log.log_text import LogText
 from lakescan.delta.log.replay import canonical_paths, file_locations, identity, newest_mask
 from lakescan.delta.log.segment import LogFile, LogListing, list_log
-from lakescan.delta.log.segment_parts import batches, pieces_of, read_commits
-from lakescan.delta.log.text import LogText
 from lakescan.delta.scan.deletion_vectors import delete_table
 from lakescan.errors import CorruptMetadata, StorageError
 from lakescan.reading.parquet.footer import open_lenient

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
+from lakescan.delta.commit.actions import DeltaFileChanges, add_actions, remove_actions
 from lakescan.delta.commit.commit import DeltaCommit, Operation
 from lakescan.delta.commit.conflicts import Reads
-from lakescan.delta.commit.file_changes import DeltaFileChanges, add_actions, remove_actions
-from lakescan.delta.data_files.data_files import DeltaWrites
+from lakescan.delta.data_files.delta_writes import DeltaWrites
 from lakescan.delta.log.replay import canonical_paths
 from lakescan.delta.metadata.protocol import Metadata
 from lakescan.reading.data_file import open_data_file
-from lakescan.reading.file_schema import FileField, read_fields
-from lakescan.tables.overwritten_files import rewrite_rows
-from lakescan.tables.save import remove_on_failure
+from lakescan.reading.field_ids import FileField, read_fields
+from lakescan.tables.commit_files import remove_on_failure
+from lakescan.tables.copy_on_write import rewrite_rows
 
 if TYPE_CHECKING:
     from lakescan.delta.target import DeltaTarget

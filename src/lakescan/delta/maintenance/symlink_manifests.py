@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.delta.commit.file_actions import live_adds
-from lakescan.delta.data_files.data_files import escape_name
+from lakescan.delta.data_files.delta_writes import escape_name
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.scan.partition_values import NULL_PARTITION
 from lakescan.errors import UnsupportedFeature

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from lakescan.common import types as t
-from lakescan.delta.log.text import parse_json
+from lakescan.delta.log.log_text import parse_json
 from lakescan.errors import UnsupportedFeature
 
 _NAMES = {t.INT: "integer"}

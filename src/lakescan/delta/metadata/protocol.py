@@ -9,7 +9,7 @@ from typing import Any
 
 from lakescan.common.schema import Schema
 from lakescan.common.types import walk
-from lakescan.delta.log.text import ADVICE, Action, parse_object, short_json
+from lakescan.delta.log.log_text import ADVICE, Action, parse_object, short_json
 from lakescan.delta.metadata.features import (
     FEATURES,
     LISTED,

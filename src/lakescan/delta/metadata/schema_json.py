@@ -10,7 +10,7 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.delta.log.text import ADVICE, as_long, parse_json, short_json
+from lakescan.delta.log.log_text import ADVICE, as_long, parse_json, short_json
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 
 _SIMPLE: dict[str, t.Type] = {

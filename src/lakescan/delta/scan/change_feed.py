@@ -19,8 +19,8 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.delta.log.actions import VECTOR
+from lakescan.delta.log.log_text import LogText
 from lakescan.delta.log.replay import canonical_paths, check_partitions, resolve_paths
-from lakescan.delta.log.text import LogText
 from lakescan.delta.log.time_travel import commit_info
 from lakescan.delta.metadata.protocol import Metadata
 from lakescan.delta.metadata.table_properties import DeltaProperties

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.uuids import format_uuids
+from lakescan.delta.log.log_text import ADVICE, short_json
 from lakescan.delta.log.replay import decoded_paths
-from lakescan.delta.log.text import ADVICE, short_json
 from lakescan.errors import CorruptMetadata
-from lakescan.planning.delete_references import DeleteKind
+from lakescan.planning.delete_files import DeleteKind
 from lakescan.planning.file_table import DELETES
 from lakescan.storage import join
 from lakescan.storage.locations import adopt_root

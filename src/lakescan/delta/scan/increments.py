@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from lakescan.common.schema import Schema
 from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.log_pieces import batches, read_commits
+from lakescan.delta.log.log_text import LogText, single_actions
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.log.replay import check_partitions, resolve_paths
 from lakescan.delta.log.segment import LogFile
-from lakescan.delta.log.segment_parts import batches, read_commits
-from lakescan.delta.log.text import LogText, single_actions
 from lakescan.delta.log.time_travel import commit_info, timestamp_or_none
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.scan.change_feed import ENABLED, difference

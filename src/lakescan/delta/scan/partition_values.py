@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.delta.log.text import ADVICE, short_json
+from lakescan.delta.log.log_text import ADVICE, short_json
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
-from lakescan.reading.casting import pad_texts
+from lakescan.reading.type_promotion import pad_texts
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 

@@ -20,7 +20,7 @@ from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.formats.increments import order_by_lower_bound
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.planning.delete_references import RANGES
+from lakescan.planning.delete_files import RANGES
 from lakescan.planning.file_table import FILES, FileTable, struct_of
 from lakescan.planning.prune import might_match
 

@@ -25,7 +25,7 @@ from lakescan.delta.scan.partition_values import parse_timestamps
 from lakescan.planning import corrupt_statistics as faults
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.corrupt_statistics import delta_bounds, delta_exact, delta_null_counts, drop_contradictions
-from lakescan.reading.casting import pad_bounds
+from lakescan.reading.type_promotion import pad_bounds
 
 # NaN and infinities, which JSON has no numbers for, are texts, and useless as bounds. This cannot match within a text,
 # where quotation marks are escaped.

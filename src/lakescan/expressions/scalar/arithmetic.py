@@ -9,7 +9,7 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar import interval_values
-from lakescan.expressions.scalar.typed import (
+from lakescan.expressions.scalar.typed_sql import (
     MOST_DIGITS,
     Interval,
     TypedSql,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar import nested
-from lakescan.expressions.scalar.typed import (
+from lakescan.expressions.scalar.typed_sql import (
     MOST_DIGITS,
     TIME_FORM,
     Interval,

@@ -9,7 +9,14 @@ from lakescan.common import types as t
 from lakescan.expressions.scalar.casts import implicit_cast
 from lakescan.expressions.scalar.conditions import unify
 from lakescan.expressions.scalar.nested import member_names
-from lakescan.expressions.scalar.typed import Interval, TypedSql, common_type, convert, quote_text, unsupported_error
+from lakescan.expressions.scalar.typed_sql import (
+    Interval,
+    TypedSql,
+    common_type,
+    convert,
+    quote_text,
+    unsupported_error,
+)
 from lakescan.expressions.scalar.udf import call_python
 
 _PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.STRING, t.BINARY, t.UNKNOWN)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakescan.common import types as t
-from lakescan.expressions.scalar.padding import ignore_padding, pad_list, pad_sides
-from lakescan.expressions.scalar.typed import (
+from lakescan.expressions.scalar.char_padding import ignore_padding, pad_list, pad_sides
+from lakescan.expressions.scalar.typed_sql import (
     TypedSql,
     align,
     common_type,

@@ -22,7 +22,7 @@ from lakescan.expressions.scalar import nested
 from lakescan.expressions.scalar.collections import check_inside
 from lakescan.expressions.scalar.parse import parse_expression
 from lakescan.expressions.scalar.translate import Translator
-from lakescan.expressions.scalar.typed import UNEQUAL, TypedSql, sql_type, unsupported_error
+from lakescan.expressions.scalar.typed_sql import UNEQUAL, TypedSql, sql_type, unsupported_error
 from lakescan.expressions.scalar.udf import Udf, register, remember, udfs_in
 
 _IN_PYTHON = re.compile(r"^.*Python exception occurred while executing the UDF: \w+: ")

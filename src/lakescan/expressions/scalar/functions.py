@@ -15,7 +15,7 @@ from lakescan.expressions.scalar import (
 )
 from lakescan.expressions.scalar.casts import cast
 from lakescan.expressions.scalar.python_functions import PYTHON_FUNCTIONS, Function
-from lakescan.expressions.scalar.typed import TypedSql, unsupported_error
+from lakescan.expressions.scalar.typed_sql import TypedSql, unsupported_error
 
 
 def _function(apply: Callable[..., TypedSql], least: int, most: int | None = None) -> Function:

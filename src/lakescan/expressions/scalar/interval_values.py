@@ -9,7 +9,15 @@ from decimal import Decimal
 from lakescan.common import types as t
 from lakescan.errors import InvalidFilter
 from lakescan.expressions.scalar.casts import cast, implicit_cast
-from lakescan.expressions.scalar.typed import UNITS, Interval, TypedSql, convert, sql_type, unsupported_error, widest
+from lakescan.expressions.scalar.typed_sql import (
+    UNITS,
+    Interval,
+    TypedSql,
+    convert,
+    sql_type,
+    unsupported_error,
+    widest,
+)
 from lakescan.expressions.scalar.udf import call_python
 
 _INSTANT = t.Timestamp()

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar.collections import list_of
-from lakescan.expressions.scalar.typed import TypedSql, common_type, convert, nested_sql_type, unsupported_error
+from lakescan.expressions.scalar.typed_sql import TypedSql, common_type, convert, nested_sql_type, unsupported_error
 from lakescan.expressions.scalar.udf import call_python
 
 Variables = Mapping[str, TypedSql]

@@ -12,7 +12,7 @@ from lakescan.expressions.scalar import arithmetic, collections
 from lakescan.expressions.scalar.casts import implicit_cast, try_cast
 from lakescan.expressions.scalar.collections import list_of
 from lakescan.expressions.scalar.conditions import unify
-from lakescan.expressions.scalar.typed import (
+from lakescan.expressions.scalar.typed_sql import (
     DAY_TIME,
     MOST_DIGITS,
     Interval,

@@ -11,8 +11,8 @@ from lakescan.expressions.like import join_pattern, split_pattern
 from lakescan.expressions.scalar.casts import cast, implicit_cast
 from lakescan.expressions.scalar.collections import list_of
 from lakescan.expressions.scalar.conditions import unify
-from lakescan.expressions.scalar.patterns import may_be_empty, plain_text, translate_pattern
-from lakescan.expressions.scalar.typed import TypedSql, literal, quote_text, unsupported_error
+from lakescan.expressions.scalar.regexp import may_be_empty, plain_text, translate_pattern
+from lakescan.expressions.scalar.typed_sql import TypedSql, literal, quote_text, unsupported_error
 from lakescan.expressions.scalar.udf import call_python
 
 

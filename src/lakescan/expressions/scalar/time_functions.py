@@ -9,7 +9,7 @@ from datetime import datetime
 from lakescan.common import types as t
 from lakescan.expressions.scalar.casts import cast, implicit_cast
 from lakescan.expressions.scalar.text_functions import text_arguments
-from lakescan.expressions.scalar.typed import Interval, TypedSql, literal, quote_text, unsupported_error
+from lakescan.expressions.scalar.typed_sql import Interval, TypedSql, literal, quote_text, unsupported_error
 from lakescan.expressions.scalar.udf import call_python
 
 INSTANT = t.Timestamp("us", zoned=True)

@@ -22,7 +22,7 @@ from lakescan.expressions.scalar.casts import cast, try_cast
 from lakescan.expressions.scalar.collections import list_of
 from lakescan.expressions.scalar.functions import call
 from lakescan.expressions.scalar.parse import names_of, parse_expression
-from lakescan.expressions.scalar.typed import (
+from lakescan.expressions.scalar.typed_sql import (
     MOST_DIGITS,
     TypedSql,
     literal,

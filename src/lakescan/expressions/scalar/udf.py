@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar import nested
-from lakescan.expressions.scalar.typed import Interval, TypedSql, nested_sql_type
+from lakescan.expressions.scalar.typed_sql import Interval, TypedSql, nested_sql_type
 
 _NAME = re.compile(r"\bspark_[a-z0-9_]+_[0-9a-f]{16}(?=\()")
 _KNOWN: dict[str, Udf] = {}

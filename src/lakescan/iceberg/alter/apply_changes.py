@@ -9,9 +9,10 @@ from lakescan.common.references import dotted_path
 from lakescan.definition import table_changes as changes
 from lakescan.definition.table_changes import TableChange
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.iceberg.alter import columns, orders, partitions, properties
+from lakescan.iceberg.alter import columns, partitions, properties
+from lakescan.iceberg.alter import sort_order as orders
 from lakescan.iceberg.alter.column_tree import parent_ids
-from lakescan.iceberg.alter.draft import MetadataDraft
+from lakescan.iceberg.alter.metadata_draft import MetadataDraft
 from lakescan.iceberg.metadata.format_versions import check_columns, known_version
 from lakescan.iceberg.metadata.partition_spec import PartitionField, Transform
 

@@ -34,7 +34,7 @@ from lakescan.iceberg.alter.column_tree import (
     with_field,
     with_members,
 )
-from lakescan.iceberg.alter.draft import MetadataDraft, NoNulls, NoRows
+from lakescan.iceberg.alter.metadata_draft import MetadataDraft, NoNulls, NoRows
 from lakescan.iceberg.metadata.partition_spec import PartitionField
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.common.schema import Schema
 from lakescan.errors import MissingFile
-from lakescan.iceberg.alter.draft import MetadataDraft
+from lakescan.iceberg.alter.metadata_draft import MetadataDraft
 from lakescan.iceberg.alter.partitions import find_reusable_spec
 from lakescan.iceberg.commit.outcomes import FailedCommit, commit
-from lakescan.iceberg.metadata.pyiceberg_objects import pyiceberg_schema, pyiceberg_sort_order, pyiceberg_spec
+from lakescan.iceberg.metadata.pyiceberg_conversions import pyiceberg_schema, pyiceberg_sort_order, pyiceberg_spec
 from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage

@@ -9,7 +9,7 @@ from lakescan.definition.table_changes import AddPartition, DropPartition, Repla
 from lakescan.definition.table_definition import Term
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 from lakescan.iceberg.alter.column_tree import resolve_term
-from lakescan.iceberg.alter.draft import MetadataDraft
+from lakescan.iceberg.alter.metadata_draft import MetadataDraft
 from lakescan.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
 
 _VOID = Transform("void")

@@ -13,7 +13,7 @@ from lakescan.common.schema import Schema
 from lakescan.definition.table_changes import SetComment, SetLocation, UnsetProperties
 from lakescan.errors import InvalidOption, nearest
 from lakescan.iceberg.alter.column_tree import parent_ids
-from lakescan.iceberg.alter.draft import FilesHaveIds, MetadataDraft
+from lakescan.iceberg.alter.metadata_draft import FilesHaveIds, MetadataDraft
 from lakescan.iceberg.metadata.format_versions import PROPERTY as FORMAT_VERSION
 from lakescan.iceberg.metadata.format_versions import chosen_version
 from lakescan.iceberg.metadata.table_properties import IcebergProperties, check_properties

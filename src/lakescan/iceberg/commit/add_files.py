@@ -15,11 +15,11 @@ from lakescan.common import types as t
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CommitConflict, InvalidOption, SchemaMismatch, UnsupportedFeature, nearest
-from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.base_manifests import find_live_files
+from lakescan.iceberg.commit.commit_base import CommitBase
+from lakescan.iceberg.commit.commit_snapshot import commit_snapshot
 from lakescan.iceberg.commit.file_changes import SnapshotChanges, added_files
-from lakescan.iceberg.commit.listed import find_live_files
 from lakescan.iceberg.commit.outcomes import wait_before_retry
-from lakescan.iceberg.commit.publish import commit_snapshot
 from lakescan.iceberg.commit.snapshot_producer import SnapshotProducer
 from lakescan.iceberg.data_files.metrics import file_metrics
 from lakescan.iceberg.metadata.name_mapping import PROPERTY, field_matching, field_paths, name_mapping_text
@@ -27,12 +27,12 @@ from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.table import IcebergTable
-from lakescan.reading.file_schema import FileField, has_ids, read_fields
+from lakescan.reading.field_ids import FileField, has_ids, read_fields
 from lakescan.reading.parquet.file import ParquetData, open_parquet
 from lakescan.storage import FileEntry, Storage
-from lakescan.writing.foreign_files import FolderFiles, check_parquet, footer_bound
+from lakescan.writing.file_statistics import FileStatistics, LeafColumn, LeafStatistics
+from lakescan.writing.imported_files import FolderFiles, check_parquet, footer_bound
 from lakescan.writing.partition_key import physical_values
-from lakescan.writing.statistics import FileStatistics, LeafColumn, LeafStatistics
 from lakescan.writing.table_writes import Key, WrittenFile
 
 if TYPE_CHECKING:

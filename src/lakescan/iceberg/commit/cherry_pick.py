@@ -16,16 +16,16 @@ import pyarrow.compute as pc
 
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot, UnsupportedFeature
-from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.base_manifests import find_live_files
 from lakescan.iceberg.commit.commit import REPLACES_PARTITIONS, STAGED_ID
+from lakescan.iceberg.commit.commit_base import CommitBase
+from lakescan.iceberg.commit.commit_snapshot import commit_snapshot, still_there
 from lakescan.iceberg.commit.conflicts import Rebase, Validation
 from lakescan.iceberg.commit.file_changes import SnapshotChanges
-from lakescan.iceberg.commit.listed import find_live_files
 from lakescan.iceberg.commit.outcomes import FailedCommit, wait_before_retry
-from lakescan.iceberg.commit.publish import commit_snapshot, still_there
-from lakescan.iceberg.commit.refs import commit_move, set_current_move
 from lakescan.iceberg.commit.snapshot_producer import SnapshotProducer
-from lakescan.iceberg.manifests.entries import entries_of
+from lakescan.iceberg.commit.snapshot_refs import commit_move, set_current_move
+from lakescan.iceberg.manifests.manifest_entries import entries_of
 from lakescan.iceberg.manifests.manifest_file import ADDED, DATA, DELETED, DELETES, ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list import own_manifests
 from lakescan.iceberg.metadata.partition_spec import add_partition_key

@@ -19,21 +19,21 @@ import pyarrow.compute as pc
 from lakescan.common.retries import APPENDS, COMMITS, Attempts, RetryPolicy
 from lakescan.errors import CommitConflict
 from lakescan.formats.snapshot_refs import RefKind
-from lakescan.iceberg.alter.added_columns import SchemaEvolution
-from lakescan.iceberg.commit.base import CommitBase
-from lakescan.iceberg.commit.collector import register_redo
+from lakescan.iceberg.alter.schema_evolution import SchemaEvolution
+from lakescan.iceberg.commit.commit_base import CommitBase
+from lakescan.iceberg.commit.commit_collector import register_redo
+from lakescan.iceberg.commit.commit_snapshot import commit_snapshot, record_updates
 from lakescan.iceberg.commit.conflicts import Rebase, Validation
 from lakescan.iceberg.commit.file_changes import DELETE_FILES, SnapshotChanges, added_files
+from lakescan.iceberg.commit.not_null_checks import check_required
 from lakescan.iceberg.commit.outcomes import FailedCommit, check_refusal, raise_refusal, reload_table, wait_before_retry
-from lakescan.iceberg.commit.publish import commit_snapshot, record_updates
-from lakescan.iceberg.commit.required_columns import check_required
 from lakescan.iceberg.commit.row_delta import check_row_delta, row_delta_operation, row_delta_validation
 from lakescan.iceberg.commit.snapshot_producer import NewSnapshot, SnapshotProducer
 from lakescan.iceberg.data_files.table_writes import IcebergWrites
 from lakescan.iceberg.maintenance.reachable_files import files_since
 from lakescan.iceberg.maintenance.rewrite_manifests import ManifestRewrite
+from lakescan.iceberg.metadata.application_transactions import EPOCH, QUERY, has_transaction
 from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
-from lakescan.iceberg.metadata.transactions import EPOCH, QUERY, has_transaction
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage.removal import discard
 from lakescan.writing.table_writes import WrittenDeletes, WrittenFile

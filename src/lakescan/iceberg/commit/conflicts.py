@@ -19,10 +19,10 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import CommitConflict
 from lakescan.expressions.predicate import TRUE, Predicate, leaves
-from lakescan.iceberg.commit.base import CommitBase
-from lakescan.iceberg.manifests.manifest import batches_of
+from lakescan.iceberg.commit.commit_base import CommitBase
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, EQUALITY_DELETES, POSITION_DELETES, ManifestFile
 from lakescan.iceberg.manifests.manifest_list import MANIFESTS, check_specs, own_manifests, read_manifest_list
+from lakescan.iceberg.manifests.manifest_reader import batches_of
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata, ancestors
 from lakescan.iceberg.metadata.table_properties import SERIALIZABLE
 from lakescan.iceberg.scan.delete_index import DeleteIndex

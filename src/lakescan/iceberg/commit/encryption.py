@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
-from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.commit_base import CommitBase
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.storage import Storage
 from lakescan.storage.encryption.table_keys import SnapshotKeys

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakescan.common import types as t
 from lakescan.errors import CommitConflict
-from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.commit_base import CommitBase
 from lakescan.iceberg.manifests.manifest_file import DATA_FILE
 from lakescan.iceberg.manifests.manifest_writer import data_file_fields
 from lakescan.iceberg.metadata.partition_spec import add_partition_key

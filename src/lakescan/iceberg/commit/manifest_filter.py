@@ -13,17 +13,17 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.errors import CommitConflict
-from lakescan.iceberg.commit.base import CommitBase
-from lakescan.iceberg.commit.drafts import ManifestDraft, ManifestDrafts
+from lakescan.iceberg.commit.commit_base import CommitBase
 from lakescan.iceberg.commit.file_changes import SnapshotChanges
+from lakescan.iceberg.commit.manifest_drafts import ManifestDraft, ManifestDrafts
 from lakescan.iceberg.commit.row_delta import added_vectors
-from lakescan.iceberg.commit.summary import SummaryCounters
+from lakescan.iceberg.commit.snapshot_summary import SummaryCounters
 from lakescan.iceberg.manifests.bounds import decode_values, value_of_key
-from lakescan.iceberg.manifests.entries import entries_of
-from lakescan.iceberg.manifests.manifest import STATS
+from lakescan.iceberg.manifests.manifest_entries import entries_of
 from lakescan.iceberg.manifests.manifest_file import ADDED, DELETED, EXISTING, ManifestFile, manifest_files
+from lakescan.iceberg.manifests.manifest_reader import STATS
 from lakescan.iceberg.metadata.partition_spec import add_partition_key
-from lakescan.reading.deletes.positions import DELETED_PATH
+from lakescan.reading.deletes.position_deletes import DELETED_PATH
 
 IsRemoved = Callable[[pa.StructArray, pa.Array], pa.Array]  # data files and their sequence numbers -> removed or not
 

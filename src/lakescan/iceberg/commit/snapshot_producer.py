@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.base_manifests import listed_manifests
+from lakescan.iceberg.commit.commit_base import CommitBase
 from lakescan.iceberg.commit.conflicts import Rebase
-from lakescan.iceberg.commit.drafts import ManifestDraft, ManifestDrafts
 from lakescan.iceberg.commit.encryption import snapshot_keys
 from lakescan.iceberg.commit.file_changes import SnapshotChanges
-from lakescan.iceberg.commit.listed import listed_manifests
+from lakescan.iceberg.commit.manifest_drafts import ManifestDraft, ManifestDrafts
 from lakescan.iceberg.commit.manifest_filter import (
     DeleteRemoval,
     FilterResult,
@@ -30,8 +30,8 @@ from lakescan.iceberg.commit.manifest_filter import (
     check_found,
     remove_files,
 )
-from lakescan.iceberg.commit.summary import SummaryCounters
-from lakescan.iceberg.manifests.entries import entries_of, least_sequence_number
+from lakescan.iceberg.commit.snapshot_summary import SummaryCounters
+from lakescan.iceberg.manifests.manifest_entries import entries_of, least_sequence_number
 from lakescan.iceberg.manifests.manifest_file import ADDED, DATA, DELETES, manifest_files
 from lakescan.iceberg.manifests.manifest_writer import assign_sequence_numbers, manifest_list_file
 from lakescan.iceberg.metadata.table_properties import IcebergProperties

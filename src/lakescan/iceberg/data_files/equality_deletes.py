@@ -19,8 +19,8 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.data_files.metrics import file_metrics
 from lakescan.iceberg.data_files.table_writes import IcebergWrites
 from lakescan.iceberg.manifests.manifest_file import EQUALITY_DELETES
+from lakescan.writing.file_statistics import FileStatistics
 from lakescan.writing.sort_keys import SortKey, sort_order
-from lakescan.writing.statistics import FileStatistics
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 from lakescan.common import types as t
 from lakescan.iceberg.manifests.bounds import encode_value
 from lakescan.iceberg.metadata.table_properties import DEFAULT_METRICS, NO_METRICS, IcebergProperties, MetricsMode
-from lakescan.writing.statistics import Extreme, FileStatistics, LeafStatistics
+from lakescan.writing.file_statistics import Extreme, FileStatistics, LeafStatistics
 
 _NUMBERS = (t.BOOLEAN, *t.INTEGRAL, *t.FLOATING, t.DATE, t.TIME)
 _LAST, _SURROGATES = 0x10FFFF, range(0xD800, 0xE000)

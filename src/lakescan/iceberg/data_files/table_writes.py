@@ -15,7 +15,7 @@ from lakescan.common import metadata_columns as m
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
-from lakescan.definition.from_arrow import iceberg_columns
+from lakescan.definition.arrow_schema import iceberg_columns
 from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
 from lakescan.iceberg.alter.columns import can_promote
@@ -27,14 +27,14 @@ from lakescan.iceberg.metadata.partition_spec import Transform
 from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_text
 from lakescan.iceberg.metadata.schema_json import parse_schema
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
-from lakescan.options.session import session_options
+from lakescan.options.session_defaults import session_options
 from lakescan.options.write import WriteOptions
-from lakescan.reading.casting import cast_leaf
+from lakescan.reading.type_promotion import cast_leaf
 from lakescan.storage import Storage
 from lakescan.storage.encryption.table_keys import NewKey
 from lakescan.writing.column_rules import ColumnRules
+from lakescan.writing.file_statistics import FileStatistics
 from lakescan.writing.sort_keys import SortKey, sort_key, sort_order, value_at
-from lakescan.writing.statistics import FileStatistics
 from lakescan.writing.table_writes import CommonWriteOptions, Key
 
 _CODECS = {"uncompressed": "none"}

@@ -26,9 +26,9 @@ from lakescan.errors import (
     NoSuchSnapshot,
     UnsupportedFeature,
 )
+from lakescan.iceberg.commit.commit_snapshot import still_there
 from lakescan.iceberg.commit.outcomes import commit, reload_table, wait_before_retry
-from lakescan.iceberg.commit.publish import still_there
-from lakescan.iceberg.maintenance.statistics.partition_counts import (
+from lakescan.iceberg.maintenance.statistics.partition_statistics import (
     COUNTS,
     PartitionCounts,
     counts_schema,

@@ -18,7 +18,7 @@ from lakescan.iceberg.maintenance.compute_statistics import (
 )
 from lakescan.iceberg.maintenance.rewrite_table_path.rewrite import rewrite_paths
 from lakescan.iceberg.table import IcebergTable
-from lakescan.tables.metadata_files import PathRewrite
+from lakescan.tables.metadata_actions import PathRewrite
 from lakescan.tables.results import PathsResult, StatisticsResult
 from lakescan.tables.scan_spec import ScanSpec
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.iceberg.manifests.entries import read_entries
+from lakescan.iceberg.manifests.manifest_entries import read_entries
 from lakescan.iceberg.manifests.manifest_file import DELETED, ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
-from lakescan.iceberg.metadata.locate import HINT
-from lakescan.iceberg.metadata.parse import STATISTICS
+from lakescan.iceberg.metadata.metadata_location import HINT
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
+from lakescan.iceberg.metadata.table_metadata_parser import STATISTICS
 from lakescan.iceberg.metadata_tables.entries import table_entries
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage, join

@@ -9,11 +9,11 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.iceberg.commit.drafts import ManifestDraft
-from lakescan.iceberg.commit.listed import listed_manifests
+from lakescan.iceberg.commit.base_manifests import listed_manifests
+from lakescan.iceberg.commit.manifest_drafts import ManifestDraft
 from lakescan.iceberg.commit.manifest_filter import carry_over_entries
 from lakescan.iceberg.commit.snapshot_producer import NewSnapshot, SnapshotProducer
-from lakescan.iceberg.manifests.entries import entries_of
+from lakescan.iceberg.manifests.manifest_entries import entries_of
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, manifest_files
 from lakescan.writing.partition_key import physical_values
 

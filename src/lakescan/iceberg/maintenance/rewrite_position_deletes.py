@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.planning.delete_references import DeleteKind, DeleteReferences
+from lakescan.planning.delete_files import DeleteKind, DeleteReferences
 from lakescan.planning.file_table import FileTable
 from lakescan.writing.table_writes import DeleteLimits
 

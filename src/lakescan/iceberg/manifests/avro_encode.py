@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
-from lakescan.iceberg.manifests.avro import MAGIC, encode_bytes, encode_number
+from lakescan.iceberg.manifests.avro_decode import MAGIC, encode_bytes, encode_number
 
 _BLOCK_ROWS = 4096  # records in a block: bounds the memory of encoding, and of readers
 _FEW_ROWS, _FEW_BYTES = 16, 32_768  # records that are encoded value by value: above, columns are faster

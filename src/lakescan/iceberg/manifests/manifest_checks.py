@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lakescan import limits
 from lakescan.errors import CorruptMetadata
-from lakescan.iceberg.manifests.avro import Container
+from lakescan.iceberg.manifests.avro_decode import Container
 from lakescan.iceberg.manifests.manifest_file import (
     ADDED,
     DATA,
@@ -27,7 +27,7 @@ from lakescan.iceberg.manifests.manifest_file import (
     POSITION_DELETES,
     ManifestFile,
 )
-from lakescan.storage.faults import redact
+from lakescan.storage.errors import redact
 
 _LIVE, _OF_LIVE = (EXISTING, ADDED), ("added", "existing")  # statuses, and their names in manifest lists
 _MOST_ROWS = 1 << 44  # per file, so that the sum over all files does not overflow

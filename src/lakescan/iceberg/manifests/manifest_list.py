@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 
 from lakescan.common.cache import CacheKind, table_size
 from lakescan.errors import CorruptMetadata, MissingFile
-from lakescan.iceberg.manifests.avro import FILE, decoding, group_by_schema, open_container, read_avro
-from lakescan.iceberg.manifests.manifest import open_manifests
+from lakescan.iceberg.manifests.avro_decode import FILE, decoding, group_by_schema, open_container, read_avro
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETED, DELETES, manifest_files
+from lakescan.iceberg.manifests.manifest_reader import open_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.storage import Storage
-from lakescan.storage.encrypted_stream import is_encrypted_stream, list_key_of, read_streams
 from lakescan.storage.encryption import FileKey
-from lakescan.storage.faults import redact
+from lakescan.storage.encryption.encrypted_files import is_encrypted_stream, list_key_of, read_streams
+from lakescan.storage.errors import redact
 
 _NAMES = {
     500: "manifest_path",

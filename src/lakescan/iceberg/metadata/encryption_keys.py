@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakescan.iceberg.metadata.json_node import Node
+from lakescan.iceberg.metadata.json_document import Node
 from lakescan.storage.encryption.table_keys import EncryptedKey
 
 NAME = "encryption-keys"

@@ -14,10 +14,10 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.common.schema import FieldMatching, Schema
-from lakescan.iceberg.metadata.json_node import INT_MAX, Node, fault
+from lakescan.iceberg.metadata.json_document import INT_MAX, Node, fault
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
-from lakescan.storage.faults import error_text
+from lakescan.storage.errors import error_text
 
 PROPERTY: str = IcebergProperties.name_mapping.name
 _Path = tuple[str, ...]

@@ -19,7 +19,7 @@ from lakescan.common import types as t
 from lakescan.common.arrays import dictionary_codes
 from lakescan.common.schema import Schema
 from lakescan.errors import CorruptMetadata
-from lakescan.iceberg.metadata.json_node import INT_MAX, Node
+from lakescan.iceberg.metadata.json_document import INT_MAX, Node
 
 _NUMBERED = ("bucket", "truncate")
 _PARAMETER = re.compile(r"(bucket|truncate)\[([0-9]{1,20})\]")

@@ -23,7 +23,7 @@ from lakescan.errors import LakescanError
 from lakescan.iceberg.metadata.commit_times import advance_snapshot_times, order_commit_times
 from lakescan.iceberg.metadata.encryption_keys import add_keys, keep_encryption_keys, split_key_updates
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
-from lakescan.storage.faults import storage_error
+from lakescan.storage.errors import storage_error
 from lakescan.storage.put_if_absent import NotCreated
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.common.timestamps import EPOCH
 from lakescan.errors import LimitExceeded, UnsupportedFeature
-from lakescan.iceberg.metadata.json_node import INT_MAX, Node, shown_value
+from lakescan.iceberg.metadata.json_document import INT_MAX, Node, shown_value
 
 _SIMPLE: dict[str, t.Type] = {
     "boolean": t.BOOLEAN,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakescan.common.schema import Schema
-from lakescan.iceberg.metadata.json_node import INT_MAX, Node
+from lakescan.iceberg.metadata.json_document import INT_MAX, Node
 from lakescan.iceberg.metadata.partition_spec import Transform, describe_transform, source_id
 
 

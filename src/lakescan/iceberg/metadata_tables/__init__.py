@@ -10,16 +10,16 @@ from collections.abc import Callable
 
 from lakescan.formats.metadata_table import MetadataTable, no_such_table
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
-from lakescan.iceberg.metadata_tables.commits import (
+from lakescan.iceberg.metadata_tables.entries import EntriesTable
+from lakescan.iceberg.metadata_tables.manifests import AllManifestsTable, ManifestsTable
+from lakescan.iceberg.metadata_tables.partitions import IcebergPartitionsTable
+from lakescan.iceberg.metadata_tables.position_deletes import PositionDeletesTable
+from lakescan.iceberg.metadata_tables.snapshots import (
     history_table,
     metadata_log_table,
     refs_table,
     snapshots_table,
 )
-from lakescan.iceberg.metadata_tables.entries import EntriesTable
-from lakescan.iceberg.metadata_tables.manifests import AllManifestsTable, ManifestsTable
-from lakescan.iceberg.metadata_tables.partitions import IcebergPartitionsTable
-from lakescan.iceberg.metadata_tables.position_deletes import PositionDeletesTable
 from lakescan.storage import Storage
 
 Builder = Callable[[TableMetadata, Storage, IcebergSnapshot | None], MetadataTable]

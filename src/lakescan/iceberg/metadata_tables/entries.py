@@ -16,16 +16,16 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.iceberg.manifests import manifest_writer
-from lakescan.iceberg.manifests.avro import decoding_file
+from lakescan.iceberg.manifests.avro_decode import decoding_file
 from lakescan.iceberg.manifests.bounds import decode_values
-from lakescan.iceberg.manifests.entries import read_entries
-from lakescan.iceberg.manifests.manifest import as_partition_type, only_chunk
+from lakescan.iceberg.manifests.manifest_entries import read_entries
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETED, ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list import snapshot_manifests
+from lakescan.iceberg.manifests.manifest_reader import as_partition_type, only_chunk
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.planning.file_table import struct_of
 from lakescan.storage import Storage
-from lakescan.storage.faults import redact
+from lakescan.storage.errors import redact
 
 PARTITION_ID = 102
 _LATEST = 3

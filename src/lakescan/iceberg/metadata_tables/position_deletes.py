@@ -19,12 +19,12 @@ from lakescan.iceberg.manifests.manifest_list import snapshot_manifests
 from lakescan.iceberg.metadata.format_versions import VERSIONS
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.entries import table_entries
-from lakescan.planning.delete_references import DeleteFile, DeleteKind
+from lakescan.planning.delete_files import DeleteFile, DeleteKind
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
-from lakescan.reading.deletes.positions import DELETED_PATH, DELETED_POSITION
-from lakescan.reading.deletes.vectors import load_vector
-from lakescan.reading.file_schema import read_fields
+from lakescan.reading.deletes.deletion_vectors import load_vector
+from lakescan.reading.deletes.position_deletes import DELETED_PATH, DELETED_POSITION
+from lakescan.reading.field_ids import read_fields
 from lakescan.reading.projection import resolve
 from lakescan.storage import Storage
 

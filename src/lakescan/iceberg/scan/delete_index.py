@@ -26,11 +26,11 @@ from lakescan.common.arrays import dictionary_codes
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.manifests.bounds import recorded_stats
 from lakescan.iceberg.manifests.manifest_file import EQUALITY_DELETES
-from lakescan.iceberg.scan.equality_ranges import ComparedColumns, sharing_keys
+from lakescan.iceberg.scan.equality_delete_pruning import ComparedColumns, sharing_keys
 from lakescan.iceberg.scan.file_names import FileNames
-from lakescan.planning.delete_references import DeleteKind, DeleteReferences
+from lakescan.planning.delete_files import DeleteKind, DeleteReferences
 from lakescan.planning.file_table import DELETES, key_texts
-from lakescan.reading.deletes.positions import DELETED_PATH
+from lakescan.reading.deletes.position_deletes import DELETED_PATH
 from lakescan.storage.locations import LocationMatcher
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.errors import UnsupportedFeature
-from lakescan.reading.deletes.named_positions import ambiguous_delete
+from lakescan.reading.deletes.positions_by_file import ambiguous_delete
 from lakescan.storage.locations import LocationMatcher
 
 _NAMES = pa.list_(pa.string())

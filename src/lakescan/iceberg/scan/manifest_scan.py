@@ -19,12 +19,12 @@ from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.predicate import TRUE, Predicate, conjuncts, leaves, replace_sql
 from lakescan.iceberg.manifests.bounds import recorded_stats
-from lakescan.iceberg.manifests.manifest import batch_key, read_batch
 from lakescan.iceberg.manifests.manifest_checks import known_ages
 from lakescan.iceberg.manifests.manifest_file import EQUALITY_DELETES, ManifestFile
+from lakescan.iceberg.manifests.manifest_reader import batch_key, read_batch
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec, add_partition_key
 from lakescan.iceberg.scan.file_names import FileNames
-from lakescan.iceberg.scan.partition_bounds import (
+from lakescan.iceberg.scan.partition_pruning import (
     bounds_of_summaries,
     stats_of_fields,
     stats_of_partitions,
@@ -34,7 +34,7 @@ from lakescan.iceberg.scan.partition_bounds import (
 )
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.planning.delete_references import no_references
+from lakescan.planning.delete_files import no_references
 from lakescan.planning.file_table import FILES, FileTable, struct_of
 from lakescan.planning.prune import might_match
 from lakescan.planning.residual import needed_conjuncts

@@ -9,9 +9,9 @@ from typing import Any
 
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.iceberg.metadata.json_node import INT_MAX, Node, read_document
+from lakescan.iceberg.metadata.json_document import INT_MAX, Node, read_document
 from lakescan.iceberg.metadata.schema_json import parse_schema_node, schema_node
-from lakescan.storage.faults import redact
+from lakescan.storage.errors import redact
 
 FORMAT_VERSION = 1
 

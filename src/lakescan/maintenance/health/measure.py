@@ -16,7 +16,7 @@ from lakescan.formats.table_format import MetadataFacts
 from lakescan.maintenance.compact import Thresholds, deleted_rows
 from lakescan.maintenance.health.table_health import PARTITIONS, SIZES, Finding, TableHealth
 from lakescan.options.compact import CompactOptions
-from lakescan.planning.delete_references import DeleteKind
+from lakescan.planning.delete_files import DeleteKind
 from lakescan.planning.explain.summary import human_bytes, pluralize
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import partition_numbers

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from lakescan.common.metadata_columns import RESERVED_IDS
 from lakescan.expressions.predicate import leaves
-from lakescan.planning.delete_references import DeleteKind
+from lakescan.planning.delete_files import DeleteKind
 from lakescan.planning.plan import ScanPlan
-from lakescan.planning.report import ScanReport
+from lakescan.planning.scan_report import ScanReport
 
 _TOP = 10
 

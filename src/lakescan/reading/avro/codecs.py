@@ -11,7 +11,7 @@ import cramjam
 import pyarrow as pa
 
 from lakescan.errors import UnsupportedFeature
-from lakescan.storage.faults import redact
+from lakescan.storage.errors import redact
 
 _PIECE = 1 << 20
 _CHECKSUM = 4

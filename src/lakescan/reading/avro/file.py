@@ -26,14 +26,14 @@ from lakescan.reading.avro.columnar import (
     physical_schema,
 )
 from lakescan.reading.avro.schema import WrittenSchema, arrow_field, column, parse_avro_schema
-from lakescan.reading.batches import batch_of
-from lakescan.reading.decoding import decoding
-from lakescan.reading.file_schema import FileField
+from lakescan.reading.decoding_errors import decoding
+from lakescan.reading.field_ids import FileField
 from lakescan.reading.projection import Projection
+from lakescan.reading.record_batches import batch_of
 from lakescan.storage import Storage
-from lakescan.storage.encrypted_stream import open_stream
 from lakescan.storage.encryption import FileKey
-from lakescan.storage.faults import redact
+from lakescan.storage.encryption.encrypted_files import open_stream
+from lakescan.storage.errors import redact
 
 _BUFFER = 1 << 16  # bytes read at once while blocks are stepped over
 _REMOTE_BUFFER = 1 << 23  # where each read is a request

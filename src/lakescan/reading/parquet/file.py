@@ -21,12 +21,8 @@ from lakescan.errors import CorruptData, CorruptMetadata, LakescanError, Unsuppo
 from lakescan.expressions.predicate import Predicate, leaves
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.prune import might_match
-from lakescan.reading.batches import batch_of
-from lakescan.reading.casting import cast_leaf, pad_bounds
-from lakescan.reading.decoding import DAMAGE, decoding
-from lakescan.reading.file_schema import FileField
-from lakescan.reading.parquet.fixed_width import LEAST_ROWS, PIECE_BYTES, fixed_width_columns
-from lakescan.reading.parquet.fixed_width import decode_with_polars as decoded_by_polars
+from lakescan.reading.decoding_errors import DAMAGE, decoding
+from lakescan.reading.field_ids import FileField
 from lakescan.reading.parquet.footer import (
     PHYSICAL,
     ChunkStatistics,
@@ -44,9 +40,13 @@ from lakescan.reading.parquet.indexes import (
     pages_may_match,
 )
 from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
+from lakescan.reading.parquet.polars_decoder import LEAST_ROWS, PIECE_BYTES, fixed_width_columns
+from lakescan.reading.parquet.polars_decoder import decode_with_polars as decoded_by_polars
 from lakescan.reading.projection import Projection
+from lakescan.reading.record_batches import batch_of
+from lakescan.reading.type_promotion import cast_leaf, pad_bounds
 from lakescan.storage import Storage
-from lakescan.storage.faults import is_storage_fault, redact, storage_boundary
+from lakescan.storage.errors import is_storage_fault, redact, storage_boundary
 
 _PROBE = 1 << 13  # rows decoded at once when locating damage
 _WORTH_DICTIONARIES = 10_000  # rows from which on another reader for dictionaries pays

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from lakescan import limits
 from lakescan.errors import CorruptData
 from lakescan.planning.corrupt_statistics import can_trust_footer
-from lakescan.reading.decoding import decoding
+from lakescan.reading.decoding_errors import decoding
 from lakescan.reading.parquet import thrift
-from lakescan.storage.faults import read_whole, redact
+from lakescan.storage.errors import read_whole, redact
 
 _MOST_CHUNKS = 4_096  # each is stepped over in Python to look for encodings
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"

@@ -37,7 +37,7 @@ from lakescan.common.metadata_columns import RESERVED_IDS
 from lakescan.common.references import backquote
 from lakescan.errors import LakescanError
 from lakescan.expressions.bind import bind
-from lakescan.expressions.implied import Inference, infer_predicate
+from lakescan.expressions.inference import Inference, infer_predicate
 from lakescan.expressions.predicate import (
     ColumnComparison,
     IsNull,
@@ -51,17 +51,17 @@ from lakescan.local.aggregates import Aggregate
 from lakescan.options.declaration import Group
 from lakescan.spark.connect.expressions import find_functions
 from lakescan.spark.connect.narrowing import NarrowedRead, ReadColumn, Totals, all_relations, narrow_reads, relations_of
+from lakescan.spark.native.file_index import title_of_table
 from lakescan.spark.native.frames import cheapest_column, plan_now, totals_by_metadata
-from lakescan.spark.native.relation import title_of_table
 from lakescan.spark.session import LISTED_HERE, OF_PLANNING, cache_settings
 from lakescan.spark.session_lane import FIELD_IDS, why_arrow_session
 from lakescan.spark.source.data_source import depends_on_zone, source_class
 from lakescan.spark.types import schema_of, spark_schema
 from lakescan.spark.workers import is_on_this_machine
-from lakescan.storage.faults import error_text, redact
+from lakescan.storage.errors import error_text, redact
 from lakescan.storage.locations import split_location
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.tables.session_reads import apply_session_reads, is_audited
+from lakescan.tables.wap import apply_session_reads, is_audited
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,7 +15,7 @@ from pyspark.sql import types as s
 from lakescan.common import types as t
 from lakescan.common.references import backquote
 from lakescan.common.schema import FieldMatching
-from lakescan.expressions.instants import text_of
+from lakescan.expressions.literals import text_of
 from lakescan.spark.types import spark_type
 
 if TYPE_CHECKING:

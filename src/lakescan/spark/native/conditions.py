@@ -19,8 +19,8 @@ from lakescan.common.schema import Schema
 from lakescan.common.selection import with_alias
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.bind import bind, can_bind
-from lakescan.expressions.implied import infer_predicate
-from lakescan.expressions.instants import plain_value, text_of
+from lakescan.expressions.inference import infer_predicate
+from lakescan.expressions.literals import plain_value, text_of
 from lakescan.expressions.predicate import (
     And,
     ColumnComparison,

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from lakescan.common.schema import Schema
-from lakescan.planning.delete_references import DeleteFile, DeleteKind, delete_files
+from lakescan.planning.delete_files import DeleteFile, DeleteKind, delete_files
 from lakescan.planning.file_table import key_texts
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext
-from lakescan.reading.deletes.equality import read_deleted_keys
+from lakescan.reading.deletes.equality_deletes import read_deleted_keys
 from lakescan.spark.types import as_spark_batch, spark_schema
 
 if TYPE_CHECKING:

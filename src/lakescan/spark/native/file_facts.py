@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import functions as F
 
-from lakescan.reading.deletes.vectors import words_of
+from lakescan.reading.deletes.deletion_vectors import words_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -23,7 +23,7 @@ from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import LakescanError
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
-from lakescan.reading.file_schema import FileField, has_ids, ids_of_columns, ids_of_fields, read_fields
+from lakescan.reading.field_ids import FileField, has_ids, ids_of_columns, ids_of_fields, read_fields
 from lakescan.reading.parquet.file import ParquetData
 from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
 from lakescan.reading.projection import FieldSource, Projection, resolve

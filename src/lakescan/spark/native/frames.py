@@ -23,19 +23,19 @@ from lakescan.planning.explain import plan_as_text
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.conditions import SparkFilter
+from lakescan.spark.native.file_index import java_class
 from lakescan.spark.native.lanes import Lanes, choose_lanes, why_arrow
-from lakescan.spark.native.lower import NativeFrame, describe_deletes, native_frame
-from lakescan.spark.native.relation import java_class
+from lakescan.spark.native.native_frame import NativeFrame, describe_deletes, native_frame
 from lakescan.spark.session import formats_of, is_connect, parallelism, register, session_zone
 from lakescan.spark.session_lane import replaces_reads, why_arrow_session, why_session
-from lakescan.spark.source.audit import settings_of_session
 from lakescan.spark.source.data_source import ScanSource, depends_on_zone
 from lakescan.spark.source.partitions import read_plan
+from lakescan.spark.source.wap import settings_of_session
 from lakescan.spark.types import schema_of
 from lakescan.spark.workers import is_spark, use_this_python
-from lakescan.storage.faults import redact
+from lakescan.storage.errors import redact
 from lakescan.storage.locations import split_location
-from lakescan.tables.session_reads import apply_session_reads
+from lakescan.tables.wap import apply_session_reads
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import FILE, LAST_UPDATED, PARTITION_ID, POS, RESERVED_IDS, ROW_ID, SPEC_ID
-from lakescan.planning.delete_references import DeleteKind
+from lakescan.planning.delete_files import DeleteKind
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.native.columns import has_members, mark_of
 from lakescan.spark.native.filesystems import STORES, has_filesystem, root_for_spark

@@ -33,19 +33,19 @@ from lakescan.common import types as t
 from lakescan.common.identifiers import split_name
 from lakescan.errors import InvalidOption, LakescanError, NoSuchCatalog, UnsupportedFeature, nearest
 from lakescan.expressions.predicate import has_sql, predicate_fields
-from lakescan.expressions.text_values import name_of_zone, zone_of_name
+from lakescan.expressions.text_casts import name_of_zone, zone_of_name
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.options.read import ReadOptions
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
-from lakescan.spark.source.audit import StagedReads, settings_in_task
 from lakescan.spark.source.partitions import SharedContext, group_partitions, read_partition
 from lakescan.spark.source.pushdown import usable_predicate
 from lakescan.spark.source.stream import TableStreamReader
+from lakescan.spark.source.wap import StagedReads, settings_in_task
 from lakescan.spark.types import as_spark_batch, schema_of, schema_of_rows, spark_schema
 from lakescan.spark.writing.sink import BatchWriter, MicroBatchWriter, Sink
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.tables.session_reads import apply_session_reads
+from lakescan.tables.wap import apply_session_reads
 
 
 class TableSource(DataSource):

@@ -25,8 +25,8 @@ from pyspark.sql.types import StructType
 from lakescan.api.changes import Changes, all_columns_scan, has_both
 from lakescan.common.metadata_columns import CHANGE, FILE
 from lakescan.common.selection import Selection
-from lakescan.planning.group_rows import PLACE, GroupRows
 from lakescan.planning.plan import ScanPlan
+from lakescan.planning.task_group_rows import PLACE, GroupRows
 from lakescan.planning.task_groups import TaskGroup
 from lakescan.reading.context import ReadContext, select_columns
 from lakescan.reading.net_changes import drop_carry_overs

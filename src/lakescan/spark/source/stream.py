@@ -18,8 +18,8 @@ from pyspark.sql.types import StructType
 from lakescan.api.changes import Changes, are_computed, commits_of
 from lakescan.api.stream import TableStream
 from lakescan.formats.increments import Offset
-from lakescan.spark.source.audit import StagedReads, settings_in_task
 from lakescan.spark.source.partitions import group_partitions, read_partition
+from lakescan.spark.source.wap import StagedReads, settings_in_task
 from lakescan.tables.scan_spec import ScanSpec
 
 try:

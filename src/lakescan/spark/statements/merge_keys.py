@@ -18,11 +18,11 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.common.references import backquote, dotted_path
 from lakescan.common.schema import Schema
-from lakescan.expressions.instants import plain_value
+from lakescan.expressions.literals import plain_value
 from lakescan.expressions.predicate import Comparison, In, Predicate, conjunction
 from lakescan.spark.session import conf
 from lakescan.spark.streams.keyed_rows import find_column
-from lakescan.statements.rows.statements import Merge, When
+from lakescan.statements.syntax.dml import Merge, When
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -20,10 +20,10 @@ from lakescan.formats.metadata_table import MetadataTable
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.frames import frame_of
 from lakescan.spark.session import conf, register, session_zone, zone_name
-from lakescan.spark.source.audit import settings_of_session
+from lakescan.spark.source.wap import settings_of_session
 from lakescan.spark.statements.names import current_namespace, has_catalog, is_of_session, run_use
-from lakescan.spark.statements.session_tables import source_table
-from lakescan.spark.statements.table_statements import (
+from lakescan.spark.statements.session_catalog import source_table
+from lakescan.spark.statements.statement_routing import (
     add_spark_catalogs,
     check_frames,
     find_catalog,
@@ -43,14 +43,14 @@ from lakescan.spark.statements.views import (
 )
 from lakescan.spark.types import schema_of
 from lakescan.statements.select.analysis import QueryAnalysis, analyze
-from lakescan.statements.select.frames import GivenFrames, QuerySettings
 from lakescan.statements.select.query import explain_scans
 from lakescan.statements.select.renaming import edits_of_names
+from lakescan.statements.select.session import GivenFrames, QuerySettings
 from lakescan.statements.select.table_references import Occurrence
+from lakescan.statements.syntax.grammar import TableStatement
 from lakescan.statements.syntax.namespaces import Show, ShowKind
 from lakescan.statements.syntax.parse import Arguments, StatementKind, statement_of
 from lakescan.statements.syntax.spark_syntax import restore_with_clauses
-from lakescan.statements.syntax.statements import TableStatement
 from lakescan.statements.syntax.text import apply_edits, underline_place
 from lakescan.statements.tables.context import StatementContext
 from lakescan.statements.tables.run import run
@@ -77,7 +77,7 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
             text, given = replace_braces(statement.text, frames)
             return _frame(spark, _analyze(spark, text, args, given), given)
         case StatementKind.EXPLAIN if (inner := statement_of(statement.text).kind).changes_rows:
-            from lakescan.spark.statements.row_changes import changes_own_table
+            from lakescan.spark.statements.dml import changes_own_table
 
             if not changes_own_table(spark, statement.text, args, frames):
                 return spark.sql(text, args, **frames) if frames or args else spark.sql(text)
@@ -89,7 +89,7 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
         case StatementKind.USE:
             return run_use(spark, statement.text, args)
     if statement.kind.changes_rows:
-        from lakescan.spark.statements.row_changes import run_row_statement  # it needs the queries of this module
+        from lakescan.spark.statements.dml import run_row_statement  # it needs the queries of this module
 
         if (done := run_row_statement(spark, statement.text, args, frames)) is not None:
             return done

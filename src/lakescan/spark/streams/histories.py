@@ -32,8 +32,8 @@ from lakescan.spark.streams.keyed_rows import (
 from lakescan.spark.streams.upserts import fit_columns
 from lakescan.statements.rows.execute import change
 from lakescan.statements.rows.merge import SOURCE, merge_of
-from lakescan.statements.rows.statements import Clause, Merge, MergeAction, When
 from lakescan.statements.rows.table_methods import keys_of
+from lakescan.statements.syntax.dml import Clause, Merge, MergeAction, When
 from lakescan.statements.syntax.text import Sql
 from lakescan.tables.base import Target
 from lakescan.tables.results import ChangeResult

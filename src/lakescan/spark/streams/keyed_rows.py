@@ -22,7 +22,7 @@ from lakescan.common.metadata_columns import (
 from lakescan.common.references import backquote
 from lakescan.errors import AmbiguousMerge, InvalidOption, NoSuchColumn, SchemaMismatch, nearest
 from lakescan.spark.statements.names import columns_of
-from lakescan.statements.rows.upsert_keys import StoredKeys
+from lakescan.statements.rows.upserts import StoredKeys
 from lakescan.statements.syntax.text import text_literal
 from lakescan.tables.base import Target
 

@@ -27,14 +27,14 @@ from lakescan.spark.workers import use_this_python
 from lakescan.spark.writing.arrow_batches import ArrowTransfer
 from lakescan.statements.rows.execute import change
 from lakescan.statements.rows.merge import SOURCE, merge_of
-from lakescan.statements.rows.statements import Assignment, Clause, MergeAction, When
 from lakescan.statements.rows.table_methods import keys_of
-from lakescan.statements.rows.upsert_keys import check_all_columns, commit_upserts
+from lakescan.statements.rows.upserts import check_all_columns, commit_upserts
+from lakescan.statements.syntax.dml import Assignment, Clause, MergeAction, When
 from lakescan.statements.syntax.text import Sql
 from lakescan.tables.base import Target
+from lakescan.tables.commit_files import add_new_columns
 from lakescan.tables.results import ChangeResult
-from lakescan.tables.save import add_new_columns
-from lakescan.writing.parquet import new_write_id, remove_written
+from lakescan.writing.parquet_writer import new_write_id, remove_written
 from lakescan.writing.table_writes import TableWrites
 from lakescan.writing.upserts import UpsertFiles, UpsertWriter
 

@@ -19,16 +19,16 @@ from lakescan.catalogs.registry import CatalogConfiguration, register_catalogs
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
-from lakescan.spark.source.audit import settings_in_task
+from lakescan.spark.source.wap import settings_in_task
 from lakescan.spark.streams.batch_target import read_query_id
 from lakescan.spark.workers import check_task_numbers, task_number
 from lakescan.spark.writing.arrow_batches import PIECE, drop_fillers
 from lakescan.storage.removal import discard
 from lakescan.tables.base import NewTable, Target
-from lakescan.tables.new_tables import commit_new_table
-from lakescan.tables.save import append, check_and_write, check_fit, overwrite, prepare_target, upsert
+from lakescan.tables.commit_files import append, check_and_write, check_fit, overwrite, prepare_target, upsert
 from lakescan.tables.scan_spec import as_predicate
-from lakescan.writing.parquet import new_write_id
+from lakescan.tables.write_rows import commit_new_table
+from lakescan.writing.parquet_writer import new_write_id
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 from lakescan.writing.upserts import UpsertFiles, merge_upserts, write_newest
 

@@ -17,8 +17,8 @@ from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.errors import InvalidOption, NoSuchTable, UnsupportedFeature, nearest
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.write import WriteOptions
-from lakescan.tables.new_tables import create_in_folder
 from lakescan.tables.results import WriteResult
+from lakescan.tables.write_rows import create_in_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -13,14 +13,14 @@ from lakescan.common.references import backquote
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.session_settings import SessionSettings
 from lakescan.spark.executor import SparkExecutor
-from lakescan.spark.source.audit import settings_of_session
+from lakescan.spark.source.wap import settings_of_session
 from lakescan.spark.types import schema_of_rows
 from lakescan.spark.workers import task_number, translate_worker_errors, use_one_task, use_this_python
 from lakescan.spark.writing.arrow_batches import ArrowTransfer
 from lakescan.spark.writing.row_widths import row_width
-from lakescan.statements.rows.select import ACTION_AT, FILE_AT, ChangeQuery
-from lakescan.statements.rows.statements import MergeAction
-from lakescan.tables.save import check_and_write
+from lakescan.statements.rows.change_query import ACTION_AT, FILE_AT, ChangeQuery
+from lakescan.statements.syntax.dml import MergeAction
+from lakescan.tables.commit_files import check_and_write
 from lakescan.writing.partition_key import partition_codes
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 from lakescan.writing.upserts import UpsertFiles, write_newest

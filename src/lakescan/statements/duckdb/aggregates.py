@@ -11,7 +11,7 @@ from lakescan.errors import InvalidStatement, LakescanError
 from lakescan.expressions.scalar.arithmetic import quotient_of
 from lakescan.expressions.scalar.casts import cast, implicit_cast
 from lakescan.expressions.scalar.collections import list_of
-from lakescan.expressions.scalar.typed import (
+from lakescan.expressions.scalar.typed_sql import (
     MOST_DIGITS,
     Interval,
     TypedSql,

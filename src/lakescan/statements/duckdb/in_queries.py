@@ -19,7 +19,7 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement
-from lakescan.expressions.scalar.typed import TypedSql
+from lakescan.expressions.scalar.typed_sql import TypedSql
 
 
 def has_in_query_operand(node: Any) -> bool:

@@ -9,7 +9,7 @@ from functools import cached_property
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement, nearest
 from lakescan.expressions.scalar.collections import element, member, members_of
-from lakescan.expressions.scalar.typed import TypedSql, literal
+from lakescan.expressions.scalar.typed_sql import TypedSql, literal
 
 Names = tuple[str, ...]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement, LakescanError
-from lakescan.expressions.scalar.typed import TypedSql, quote_name, unsupported_error
+from lakescan.expressions.scalar.typed_sql import TypedSql, quote_name, unsupported_error
 from lakescan.statements.duckdb.aggregates import NAME, Groups, normalize_zero
-from lakescan.statements.duckdb.names import Naming
+from lakescan.statements.duckdb.column_names import Naming
+from lakescan.statements.duckdb.expressions import ExpressionTranslator, has_windows, is_aggregated
+from lakescan.statements.duckdb.from_clause import GENERATORS, RelationTranslator, conjunction, source_of
 from lakescan.statements.duckdb.scope import Names, NameScope
-from lakescan.statements.duckdb.sources import GENERATORS, RelationTranslator, conjunction, source_of
-from lakescan.statements.duckdb.values import ExpressionTranslator, has_windows, is_aggregated
 from lakescan.statements.duckdb.windows import order_key
 
 _KNOWN = {"with", "with_", "expressions", "from", "from_", "joins", "laterals", "where", "group", "having", "qualify"}

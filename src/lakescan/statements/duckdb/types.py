@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar import nested
-from lakescan.expressions.scalar.typed import TypedSql, nested_sql_type
+from lakescan.expressions.scalar.typed_sql import TypedSql, nested_sql_type
 
 INSTANT = t.Timestamp()
 _OF_ARROW: dict[pa.DataType, t.Type] = {

@@ -9,7 +9,7 @@ from typing import Any
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement
 from lakescan.expressions.scalar.interval_values import is_time
-from lakescan.expressions.scalar.typed import Interval, TypedSql, common_type, convert, unsupported_error
+from lakescan.expressions.scalar.typed_sql import Interval, TypedSql, common_type, convert, unsupported_error
 
 Translate = Callable[[Any], TypedSql]
 WINDOW_FUNCTIONS: dict[str, t.Type | None] = {

@@ -18,14 +18,14 @@ from lakescan.common.schema import Schema
 from lakescan.errors import LakescanError
 from lakescan.expressions.predicate import TRUE, Comparison, In, IsNull, Predicate, has_sql, leaves
 from lakescan.local.reader import read_batches
-from lakescan.planning.delete_references import DeleteKind
+from lakescan.planning.delete_files import DeleteKind
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
-from lakescan.statements.rows.positions import RowPositions
-from lakescan.statements.rows.sink import ChangeOutcome, SinkResult, find_changed_files
-from lakescan.statements.rows.statements import Delete
+from lakescan.statements.rows.change_writer import ChangeOutcome, SinkResult, find_changed_files
+from lakescan.statements.rows.matched_rows import RowPositions
+from lakescan.statements.syntax.dml import Delete
 from lakescan.statements.syntax.text import tokens
-from lakescan.tables.overwritten_files import as_removed_files
+from lakescan.tables.copy_on_write import as_removed_files
 from lakescan.tables.results import ChangeResult
 from lakescan.tables.scan_spec import ScanSpec, as_predicate
 

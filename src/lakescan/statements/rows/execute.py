@@ -19,7 +19,15 @@ from lakescan.common.executors import PlanningExecutor
 from lakescan.common.metadata_columns import FILE, POS, ROW_ID
 from lakescan.errors import AmbiguousMerge, InvalidStatement, UnsupportedFeature
 from lakescan.expressions.predicate import Comparison, Predicate, conjunction
-from lakescan.statements.rows.assignment import MemberRules, column_caster, strip_qualifiers
+from lakescan.statements.rows.change_query import TARGET, ChangeQuery, ChangeQueryBuilder, ChangeStatement
+from lakescan.statements.rows.change_writer import (
+    ChangeOutcome,
+    ChangeRecorder,
+    ChangeSink,
+    ChangeWrites,
+    SinkResult,
+    find_changed_files,
+)
 from lakescan.statements.rows.delete_whole_files import delete_by_filter
 from lakescan.statements.rows.expressions import (
     check_parts,
@@ -29,32 +37,24 @@ from lakescan.statements.rows.expressions import (
     unstable_call,
 )
 from lakescan.statements.rows.insert import insert
+from lakescan.statements.rows.matched_rows import DuplicateMatch
 from lakescan.statements.rows.merge import SOURCE
-from lakescan.statements.rows.parse import parse
-from lakescan.statements.rows.positions import DuplicateMatch
-from lakescan.statements.rows.select import TARGET, ChangeQuery, ChangeQueryBuilder, ChangeStatement
-from lakescan.statements.rows.sink import (
-    ChangeOutcome,
-    ChangeRecorder,
-    ChangeSink,
-    ChangeWrites,
-    SinkResult,
-    find_changed_files,
-)
-from lakescan.statements.rows.statements import Clause, Delete, Insert, Merge, MergeAction, Update, When
+from lakescan.statements.rows.store_assignment import MemberRules, column_caster, strip_qualifiers
 from lakescan.statements.rows.target import changed_table
-from lakescan.statements.select.frames import arrow_table, may_have_rounded
 from lakescan.statements.select.namespace import current_namespace
-from lakescan.statements.select.nanoseconds import as_microseconds
 from lakescan.statements.select.query import JoinSettings, Query, columns_of, most_rows, query, scan_of
+from lakescan.statements.select.session import arrow_table, may_have_rounded
+from lakescan.statements.select.timestamps import as_microseconds
+from lakescan.statements.syntax.dml import Clause, Delete, Insert, Merge, MergeAction, Update, When
 from lakescan.statements.syntax.parse import Arguments, name_parameters
+from lakescan.statements.syntax.parse_dml import parse
 from lakescan.tables import row_changes
 from lakescan.tables.base import Target
+from lakescan.tables.commit_files import add_new_columns, remove_on_failure
 from lakescan.tables.results import ChangeResult, WriteResult
 from lakescan.tables.row_changes import OperationTimes, RowChanges
-from lakescan.tables.save import add_new_columns, remove_on_failure
 from lakescan.tables.scan_spec import PlanCache, ScanSpec
-from lakescan.writing.parquet import new_write_id
+from lakescan.writing.parquet_writer import new_write_id
 
 _RECORDED = {
     When.MATCHED: "matchedPredicates",

@@ -7,16 +7,16 @@ from typing import Any
 
 from lakescan.errors import UnsupportedFeature
 from lakescan.planning.explain import plan_as_text
+from lakescan.statements.rows.change_query import TARGET
 from lakescan.statements.rows.delete_whole_files import plan_filter_delete
 from lakescan.statements.rows.execute import Change, query_of
 from lakescan.statements.rows.expressions import translate_error_places
 from lakescan.statements.rows.insert import run_insert
-from lakescan.statements.rows.parse import parse
-from lakescan.statements.rows.select import TARGET
-from lakescan.statements.rows.statements import Delete, Insert, Merge, Update
 from lakescan.statements.rows.target import changed_table
 from lakescan.statements.select.query import Query, query
+from lakescan.statements.syntax.dml import Delete, Insert, Merge, Update
 from lakescan.statements.syntax.parse import Arguments, name_parameters
+from lakescan.statements.syntax.parse_dml import parse
 from lakescan.tables.base import Target
 
 

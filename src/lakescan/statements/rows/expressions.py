@@ -1,6 +1,7 @@
 """The expressions of a statement that changes rows: each stands alone, and errors show the place in what users wrote.
 
-Engines run one query that is made of them (`statements.rows.select`). It must not matter that they are put together.
+Engines run one query that is made of them (`statements.rows.change_query`). Putting them together must not change their
+meaning.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 
 from lakescan.common.references import backquote
 from lakescan.errors import InvalidStatement, NoSuchColumn, NoSuchNamespace, NoSuchTable
-from lakescan.statements.rows.statements import Clause, Delete, Merge, Update, When
+from lakescan.statements.syntax.dml import Clause, Delete, Merge, Update, When
 from lakescan.statements.syntax.text import Sql, TableName, tokens, underline_place
 
 _PLACE = re.compile(r" \(line (\d+), column (\d+)\)\n[^\n]*\n *(\^+)\s*$")

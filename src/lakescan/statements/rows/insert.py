@@ -17,18 +17,18 @@ from lakescan.common.references import backquote, parse_reference, split_list
 from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, UnsupportedFeature, nearest
 from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjunction
 from lakescan.options.write import WriteOptions
-from lakescan.statements.rows.assignment import MemberRules, cast_to_column, match_names
-from lakescan.statements.rows.statements import Insert
+from lakescan.statements.rows.store_assignment import MemberRules, cast_to_column, match_names
 from lakescan.statements.rows.target import ChangedTable, changed_table
-from lakescan.statements.select.frames import may_have_rounded
 from lakescan.statements.select.query import Query, columns_of, query, reads_table
+from lakescan.statements.select.session import may_have_rounded
+from lakescan.statements.syntax.dml import Insert
 from lakescan.statements.syntax.text import apply_edits, literal, tokens
-from lakescan.statements.syntax.words import TokenReader
+from lakescan.statements.syntax.token_reader import TokenReader
 from lakescan.tables.base import Target
-from lakescan.tables.new_tables import append_rows, overwrite_rows
 from lakescan.tables.results import WriteResult
 from lakescan.tables.rows import ArrowRows, Rows
 from lakescan.tables.scan_spec import as_predicate
+from lakescan.tables.write_rows import append_rows, overwrite_rows
 from lakescan.writing.column_rules import ColumnRules
 from lakescan.writing.conform import places_of
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakescan.common.references import parse_reference
 from lakescan.errors import InvalidStatement
-from lakescan.statements.rows.statements import Assignment, Clause, Merge, MergeAction, When
+from lakescan.statements.syntax.dml import Assignment, Clause, Merge, MergeAction, When
 from lakescan.statements.syntax.text import Sql, TableName
 from lakescan.tables.results import ChangeResult
 

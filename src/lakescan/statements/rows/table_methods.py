@@ -14,13 +14,13 @@ from lakescan.common.executors import PlanningExecutor
 from lakescan.common.references import backquote
 from lakescan.errors import AmbiguousMerge, InvalidOption, QueryFailed, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
+from lakescan.statements.rows.change_query import TARGET
 from lakescan.statements.rows.execute import change, hold_stream
 from lakescan.statements.rows.merge import SOURCE, MergeBuilder, assignments_of, merge_of
-from lakescan.statements.rows.select import TARGET
-from lakescan.statements.rows.statements import Clause, Delete, MergeAction, Update, When
-from lakescan.statements.rows.upsert_keys import StoredKeys, check_keys, upsert_by_equality
-from lakescan.statements.select.frames import arrow_table
+from lakescan.statements.rows.upserts import StoredKeys, check_keys, upsert_by_equality
 from lakescan.statements.select.query import columns_of, query
+from lakescan.statements.select.session import arrow_table
+from lakescan.statements.syntax.dml import Clause, Delete, MergeAction, Update, When
 from lakescan.statements.syntax.text import Sql, TableName
 from lakescan.tables.base import Target
 from lakescan.tables.results import ChangeResult

@@ -15,7 +15,7 @@ from lakescan.expressions.predicate import TRUE
 from lakescan.options.read import ReadOptions
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
-from lakescan.statements.select.tables import FORMATS
+from lakescan.statements.select.table_resolution import FORMATS
 from lakescan.statements.syntax.text import TableName, underline_place
 from lakescan.tables.base import Target
 

@@ -17,18 +17,18 @@ from lakescan.common import types as t
 from lakescan.errors import InvalidStatement, UnsupportedFeature, nearest
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.local.aggregates import aggregates_by_metadata
-from lakescan.statements.duckdb.queries import DuckDBQuery, QueryTable, translate_query
+from lakescan.statements.duckdb.translate import DuckDBQuery, QueryTable, translate_query
 from lakescan.statements.duckdb.types import comparable_type, spark_type
-from lakescan.statements.select.catalog_views import expand_catalog_views
 from lakescan.statements.select.conditions import ValuesOf
-from lakescan.statements.select.frames import QuerySettings, SessionNames
 from lakescan.statements.select.join_keys import JoinKeys
 from lakescan.statements.select.pushdown import find_pushdowns
 from lakescan.statements.select.relations import Pushdown
 from lakescan.statements.select.renaming import expand_session_views, rename_tables
+from lakescan.statements.select.session import QuerySettings, SessionNames
 from lakescan.statements.select.table_changes import is_call
 from lakescan.statements.select.table_references import Occurrence, occurrences
-from lakescan.statements.select.tables import ResolvedTable, TableResolver
+from lakescan.statements.select.table_resolution import ResolvedTable, TableResolver
+from lakescan.statements.select.view_expansion import expand_catalog_views
 from lakescan.statements.syntax.parse import Arguments, has_pipes, name_parameters, parse_tree, substitute_literals
 from lakescan.statements.syntax.spark_syntax import (
     check_hints,

@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path
-from lakescan.expressions.instants import plain_value
+from lakescan.expressions.literals import plain_value
 from lakescan.expressions.predicate import TRUE, Comparison, In, Predicate, conjunction
 from lakescan.local.reader import read_batches
 from lakescan.planning.plan import ScanPlan
+from lakescan.statements.duckdb.parquet_files import statistics_columns
 from lakescan.statements.select.conditions import Path, ValuesOf
-from lakescan.statements.select.duckdb_files import statistics_columns
 from lakescan.statements.select.table_references import Occurrence
 from lakescan.tables.scan_spec import ScanSpec
 

@@ -12,7 +12,7 @@ from lakescan.catalogs.lookup import translate_catalog_errors
 from lakescan.catalogs.registry import catalog_names, connection, is_known
 from lakescan.common.identifiers import Identifier
 from lakescan.errors import NoSuchCatalog, NoSuchNamespace, nearest
-from lakescan.statements.syntax.words import TokenReader
+from lakescan.statements.syntax.token_reader import TokenReader
 
 _NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 _CURRENT: ContextVar[tuple[str, ...]] = ContextVar("lakescan_namespace", default=())

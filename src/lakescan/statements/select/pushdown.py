@@ -15,7 +15,6 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.local.aggregates import Aggregate
 from lakescan.statements.select.conditions import own_nodes
-from lakescan.statements.select.frames import QuerySettings
 from lakescan.statements.select.relations import (
     FrameRelation,
     OpaqueRelation,
@@ -26,6 +25,7 @@ from lakescan.statements.select.relations import (
     UnionRelation,
 )
 from lakescan.statements.select.select_scope import SelectRelation, SelectScope
+from lakescan.statements.select.session import QuerySettings
 from lakescan.statements.select.table_references import Occurrence, argument, definition_of
 
 _OF_SET_OPERATION = {"with", "this", "expression", "expressions", "distinct", "order"}

@@ -35,20 +35,20 @@ from lakescan.errors import (
     UnsupportedFeature,
     missing_dependency,
 )
-from lakescan.expressions.scalar.typed import UNEQUAL, quote_text
+from lakescan.expressions.scalar.typed_sql import UNEQUAL, quote_text
 from lakescan.expressions.scalar.udf import register, udfs_in
 from lakescan.formats.metadata_table import as_table
 from lakescan.local.reader import read_batches, scan_batches
 from lakescan.planning.explain import PlanText, plan_as_text
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import query_batch_size
+from lakescan.statements.duckdb.errors import spark_error_message
+from lakescan.statements.duckdb.parquet_files import DuckDBFiles, native_files, paths_of
 from lakescan.statements.duckdb.types import result_type
 from lakescan.statements.select.analysis import QueryAnalysis, analyze
-from lakescan.statements.select.duckdb_errors import spark_error_message
-from lakescan.statements.select.duckdb_files import DuckDBFiles, native_files, paths_of
-from lakescan.statements.select.frames import GivenFrames, QuerySettings
-from lakescan.statements.select.nanoseconds import as_microseconds, check_batches, check_years, microsecond_converter
 from lakescan.statements.select.relations import Pushdown
+from lakescan.statements.select.session import GivenFrames, QuerySettings
+from lakescan.statements.select.timestamps import as_microseconds, check_batches, check_years, microsecond_converter
 from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from lakescan.common.schema import Schema
 from lakescan.errors import LakescanError
 from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import matching_rows
-from lakescan.expressions.implied import Inference, infer_predicate
+from lakescan.expressions.inference import Inference, infer_predicate
 from lakescan.expressions.predicate import TRUE, Predicate, conjunction, leaves
 from lakescan.local.aggregates import Aggregate
 from lakescan.statements.select.conditions import (
@@ -27,7 +27,7 @@ from lakescan.statements.select.conditions import (
     conjuncts,
     disjuncts,
 )
-from lakescan.statements.select.frames import QuerySettings
+from lakescan.statements.select.session import QuerySettings
 from lakescan.statements.select.table_references import Occurrence
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from lakescan.common.identifiers import split_name
 from lakescan.errors import InvalidStatement, UnsupportedFeature
-from lakescan.statements.select.frames import SessionNames
+from lakescan.statements.select.session import SessionNames
 from lakescan.statements.select.table_references import Occurrence, occurrences
 from lakescan.statements.syntax.parse import parse_tree
 from lakescan.statements.syntax.text import apply_edits, underline_place

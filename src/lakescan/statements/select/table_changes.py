@@ -17,7 +17,7 @@ from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption, InvalidStatement
 from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import TRUE, Predicate, leaves
-from lakescan.statements.select.nanoseconds import moment_of
+from lakescan.statements.select.timestamps import moment_of
 from lakescan.statements.syntax.spark_syntax import place_of_call
 from lakescan.statements.syntax.text import text_of, underline_place
 from lakescan.tables.scan_spec import ScanSpec

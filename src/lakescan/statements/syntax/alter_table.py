@@ -43,8 +43,8 @@ from lakescan.statements.syntax.layout import (
     read_version,
 )
 from lakescan.statements.syntax.text import TableName
+from lakescan.statements.syntax.token_reader import Form, TokenReader, match_form
 from lakescan.statements.syntax.types import read_type
-from lakescan.statements.syntax.words import Form, TokenReader, match_form
 
 NO_TABLE = TableName(())  # until the statement is read
 

@@ -13,8 +13,8 @@ from lakescan.definition.table_definition import IdentityColumn, NewColumnRule, 
 from lakescan.errors import InvalidFilter, InvalidOption, UnsupportedFeature
 from lakescan.expressions.scalar.parse import escape_doubled_quotes
 from lakescan.expressions.sql import literal_of
+from lakescan.statements.syntax.token_reader import TokenReader
 from lakescan.statements.syntax.types import read_type, spark_text
-from lakescan.statements.syntax.words import TokenReader
 
 # What may follow the type of a column: an expression ends before it.
 _REFUSED = ("CHECK", "UNIQUE", "REFERENCES", "CONSTRAINT", "COLLATE", "MASK", "METADATA", "AUTO_INCREMENT")

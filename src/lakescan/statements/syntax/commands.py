@@ -14,8 +14,8 @@ from lakescan.expressions.sql import literal_of
 from lakescan.statements.syntax.layout import State, read_state
 from lakescan.statements.syntax.namespaces import read_table_or_path
 from lakescan.statements.syntax.text import Sql, TableName
+from lakescan.statements.syntax.token_reader import TokenReader
 from lakescan.statements.syntax.types import read_type
-from lakescan.statements.syntax.words import TokenReader
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.errors import InvalidOption
-from lakescan.statements.syntax.words import TokenReader
+from lakescan.statements.syntax.token_reader import TokenReader
 
 _UNITS = {"MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 

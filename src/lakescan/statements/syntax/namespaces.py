@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from lakescan.statements.syntax.layout import property_name, property_value, read_properties
 from lakescan.statements.syntax.text import TableName
-from lakescan.statements.syntax.words import TokenReader
+from lakescan.statements.syntax.token_reader import TokenReader
 
 Names = tuple[str, ...]
 

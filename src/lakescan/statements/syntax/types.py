@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lakescan.common import types as t
 from lakescan.common.references import backquote
 from lakescan.errors import UnsupportedFeature, nearest
-from lakescan.statements.syntax.words import TokenReader
+from lakescan.statements.syntax.token_reader import TokenReader
 
 _SIMPLE = {
     "BOOLEAN": t.BOOLEAN,

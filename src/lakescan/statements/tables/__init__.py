@@ -1,1 +1,1 @@
-"""Statements about tables, namespaces and views, run: what `lakescan.statements.syntax.statements` parses."""
+"""Statements about tables, namespaces and views, run: what `lakescan.statements.syntax.grammar` parses."""

@@ -15,7 +15,7 @@ from lakescan.common.identifiers import dotted_name
 from lakescan.errors import InvalidStatement, NoSuchCatalog, nearest
 from lakescan.statements.procedures import SourceTable
 from lakescan.statements.rows.target import changed_table
-from lakescan.statements.select.tables import FORMATS
+from lakescan.statements.select.table_resolution import FORMATS
 from lakescan.statements.syntax.text import TableName, underline_place
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from lakescan.errors import UnsupportedFeature
 from lakescan.statements.syntax.alter_table import AlterTable, CreateRef, DropRef, RenameTable
 from lakescan.statements.syntax.commands import Call, Convert, Generate, Optimize, Refresh, Reorg, Restore, Vacuum
-from lakescan.statements.syntax.create_table import AlterView, CreateTable, CreateView, DropTable, DropView
+from lakescan.statements.syntax.grammar import TableStatement
 from lakescan.statements.syntax.namespaces import (
     AlterNamespace,
     CommentOn,
@@ -17,11 +17,10 @@ from lakescan.statements.syntax.namespaces import (
     DropNamespace,
     Show,
 )
-from lakescan.statements.syntax.statements import TableStatement
+from lakescan.statements.syntax.tables_and_views import AlterView, CreateTable, CreateView, DropTable, DropView
 from lakescan.statements.tables.commands import call, convert, generate, optimize, refresh, reorg, restore, vacuum
 from lakescan.statements.tables.context import StatementContext
-from lakescan.statements.tables.describe import show
-from lakescan.statements.tables.tables import (
+from lakescan.statements.tables.ddl import (
     alter_namespace,
     alter_table,
     comment_on,
@@ -34,6 +33,7 @@ from lakescan.statements.tables.tables import (
     drop_table,
     rename_table,
 )
+from lakescan.statements.tables.describe import show
 from lakescan.statements.tables.views import alter_view, create_view, drop_view
 
 _RUN: dict[type, Callable[[Any, StatementContext], Any]] = {

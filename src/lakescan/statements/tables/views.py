@@ -13,19 +13,19 @@ from lakescan.api.view import View
 from lakescan.common import types as t
 from lakescan.common.identifiers import Identifier, parse_identifier
 from lakescan.common.types import Field
-from lakescan.definition.from_arrow import columns_of, optional_columns_of
+from lakescan.definition.arrow_schema import columns_of, optional_columns_of
 from lakescan.definition.table_definition import assign_ids
 from lakescan.definition.view_definition import ViewDefinition
 from lakescan.errors import InvalidStatement, UnsupportedFeature
 from lakescan.iceberg.view.metadata import COMMENT, QUERY_COLUMNS
-from lakescan.statements.select.catalog_views import expand_catalog_views, qualify_names
-from lakescan.statements.select.frames import QuerySettings
 from lakescan.statements.select.query import Query, query
+from lakescan.statements.select.session import QuerySettings
 from lakescan.statements.select.table_references import occurrences
-from lakescan.statements.select.tables import TableResolver
-from lakescan.statements.syntax.create_table import AlterView, CreateView, DropView
+from lakescan.statements.select.table_resolution import TableResolver
+from lakescan.statements.select.view_expansion import expand_catalog_views, qualify_names
 from lakescan.statements.syntax.parse import StatementKind, parse_tree, statement_of
 from lakescan.statements.syntax.spark_syntax import rewrite_syntax
+from lakescan.statements.syntax.tables_and_views import AlterView, CreateView, DropView
 from lakescan.statements.syntax.text import TableName
 from lakescan.statements.syntax.types import name_text, text_literal, type_text
 from lakescan.statements.tables.context import StatementContext, new_name, new_name_within

@@ -10,7 +10,7 @@ from typing import Any
 from lakescan.common import types as t
 from lakescan.expressions.scalar.nested import member_names
 from lakescan.expressions.scalar.python import times
-from lakescan.expressions.scalar.typed import Interval
+from lakescan.expressions.scalar.typed_sql import Interval
 from lakescan.expressions.scalar.udf import FailedValue, type_factory
 
 _MOST = 2**31 - 16

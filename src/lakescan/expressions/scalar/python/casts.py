@@ -9,7 +9,7 @@ from typing import Any
 from lakescan.common import types as t
 from lakescan.common.java_numbers import double_text, float_text
 from lakescan.expressions.scalar.udf import FailedValue
-from lakescan.expressions.text_values import (
+from lakescan.expressions.text_casts import (
     boolean_of_text,
     date_of_text,
     decimal_of_text,

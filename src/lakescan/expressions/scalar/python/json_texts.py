@@ -14,7 +14,7 @@ from lakescan.common.java_numbers import double_text, float_text
 from lakescan.expressions.scalar.nested import member_names
 from lakescan.expressions.scalar.python import casts, texts
 from lakescan.expressions.scalar.udf import FailedValue, type_factory
-from lakescan.expressions.text_values import or_none, whole_of_text
+from lakescan.expressions.text_casts import or_none, whole_of_text
 
 
 class _Number(str):

@@ -13,7 +13,7 @@ from lakescan.common import types as t
 from lakescan.common.java_numbers import double_text, float_text
 from lakescan.expressions.scalar.nested import member_names
 from lakescan.expressions.scalar.python import casts
-from lakescan.expressions.scalar.typed import Interval
+from lakescan.expressions.scalar.typed_sql import Interval
 from lakescan.expressions.scalar.udf import FailedValue, type_factory
 
 upper, lower = str.upper, str.lower

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from lakescan.expressions.scalar.python.casts import civil
 from lakescan.expressions.scalar.udf import FailedValue
-from lakescan.expressions.text_values import days_of_date, offset_of_wall, or_none, wall_clock, zone_of_name
+from lakescan.expressions.text_casts import days_of_date, offset_of_wall, or_none, wall_clock, zone_of_name
 
 _DAY = 86_400_000_000
 _SECOND = 1_000_000

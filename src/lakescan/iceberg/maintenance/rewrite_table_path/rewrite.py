@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from lakescan.common.executors import PlanningExecutor
 from lakescan.errors import InvalidOption, MissingFile, UnsupportedFeature, nearest
-from lakescan.iceberg.maintenance.rewrite_table_path.manifests import (
+from lakescan.iceberg.maintenance.rewrite_table_path.rewrite_files import (
     COPIES,
     DeleteFileMove,
     ManifestMove,
@@ -28,9 +28,9 @@ from lakescan.iceberg.maintenance.rewrite_table_path.manifests import (
 )
 from lakescan.iceberg.manifests.manifest_file import DELETES, ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list import snapshot_manifests
-from lakescan.iceberg.metadata.json_node import read_document
-from lakescan.iceberg.metadata.parse import parse_metadata
+from lakescan.iceberg.metadata.json_document import read_document
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
+from lakescan.iceberg.metadata.table_metadata_parser import parse_metadata
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage, join
 

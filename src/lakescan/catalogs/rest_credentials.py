@@ -1,0 +1,246 @@
+"""Credentials that a REST catalog hands out for a table's files, and renews (`loadCredentials`)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Any
+
+from lakescan.catalogs.properties import filter_server_properties
+from lakescan.catalogs.registry import CatalogConfiguration, configuration_of, connection_with, user_property
+from lakescan.catalogs.rest_catalog import origin, safe_address
+from lakescan.catalogs.rest_session import (
+    CREDENTIALS,
+    SIGN,
+    RestSession,
+    file_access,
+    is_rest,
+    message_of,
+    response_object,
+    wait_for_retry,
+)
+from lakescan.common.retries import Attempts, RetryPolicy
+from lakescan.errors import CorruptMetadata, LocationRefused, StorageError
+from lakescan.storage.issued import merge_server_properties, storage_properties
+from lakescan.storage.remote_signing import S3Request, Signature
+from lakescan.storage.vended_credentials import Credential, Credentials, is_signed_remotely
+
+
+@dataclass(frozen=True)
+class CatalogCredentials:
+    """Asks a catalog for new credentials of a table, in any process."""
+
+    catalog: str
+    table: tuple[str, ...]
+    configuration: CatalogConfiguration
+    plan_id: str | None = None
+    of_table: Mapping[str, str] = field(default_factory=dict, repr=False)  # settings that came with the table
+
+    def fetch(self) -> Sequence[Credential]:
+        """The credentials that the catalog has now; raises `StorageError`."""
+        from requests import RequestException
+
+        real = connection_with(self.catalog, self.configuration)
+        session = RestSession(real)
+        path = f"{session.table_path(self.table)}/credentials"
+        query = {} if self.plan_id is None else {"planId": self.plan_id}
+        try:
+            response = session.get(path, lambda: real.load_table(self.table), query)
+        except RequestException as error:
+            raise StorageError(f"catalog {self.catalog!r} does not answer for credentials: {error}") from error
+        if response.status_code != 200:
+            raise StorageError(
+                f"catalog {self.catalog!r} gives no new credentials for {'.'.join(self.table)}: {message_of(response)}"
+            )
+        what = f"the answer of catalog {self.catalog!r} for credentials of {'.'.join(self.table)}"
+        try:
+            return credentials_in(response_object(response), what, {**server_settings(real), **self.of_table})
+        except CorruptMetadata as error:  # those that are there may be good for a while
+            raise StorageError(str(error)) from error
+
+
+def credentials_in(answer: Mapping[str, Any], what: str, settings: Mapping[str, str]) -> tuple[Credential, ...]:
+    """The storage credentials in an answer of a server, which `what` names in errors; raises `CorruptMetadata`.
+
+    `settings` are other storage settings of the server: its hosts go with its credentials.
+    """
+    given = answer.get("storage-credentials") or ()
+    if not isinstance(given, Sequence) or not all(map(_is_credential, given)):  # the value may hold secrets
+        raise CorruptMetadata(
+            f"{what}: its storage-credentials are no list of objects, each with a text 'prefix' and texts in 'config'"
+        )
+    issued = ((each["prefix"], filter_server_properties(each["config"], what, each["prefix"])) for each in given)
+    return tuple(Credential(prefix, merge_server_properties(settings, config, what)) for prefix, config in issued)
+
+
+def _is_credential(given: Any) -> bool:
+    if not isinstance(given, Mapping) or not isinstance(given.get("prefix"), str):
+        return False
+    config = given.get("config")
+    return isinstance(config, Mapping) and all(isinstance(each, str) for each in config.values())
+
+
+def credentials_for(catalog: Any, table: Any) -> Credentials | None:
+    """What a catalog has issued with a table (pyiceberg's); None if there is nothing.
+
+    Credentials are those by prefix or, without these, what is configured with an expiry. Where these say so, and have
+    no keys, the catalog signs requests.
+    """
+    if not is_rest(catalog):
+        return None
+    name, said = table.name(), storage_properties(table.io.properties)
+    of_table = storage_properties(getattr(table, "config", None) or {})
+    by_prefix = credentials_in(
+        file_access(catalog, name),
+        f"what catalog {catalog.name!r} says of {'.'.join(name)}",
+        {**server_settings(catalog), **of_table},
+    )
+    whole = Credential("", said)
+    if any(is_signed_remotely({**said, **each.properties}) for each in (whole, *by_prefix)):
+        rest = (whole,) if is_signed_remotely(said) else ()
+        return Credentials((*by_prefix, *rest), source_for(catalog, name, of_table=of_table), signer_of(catalog, table))
+    if by_prefix:
+        return Credentials(by_prefix, source_for(catalog, name, of_table=of_table))
+    return None if whole.expires_at is None else Credentials([whole], source_for(catalog, name, of_table=of_table))
+
+
+def server_settings(catalog: Any) -> dict[str, str]:
+    """The storage properties that the server of a REST catalog sets for all tables."""
+    return storage_properties(getattr(catalog, "server_properties", {}))
+
+
+def source_for(
+    catalog: Any, name: tuple[str, ...], plan_id: str | None = None, of_table: Mapping[str, str] = MappingProxyType({})
+) -> CatalogCredentials | None:
+    """Who renews the credentials of a table; None if the catalog's server does not."""
+    if not RestSession(catalog).has(CREDENTIALS):
+        return None
+    return CatalogCredentials(catalog.name, tuple(name), configuration_of(catalog.name), plan_id, dict(of_table))
+
+
+# Newer servers sign for each table (`.../tables/{table}/sign`), others at `v1/aws/s3/sign`, or where they say.
+
+_URI, _ENDPOINT = ("signer.uri", "s3.signer.uri"), ("signer.endpoint", "s3.signer.endpoint")
+_OLD_PATH = "v1/aws/s3/sign"
+_POLICY = RetryPolicy(attempts=5, first=0.2, ceiling=5)
+_BUSY = (429, 500, 502, 503, 504)
+
+
+@dataclass(frozen=True)
+class CatalogSigner:
+    """Asks a catalog for signatures, in any process.
+
+    `more` goes into each request, and `headers` with it, as the catalog wants (`remote-signing-config`).
+    """
+
+    catalog: str
+    table: tuple[str, ...]
+    url: str
+    configuration: CatalogConfiguration
+    more: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def identity(self) -> Hashable:
+        """Where it asks, for which table, and a digest of what it is authorized by."""
+        said = repr(sorted((name, str(value)) for name, value in self.configuration.properties.items()))
+        return self.url, self.table, sha256(said.encode()).hexdigest()
+
+    def sign(self, region: str, request: S3Request) -> Signature:
+        """The signature of a request; raises `StorageError`."""
+        body: dict[str, Any] = {
+            "region": region,
+            "uri": request.uri,
+            "method": request.method,
+            "headers": {name: [value] for name, value in request.headers.items()},
+        }
+        body |= {"properties": dict(self.more)} if self.more else {}
+        body |= {"body": request.body} if request.body is not None else {}
+        what = f"{request.method} {request.place} for {'.'.join(self.table)}"
+        response = self._request_signature(body, what)
+        if response.status_code != 200:
+            raise StorageError(
+                f"catalog {self.catalog!r} does not sign {what}: {message_of(response)} (status "
+                f"{response.status_code} of POST {self.url}). Ask for the permission, or have the catalog hand out "
+                "credentials."
+            )
+        try:
+            answer = response_object(response)
+        except CorruptMetadata as error:  # it says nothing about the table
+            raise StorageError(str(error)) from error
+        uri, headers = answer.get("uri"), _headers_in(answer.get("headers"))
+        if not isinstance(uri, str) or headers is None:
+            raise StorageError(f"catalog {self.catalog!r} answers without a signature when it is to sign {what}")
+        said = {each.strip().lower() for each in response.headers.get("Cache-Control", "").split(",")}
+        return Signature(uri, headers, "private" in said and said.isdisjoint({"no-cache", "no-store"}))
+
+    def _request_signature(self, body: Mapping[str, Any], what: str) -> Any:
+        """The response; it is asked for again if none comes, since it changes nothing."""
+        from requests import ConnectionError, RequestException, Timeout
+
+        real = connection_with(self.catalog, self.configuration)
+        session, attempts = RestSession(real), Attempts(_POLICY)
+        while True:
+            try:
+                response = session.post_to(self.url, body, self.headers, lambda: real.load_table(self.table))
+            except (ConnectionError, Timeout) as error:
+                if not attempts.wait():
+                    raise self._no_answer_error(what, error) from error
+                continue
+            except RequestException as error:
+                raise self._no_answer_error(what, error) from error
+            if response.status_code not in _BUSY or not wait_for_retry(response.headers.get("Retry-After"), attempts):
+                return response
+
+    def _no_answer_error(self, what: str, error: Exception) -> StorageError:
+        return StorageError(f"catalog {self.catalog!r} does not answer when it is to sign {what}: {error}")
+
+
+def signer_of(catalog: Any, table: Any) -> CatalogSigner:
+    """Who signs for a table (pyiceberg's) of a REST catalog.
+
+    Raises `LocationRefused` if that is another server, which would get the catalog's token, and the reader does not
+    name it.
+    """
+    name = tuple(table.name())
+    url = _url(catalog, name, table.io.properties)
+    uri = str(catalog.properties["uri"])
+    trusted = [uri, *(given for each in (*_URI, *_ENDPOINT) if (given := user_property(catalog.name, each)))]
+    if origin(url) is None or origin(url) not in map(origin, trusted):
+        raise LocationRefused(
+            f"catalog {catalog.name!r} ({safe_address(uri)}) says that {safe_address(url)} signs requests for "
+            f"{'.'.join(name)}: "
+            "another server would get the catalog's token. If it is to be trusted, set the catalog's property "
+            f"'{_URI[1]}' to its address."
+        )
+    config = file_access(catalog, name).get("remote-signing-config")
+    config = config if isinstance(config, dict) else {}
+    wanted = config.get("properties")
+    more = {key: value for key, value in wanted.items() if isinstance(value, str)} if isinstance(wanted, dict) else {}
+    headers = _headers_in(config.get("headers")) or {}
+    return CatalogSigner(catalog.name, name, url, configuration_of(catalog.name), more, headers)
+
+
+def _url(catalog: Any, name: tuple[str, ...], properties: Mapping[str, str]) -> str:
+    """The address that signs, by what the catalog says of the table."""
+    endpoint = next((found for each in _ENDPOINT if (found := properties.get(each))), None)
+    base = next((found for each in _URI if (found := properties.get(each))), None)
+    session = RestSession(catalog)
+    if endpoint is None and base is None and session.has(SIGN):
+        return str(catalog.url("{path}", path=f"{session.table_path(name)}/sign"))
+    endpoint = endpoint or _OLD_PATH
+    if endpoint.lower().startswith(("http://", "https://")):
+        return endpoint
+    return f"{(base or str(catalog.properties['uri'])).rstrip('/')}/{endpoint.lstrip('/')}"
+
+
+def _headers_in(given: Any) -> dict[str, str] | None:
+    """Headers, whose values are lists of texts; None for what is none."""
+    if not isinstance(given, dict):
+        return None
+    lists = {name: [value] if isinstance(value, str) else value for name, value in given.items()}
+    if not all(isinstance(each, list) and all(isinstance(one, str) for one in each) for each in lists.values()):
+        return None
+    return {name: ", ".join(each) for name, each in lists.items()}

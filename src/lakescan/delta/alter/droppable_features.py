@@ -1,0 +1,206 @@
+"""Which table features can be dropped; and those that writers alone must know, dropped in one commit.
+
+Nothing of the table may use them any more. Older versions stay readable without them. A feature that readers must know
+stays in the table's history: it is dropped in steps (`lakescan.delta.alter.drop_feature`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from lakescan.common.references import dotted_path
+from lakescan.definition.table_changes import DropFeature, TableChange
+from lakescan.delta.alter.clustering import logical_path
+from lakescan.delta.alter.columns import FORBIDDEN, as_logged
+from lakescan.delta.alter.table_state import Node, TableState, all_fields, parse_schema_tree, schema_text
+from lakescan.delta.alter.type_widening import CHANGES
+from lakescan.delta.metadata.features import FEATURES, dependent_features
+from lakescan.delta.metadata.protocol import CLUSTERING, Metadata
+from lakescan.delta.metadata.table_properties import DeltaProperties
+from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
+
+_IDENTITY = ("delta.identity.start", "delta.identity.step", "delta.identity.highWaterMark")
+_EXPLICIT = "delta.identity.allowExplicitInsert"
+_TIMES = (DeltaProperties.in_commit_timestamps, DeltaProperties.in_commit_since, DeltaProperties.in_commit_since_time)
+_ROWS = (
+    DeltaProperties.row_tracking,
+    DeltaProperties.suspends_row_tracking,
+    DeltaProperties.row_id_column,
+    DeltaProperties.row_version_column,
+)
+_ROW_TRACKING = "delta.rowTracking"
+PROTECTION = "checkpointProtection"
+_WRITERS = ("checkConstraints", "domainMetadata", "identityColumns", "inCommitTimestamp", "rowTracking")
+_IN_STEPS = (
+    PROTECTION,
+    "columnMapping",
+    "deletionVectors",
+    "typeWidening",
+    "typeWidening-preview",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+)
+
+
+def takes_several_commits(change: TableChange) -> bool:
+    """Whether a change drops a feature that takes several commits: one of readers, or what protects its history."""
+    return isinstance(change, DropFeature) and change.name.lower() in {each.lower() for each in _IN_STEPS}
+
+
+def checked_feature(state: TableState, change: DropFeature) -> str:
+    """The name of the feature to drop; raises `InvalidOption` and `UnsupportedFeature` if it cannot be dropped."""
+    doing = f"dropping the feature {change.name!r} of {state.location}"
+    known = {each.lower(): each for each in (*FEATURES, *state.protocol.features)}.get(change.name.lower())
+    if known is None or known not in state.protocol.features:
+        names = sorted(state.protocol.features)
+        raise InvalidOption(
+            f"{state.location} has no feature {change.name!r}: it has {', '.join(names)}.{nearest(change.name, names)}"
+        )
+    if known not in (*_WRITERS, *_IN_STEPS):
+        names = sorted((*_WRITERS, *_IN_STEPS))
+        raise UnsupportedFeature(doing, f"As in Delta on Spark, it stays. These can be dropped: {', '.join(names)}.")
+    if change.truncate_history and known in _WRITERS:
+        raise InvalidOption(f"{doing}: TRUNCATE HISTORY is for features that readers must know")
+    if known == PROTECTION and not change.truncate_history:
+        raise InvalidOption(
+            f"{doing}: it protects versions that use features which the table has no more. It goes once these versions "
+            f"do: DROP FEATURE {known} TRUNCATE HISTORY"
+        )
+    if needed := [each for each in dependent_features(known) if each in state.protocol.features]:
+        raise UnsupportedFeature(doing, f"The feature {needed[0]!r} needs it: drop that first.")
+    return known
+
+
+def drop_writer_feature(state: TableState, change: DropFeature, domains: frozenset[str]) -> TableState:
+    """Drop a feature and what the table has of it, in one commit; `domains` are those that have metadata.
+
+    Raises what `checked_feature` raises, and `UnsupportedFeature` for a feature that takes several commits.
+    """
+    known = checked_feature(state, change)
+    if known in _IN_STEPS:
+        raise UnsupportedFeature(
+            f"dropping the feature {known!r} of {state.location} together with other changes",
+            "It takes several commits: make it a statement of its own.",
+        )
+    after = _remove_traces(state, known, domains)
+    after = replace(after, protocol=after.protocol.remove_features({known}))
+    return after.with_step("DROP FEATURE", featureName=known, truncateHistory=False)
+
+
+def _remove_traces(state: TableState, feature: str, domains: frozenset[str]) -> TableState:
+    configuration = dict(state.metadata.configuration)
+    match feature:
+        case "checkConstraints":
+            if constraints := state.metadata.properties.constraints:
+                raise UnsupportedFeature(
+                    f"dropping the feature {feature!r} of {state.location}",
+                    f"Drop its constraints first: {', '.join(constraints)}.",
+                )
+        case "identityColumns":
+            schema = state.schema
+            for _, field in all_fields(schema):
+                for name in (*_IDENTITY, _EXPLICIT):
+                    (field.get("metadata") or {}).pop(name, None)
+            return state.with_schema(schema)
+        case "domainMetadata":
+            return replace(state, domains={**state.domains, **dict.fromkeys(domains)})
+        case "inCommitTimestamp":
+            for each in _TIMES:
+                configuration.pop(each.name, None)
+        case "rowTracking":
+            for each in _ROWS:
+                configuration.pop(each.name, None)
+            after = replace(state, strips=True, backfills=False, domains={**state.domains, _ROW_TRACKING: None})
+            return after.with_configuration(configuration)
+    return state.with_configuration(configuration)
+
+
+# A feature that readers must know is dropped in steps, each a commit: first nothing of the table uses it any more,
+# then the protocol loses it (`lakescan.delta.alter.drop_feature`).
+
+# The properties by which the table goes on to use a feature, and what they are set to: None if they are removed.
+SWITCHES: dict[str, tuple[str, str | None]] = {
+    "deletionVectors": (DeltaProperties.deletion_vectors.name, None),
+    "typeWidening": (DeltaProperties.type_widening.name, None),
+    "typeWidening-preview": (DeltaProperties.type_widening.name, None),
+    "v2Checkpoint": (DeltaProperties.checkpoint_policy.name, "classic"),
+}
+_WIDENING = ("typeWidening", "typeWidening-preview")
+_MAPPING = (DeltaProperties.column_mapping.name, DeltaProperties.max_column_id.name)
+_OF_MAPPING = ("delta.columnMapping.id", "delta.columnMapping.physicalName", "delta.columnMapping.nested.ids")
+
+
+def is_used(feature: str, metadata: Metadata) -> bool:
+    """Whether metadata uses a feature, or lets writers use it; of others than these features it says nothing.
+
+    Files may use it beside: they may have deletion vectors.
+    """
+    properties = metadata.properties
+    if feature == "deletionVectors":
+        return properties.deletion_vectors
+    if feature == "v2Checkpoint":
+        return properties.checkpoint_policy == "v2"
+    if feature == "columnMapping":
+        return properties.column_mapping != "none" or _has_any(metadata, _OF_MAPPING)
+    return feature in _WIDENING and (properties.type_widening or has_type_changes(metadata))
+
+
+def needs_feature(feature: str, metadata: Metadata) -> bool:
+    """Whether a version with this metadata needs readers that know a feature: it is more than allowed there."""
+    if feature == "columnMapping":
+        return metadata.column_mapping_mode != "none"
+    return has_type_changes(metadata) if feature in _WIDENING else is_used(feature, metadata)
+
+
+def has_type_changes(metadata: Metadata) -> bool:
+    """Whether columns say that files may have them in earlier types."""
+    return _has_any(metadata, (CHANGES,))
+
+
+def remove_type_changes(state: TableState) -> TableState:
+    """The table whose columns have had no other type, which is true once all files have the types of now."""
+    schema, logged = state.schema, []
+    for path, node in all_fields(schema):
+        if CHANGES in (node.get("metadata") or {}):
+            del node["metadata"][CHANGES]
+            logged.append({"column": as_logged(path[:-1], node)})
+    return state.with_schema(schema).with_step("DROP FEATURE", columns=json.dumps(logged, ensure_ascii=False))
+
+
+def remove_mapping(state: TableState) -> TableState:
+    """The table whose files have columns under their own names; raises `UnsupportedFeature` for names that cannot be.
+
+    Clustering columns are recorded by the names that they have in files: they change, too.
+    """
+    schema = state.schema
+    names = [(path, node["name"]) for path, node in all_fields(schema)]
+    if wrong := [path for path, name in names if set(name) & set(FORBIDDEN)]:
+        raise UnsupportedFeature(
+            f"dropping the feature 'columnMapping' of {state.location}",
+            f"Data files cannot have the column {dotted_path(wrong[0])} under its own name: names without column "
+            "mapping have no spaces, and none of ,;{}()=. Rename it first.",
+        )
+    clustering, domains = state.clustering, dict(state.domains)
+    if clustering:
+        clustering = tuple(logical_path(schema, path) for path in clustering)
+        columns = [list(path) for path in clustering]
+        domains[CLUSTERING] = json.dumps({"clusteringColumns": columns, "domainName": CLUSTERING})
+    for _, node in all_fields(schema):
+        for name in _OF_MAPPING:
+            (node.get("metadata") or {}).pop(name, None)
+    kept = {name: value for name, value in state.metadata.configuration.items() if name not in _MAPPING}
+    metadata = replace(state.metadata, schema_string=schema_text(schema), configuration=kept)
+    return replace(state, metadata=metadata, clustering=clustering, domains=domains).with_step("REMOVE COLUMN MAPPING")
+
+
+def changed_columns(metadata: Metadata) -> set[str]:
+    """The names of columns that files may have in earlier types, or members of them."""
+    schema: Node = parse_schema_tree(metadata.schema_string)
+    return {path[0] for path, node in all_fields(schema) if CHANGES in (node.get("metadata") or {})}
+
+
+def _has_any(metadata: Metadata, names: tuple[str, ...]) -> bool:
+    schema: Any = parse_schema_tree(metadata.schema_string)
+    return any(name in (node.get("metadata") or {}) for _, node in all_fields(schema) for name in names)

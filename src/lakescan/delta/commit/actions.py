@@ -1,0 +1,279 @@
+"""The file changes of one commit, as Arrow tables with the members of Delta's actions; any process can make them.
+
+Protocol, "Add File and Remove File" and "Add CDC File".
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.delta.commit.json_texts import json_texts
+from lakescan.delta.data_files.delta_writes import DeltaWrites
+from lakescan.delta.log.actions import VECTOR
+from lakescan.delta.metadata.features import LISTED, READERS_LISTED
+from lakescan.delta.metadata.new_schema import set_identity_marks
+from lakescan.delta.metadata.protocol import Metadata, Protocol
+from lakescan.writing.column_rules import MARKS
+from lakescan.writing.table_writes import WrittenFile
+
+TEXTS = pa.map_(pa.string(), pa.string())
+_LINEAGE = [pa.field("baseRowId", pa.int64()), pa.field("defaultRowCommitVersion", pa.int64())]
+ADD = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("partitionValues", TEXTS),
+        pa.field("size", pa.int64()),
+        pa.field("modificationTime", pa.int64()),
+        pa.field("dataChange", pa.bool_()),
+        pa.field("stats", pa.string()),
+        pa.field("tags", TEXTS),
+        pa.field("deletionVector", VECTOR),
+        *_LINEAGE,
+        pa.field("clusteringProvider", pa.string()),
+    ]
+)
+REMOVE = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("deletionTimestamp", pa.int64()),
+        pa.field("dataChange", pa.bool_()),
+        pa.field("extendedFileMetadata", pa.bool_()),
+        pa.field("partitionValues", TEXTS),
+        pa.field("size", pa.int64()),
+        pa.field("deletionVector", VECTOR),
+        *_LINEAGE,
+    ]
+)
+CDC = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("partitionValues", TEXTS),
+        pa.field("size", pa.int64()),
+        pa.field("dataChange", pa.bool_()),
+    ]
+)
+_SAFE = "/!$&'()+,:;=@"  # kept in paths, in addition to letters, digits and _.-~, which `quote` never encodes
+_UNSAFE = r"[^A-Za-z0-9_.\-~/!$&'()+,:;=@]"
+
+
+@dataclass(frozen=True)
+class DeltaFileChanges:
+    """What a commit adds (`ADD`) and removes (`REMOVE`), and its change data files (`CDC`). Paths are as in the log.
+
+    `replaced` are those of the added files that are live already (`ADD`, as they were): the same files, with other
+    members.
+    """
+
+    added: pa.Table = field(default_factory=ADD.empty_table)
+    removed: pa.Table = field(default_factory=REMOVE.empty_table)
+    changes: pa.Table = field(default_factory=CDC.empty_table)
+    replaced: pa.Table = field(default_factory=ADD.empty_table)
+
+    @property
+    def changes_data(self) -> bool:
+        """Whether any action changes rows."""
+        actions = (self.added, self.removed)
+        return bool(self.changes.num_rows) or any(pc.any(each["dataChange"]).as_py() for each in actions)
+
+
+def add_actions(files: Sequence[WrittenFile], writes: DeltaWrites, *, changes_data: bool = True) -> pa.Table:
+    """Return the add actions of written files (`ADD`)."""
+    columns = {
+        **_files(files, writes),
+        "modificationTime": [_current_millis()] * len(files),
+        "dataChange": [changes_data] * len(files),
+        "stats": [each.details["stats"] for each in files],
+    }
+    return table_of(columns, ADD, len(files))
+
+
+def change_actions(files: Sequence[WrittenFile], writes: DeltaWrites) -> pa.Table:
+    """Return the cdc actions (`CDC`) of files written by `DeltaWrites.of_change_files`.
+
+    Readers then take all changes of the commit from them, and none from its adds and removes. So they must hold each
+    changed row, new rows too, and no row that is only moved from one file to another.
+    """
+    columns = {**_files(files, writes), "dataChange": [False] * len(files)}
+    return table_of(columns, CDC, len(files))
+
+
+def _files(files: Sequence[WrittenFile], writes: DeltaWrites) -> dict[str, Any]:
+    """The members that actions of all written files have."""
+    return {
+        "path": log_paths(pa.array([writes.relative_path(each.location) for each in files], pa.string())),
+        "partitionValues": [list(writes.partition_values(each.key).items()) for each in files],
+        "size": [each.size for each in files],
+    }
+
+
+def remove_actions(live: pa.Table, *, changes_data: bool = True) -> pa.Table:
+    """Return the remove actions (`REMOVE`) of live files, as `live_adds.live_adds` reads them.
+
+    Their paths and vectors are those of the log: readers match the texts.
+    """
+    rows = live.num_rows
+    columns = {
+        "path": live["written_path"],
+        "deletionTimestamp": [_current_millis()] * rows,
+        "dataChange": [changes_data] * rows,
+        "extendedFileMetadata": [True] * rows,
+        "partitionValues": as_map(live["partition"].combine_chunks()),
+        "size": live["size"],
+        "deletionVector": null_empty_vectors(live["vector"].combine_chunks()),
+        "baseRowId": live["base_row_id"],
+        "defaultRowCommitVersion": live["row_commit_version"],
+    }
+    return table_of(columns, REMOVE, rows)
+
+
+def table_of(columns: Mapping[str, Any], schema: pa.Schema, rows: int) -> pa.Table:
+    """Return a table of actions from its columns; members without a column are null."""
+    arrays = []
+    for member in schema:
+        values = columns.get(member.name)
+        if values is None:
+            arrays.append(pa.nulls(rows, member.type))
+        else:
+            is_arrow = isinstance(values, pa.Array | pa.ChunkedArray)
+            arrays.append(values.cast(member.type) if is_arrow else pa.array(values, member.type))
+    return pa.table(arrays, schema=schema)
+
+
+def as_map(values: pa.StructArray, always: Collection[str] | None = None) -> pa.MapArray:
+    """Return structs of texts as maps: members of these names, by default all, and others where they are not null."""
+    names, rows = [each.name for each in values.type], len(values)
+    items = pa.concat_arrays([pa.array([], pa.string()), *(each.cast(pa.string()) for each in values.flatten())])
+    kept = items.is_valid().to_numpy(zero_copy_only=False).reshape(len(names), rows).T.copy()
+    kept[:, [always is None or name in always for name in names]] = True
+    kept[values.is_null().to_numpy(zero_copy_only=False)] = False
+    row, name = np.nonzero(kept)
+    offsets = np.append(0, np.cumsum(kept.sum(axis=1))).astype(np.int32)
+    keys = pa.array(names, pa.string()).take(pa.array(name))
+    return pa.MapArray.from_arrays(
+        pa.array(offsets), keys, items.take(pa.array(name * rows + row)), mask=values.is_null()
+    )
+
+
+def null_empty_vectors(vectors: pa.StructArray) -> pa.StructArray:
+    """Return descriptors of vectors, null where they have none: the reader marks files without one by null members."""
+    missing = pc.is_null(vectors.field("storageType"))
+    return pa.StructArray.from_arrays(vectors.flatten(), fields=list(vectors.type), mask=missing)
+
+
+def log_paths(paths: pa.Array) -> pa.Array:
+    """Return paths as the log has them: URIs, percent-encoded. Costs a Python call per path that has to be encoded."""
+    unsafe = pc.match_substring_regex(paths, _UNSAFE)
+    if not pc.any(unsafe).as_py():
+        return paths
+    encoded = [quote(path, safe=_SAFE) for path in paths.filter(unsafe).to_pylist()]
+    return pc.replace_with_mask(paths, unsafe, pa.array(encoded, pa.string()))
+
+
+def _current_millis() -> int:
+    return int(time.time() * 1000)
+
+
+def identity_metadata(metadata: Metadata, files: Sequence[WrittenFile]) -> Metadata | None:
+    """The metadata with the ids that writers of these files have assigned; None if they assigned none."""
+    schema = set_identity_marks(metadata.schema_string, [each.details.get(MARKS, {}) for each in files])
+    return None if schema is None else replace(metadata, schema_string=schema)
+
+
+@dataclass(frozen=True)
+class SetTransaction:
+    """An application's id and its own version number of a commit (protocol, "Transaction Identifiers")."""
+
+    app_id: str
+    version: int
+
+
+@dataclass(frozen=True)
+class CommitText:
+    """The actions of a commit, in the order in which they are written; a domain without text is removed."""
+
+    info: Mapping[str, Any]
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    transaction: SetTransaction | None = None
+    domains: Mapping[str, str | None] = field(default_factory=dict)
+    files: DeltaFileChanges = field(default_factory=DeltaFileChanges)
+
+    def actions(self) -> list[Mapping[str, Any]]:
+        """Return all actions but those of files."""
+        actions: list[Mapping[str, Any]] = [{"commitInfo": self.info}]
+        if self.protocol is not None:
+            actions.append({"protocol": protocol_action(self.protocol)})
+        if self.metadata is not None:
+            actions.append({"metaData": metadata_action(self.metadata)})
+        if self.transaction is not None:
+            members = {"appId": self.transaction.app_id, "version": self.transaction.version}
+            actions.append({"txn": {**members, "lastUpdated": self.info["timestamp"]}})
+        actions += [
+            {"domainMetadata": {"domain": name, "configuration": text or "", "removed": text is None}}
+            for name, text in self.domains.items()
+        ]
+        return actions
+
+    def encode(self) -> bytes:
+        """Return the bytes of the commit's file."""
+        lines = "".join(f"{_json(action)}\n" for action in self.actions())
+        parts = [lines.encode(), *(_lines(name, rows) for name, rows in self._file_actions())]
+        return b"".join(parts)
+
+    def _file_actions(self) -> Sequence[tuple[str, pa.Table]]:
+        return ("remove", self.files.removed), ("add", self.files.added), ("cdc", self.files.changes)
+
+
+def _lines(name: str, rows: pa.Table) -> bytes:
+    if not rows.num_rows:
+        return b""
+    columns = [column.combine_chunks() for column in rows.columns]
+    texts = json_texts(pa.StructArray.from_arrays(columns, fields=list(rows.schema)))
+    lines = pc.binary_join_element_wise(_text(f'{{"{name}":'), texts, _text("}\n"), _text(""))
+    whole = pc.binary_join(pa.LargeListArray.from_arrays([0, len(lines)], lines), _text(""))
+    return whole[0].as_buffer().to_pybytes()
+
+
+def _text(value: str) -> pa.Scalar:
+    return pa.scalar(value, pa.large_string())
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def protocol_action(protocol: Protocol) -> dict[str, Any]:
+    """Return the members of a protocol action; features are listed from the versions on that list them."""
+    members: dict[str, Any] = {
+        "minReaderVersion": protocol.min_reader_version,
+        "minWriterVersion": protocol.min_writer_version,
+    }
+    if protocol.min_reader_version >= READERS_LISTED:
+        members["readerFeatures"] = sorted(protocol.reader_features)
+    if protocol.min_writer_version >= LISTED:
+        members["writerFeatures"] = sorted(protocol.writer_features | protocol.reader_features)
+    return members
+
+
+def metadata_action(metadata: Metadata) -> dict[str, Any]:
+    """Return the members of a metaData action."""
+    members = {
+        "id": metadata.id,
+        "name": metadata.name,
+        "description": metadata.description,
+        "format": {"provider": "parquet", "options": dict(metadata.format_options)},
+        "schemaString": metadata.schema_string,
+        "partitionColumns": list(metadata.partition_columns),
+        "configuration": dict(metadata.configuration),
+        "createdTime": metadata.created_time,
+    }
+    return {name: value for name, value in members.items() if value is not None}

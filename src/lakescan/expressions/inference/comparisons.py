@@ -1,0 +1,286 @@
+"""Comparisons of a chain with a constant, as predicates on the column."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.expressions.inference.constants import INSTANT, WALL, ConstantValue, as_time
+from lakescan.expressions.inference.context import InferenceContext
+from lakescan.expressions.inference.function_chains import Chain, has_nanos
+from lakescan.expressions.inference.preimages import EVERYTHING, InstantOf, ValueInterval
+from lakescan.expressions.inference.time_zones import DAY, plain_time
+from lakescan.expressions.predicate import (
+    FALSE,
+    TRUE,
+    Comparison,
+    IsNull,
+    Predicate,
+    conjunction,
+    disjunction,
+    starts_with,
+)
+from lakescan.expressions.scalar.typed_sql import EXACT_DIGITS, MOST_DIGITS, decimal_of
+
+_WHOLE = re.compile(r" *[+-]?[0-9]{1,18} *")
+_PLAIN_NUMBER = re.compile(r" *[+-]?[0-9]{1,9}(\.[0-9]{1,6})? *")
+_EXACT_IN_DOUBLE, _EXACT_IN_FLOAT = 2**53, 2**24
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What is implied by a condition.
+
+    - `predicate`: it is true for every row for which the condition is true; unbound.
+    - `exact`: it is true for no other row, and the condition has no row for which it is an error.
+    """
+
+    predicate: Predicate
+    exact: bool = False
+
+
+UNKNOWN_TRUTH = Inference(TRUE)
+NEVER = Inference(FALSE, True)
+
+
+def infer_comparison(chain: Chain, op: str, value: ConstantValue, context: InferenceContext) -> Inference:
+    """Return what `chain op value` implies, for one of the operators < <= > >= = !=."""
+    not_null = Inference(IsNull(chain.path, negate=True))
+    if value.value is None:
+        return NEVER
+    if chain.is_column and chain.type in t.INTEGRAL and value.type in t.INTEGRAL:  # long lists have many of these
+        return _direct_comparison(chain, op, value)
+    if chain.is_text:
+        return _digits(chain, op, value, context)
+    if chain.prefix is not None:
+        return _infer_prefix(chain, chain.prefix, op, value)
+    try:
+        found = _comparable(chain, value, context)
+        if found is None:
+            return not_null
+        chain, value = found
+        if chain.type in t.FLOATING or chain.type in (t.BOOLEAN, t.STRING, t.BINARY):
+            return _direct_comparison(chain, op, value)
+        return _between(chain, op, value)
+    except (ValueError, OverflowError):  # a date or time beyond the years 1 to 9999
+        return not_null
+
+
+def equals_char(char: t.Field, value: ConstantValue) -> Inference:
+    """A column of CHAR(n), of which `char` has the path as its name, that equals a text.
+
+    Filters ignore the padding. Engines do so beside some constants, and not in others: what equals a text with its
+    padding equals it without, so that the filter keeps it in any case.
+    """
+    if value.type != t.STRING or len(value.value) > char.pad:
+        return Inference(IsNull(char.name, negate=True))
+    return Inference(Comparison(char.name, op="=", value=value.value))
+
+
+def _direct_comparison(chain: Chain, op: str, value: ConstantValue) -> Inference:
+    """A comparison of the column's own values."""
+    return Inference(Comparison(chain.path, op=op, value=value.value), not chain.may_fail)
+
+
+def _digits(chain: Chain, op: str, value: ConstantValue, context: InferenceContext) -> Inference:
+    """The text of a whole number: of two texts for a number only one is what a cast gives."""
+    number = Chain(chain.path, chain.field, t.LONG, chain.steps, chain.may_fail)
+    if value.type != t.STRING or op not in ("=", "!="):
+        return Inference(IsNull(chain.path, negate=True))
+    if re.fullmatch("0|-?[1-9][0-9]{0,18}", value.value, re.ASCII):
+        return infer_comparison(number, op, ConstantValue(int(value.value), t.LONG), context)
+    return NEVER if op == "=" else Inference(IsNull(chain.path, negate=True), not chain.steps)
+
+
+def _infer_prefix(chain: Chain, size: int, op: str, value: ConstantValue) -> Inference:
+    """The first characters of a text: it is never greater than the text."""
+    path, text, not_null = chain.path, value.value, Inference(IsNull(chain.path, negate=True))
+    if value.type != t.STRING:
+        return not_null
+    if op in ("=", "!="):
+        if len(text) > size:
+            return NEVER if op == "=" else Inference(not_null.predicate, True)
+        if len(text) == size:
+            return Inference(starts_with(path, text, negate=op == "!="), True)
+        return Inference(Comparison(path, op=op, value=text), True)
+    if op in ("<", ">=") and len(text) <= size:
+        return Inference(Comparison(path, op=op, value=text), True)
+    return Inference(Comparison(path, op=op, value=text)) if op in (">", ">=") else not_null
+
+
+def _comparable(chain: Chain, value: ConstantValue, context: InferenceContext) -> tuple[Chain, ConstantValue] | None:
+    """The chain and the constant after Spark's implicit casts; None where these are not known, or not exact."""
+    kind = chain.type
+    if kind == t.DATE or isinstance(kind, t.Timestamp):
+        return _comparable_times(chain, value, context)
+    if kind == value.type and kind in (t.STRING, t.BOOLEAN, t.BINARY):
+        return chain, value
+    if kind in t.FLOATING:
+        number = _double(kind, value)
+        if chain.field.type in t.INTEGRAL and number is not None:
+            exact = _exact_double(chain.field.type, ConstantValue(number, t.DOUBLE))
+            return None if exact is None else (chain.then(type=t.LONG), ConstantValue(exact, t.LONG))
+        return None if number is None or chain.steps else (chain, ConstantValue(number, kind))
+    exact = _exact_number(kind, value)
+    return None if exact is None else (chain, ConstantValue(exact, kind))
+
+
+def _comparable_times(
+    chain: Chain, value: ConstantValue, context: InferenceContext
+) -> tuple[Chain, ConstantValue] | None:
+    kinds = {chain.type, value.type}
+    wanted = chain.type
+    if kinds == {t.DATE, WALL}:
+        wanted = WALL
+    elif kinds == {t.DATE, INSTANT} or kinds == {WALL, INSTANT}:
+        wanted = INSTANT
+    constant = as_time(value, wanted, context.zone)
+    if constant is None:
+        return None
+    if wanted == INSTANT and chain.type != INSTANT:
+        return None if context.zone is None else (chain.then(InstantOf(context.zone), type=INSTANT), constant)
+    return chain, constant
+
+
+def _double(kind: t.Type, value: ConstantValue) -> float | None:
+    """The double with which a floating-point column is compared."""
+    if value.type in t.FLOATING:
+        return float(value.value)
+    limit = _EXACT_IN_FLOAT if kind == t.FLOAT else _EXACT_IN_DOUBLE
+    if value.type in t.INTEGRAL and abs(value.value) <= limit:
+        return float(value.value)
+    if isinstance(value.type, t.Decimal) and value.type.precision <= EXACT_DIGITS:
+        return float(value.value)
+    is_number = value.type == t.STRING and kind == t.DOUBLE and _PLAIN_NUMBER.fullmatch(value.value)
+    return float(value.value) if is_number else None
+
+
+def _exact_number(kind: t.Type, value: ConstantValue) -> Fraction | None:
+    """The number with which whole numbers and decimals are compared."""
+    if value.type == t.STRING:
+        if kind in t.INTEGRAL:
+            return Fraction(int(value.value)) if _WHOLE.fullmatch(value.value) else None
+        return Fraction(value.value.strip()) if _has_few(kind) and _PLAIN_NUMBER.fullmatch(value.value) else None
+    if value.type in t.FLOATING:
+        return _exact_double(kind, value)
+    mine, other = decimal_of(kind), decimal_of(value.type)
+    if mine is None or other is None:
+        return None
+    whole = max(mine.precision - mine.scale, other.precision - other.scale)
+    is_kept = (kind in t.INTEGRAL and value.type in t.INTEGRAL) or whole + max(mine.scale, other.scale) <= MOST_DIGITS
+    return Fraction(value.value) if is_kept else None
+
+
+def _has_few(kind: t.Type) -> bool:
+    """Whether different decimals of the type become different doubles."""
+    return isinstance(kind, t.Decimal) and kind.precision <= EXACT_DIGITS
+
+
+def _exact_double(kind: t.Type, value: ConstantValue) -> Fraction | None:
+    """Spark compares doubles: exact numbers are ordered as their doubles are, where no two have the same."""
+    if not math.isfinite(value.value):
+        return None
+    if kind in t.INTEGRAL:
+        limit = _EXACT_IN_FLOAT if value.type == t.FLOAT else _EXACT_IN_DOUBLE
+        return Fraction(value.value) if abs(value.value) < limit else None
+    return Fraction(repr(value.value)) if _has_few(kind) and value.type == t.DOUBLE else None
+
+
+def _between(chain: Chain, op: str, value: ConstantValue) -> Inference:
+    """The comparison by intervals of the column's values."""
+    wanted = _intervals(op, value)
+    found = []
+    for each in wanted:
+        for step in reversed(chain.steps):
+            each = step.preimage(each)
+        found.append(each)
+    exact = all(each.exact for each in found) and not chain.may_fail and not has_nanos(chain)
+    return Inference(_column_predicate(chain, found), exact)
+
+
+def _intervals(op: str, value: ConstantValue) -> list[ValueInterval]:
+    low, high, exact = value.value - value.spread, value.value + value.spread, not value.spread and not value.rising
+    if value.rising and op not in ("=", ">", ">="):
+        return [EVERYTHING]
+    match op:
+        case "=":
+            return [ValueInterval(low, None if value.rising else high, exact=exact)]
+        case "<" | "<=":
+            return [ValueInterval(None, high, high_open=op == "<", exact=exact)]
+        case ">" | ">=":
+            return [ValueInterval(low, None, low_open=op == ">", exact=exact)]
+    if value.spread:
+        return [EVERYTHING]
+    return [ValueInterval(None, high, high_open=True), ValueInterval(low, None, low_open=True)]
+
+
+def _column_predicate(chain: Chain, found: list[ValueInterval]) -> Predicate:
+    scale = _scale(chain.field.type)
+    if len(found) == 2 and found[0].high == found[1].low and found[0].high_open and found[1].low_open:
+        if (units := found[0].high / scale) == int(units):
+            return Comparison(chain.path, op="!=", value=_column_value(chain.field.type, int(units)))
+        return IsNull(chain.path, negate=True)
+    return disjunction([_interval_predicate(chain, each, scale) for each in found if not each.is_empty])
+
+
+def _scale(kind: t.Type) -> Fraction:
+    """The smallest difference between two values of a column."""
+    if isinstance(kind, t.Decimal):
+        return Fraction(1, 10**kind.scale)
+    return Fraction(DAY if kind == t.DATE else 1)
+
+
+def _interval_predicate(chain: Chain, interval: ValueInterval, scale: Fraction) -> Predicate:
+    kind, path = chain.field.type, chain.path
+    nanos = has_nanos(chain)  # an engine may see them rounded down
+    tests: list[Predicate] = []
+    if interval.is_point and not nanos:
+        units = interval.low / scale
+        return Comparison(path, op="=", value=_column_value(kind, int(units))) if units == int(units) else FALSE
+    if interval.low is not None:
+        below = math.floor(interval.low / scale)
+        after = interval.low_open or below != interval.low / scale
+        op = ">" if after else ">="
+        if nanos and after:
+            op, below = ">=", below + 1
+        tests.append(Comparison(path, op=op, value=_column_value(kind, below)))
+    if interval.high is not None:
+        below = math.floor(interval.high / scale)
+        op = "<" if interval.high_open and below == interval.high / scale else "<="
+        if nanos and op == "<=":
+            op, below = "<", below + 1
+        tests.append(Comparison(path, op=op, value=_column_value(kind, below)))
+    return conjunction(tests) if tests else IsNull(path, negate=True)
+
+
+def _column_value(kind: t.Type, units: int) -> Any:
+    """A multiple of the smallest difference as a value of the column's type."""
+    match kind:
+        case t.DATE:
+            return plain_time(units * DAY).date()
+        case t.Timestamp(zoned=zoned):
+            return plain_time(units).replace(tzinfo=UTC) if zoned else plain_time(units)
+        case t.Decimal(scale=scale):
+            return Decimal(f"{units}E-{scale}")  # other ways round to 28 digits
+        case t.FLOAT | t.DOUBLE:
+            if abs(units) > _EXACT_IN_FLOAT:
+                raise OverflowError(f"{units} may be no {kind}")
+            return float(units)
+    return units
+
+
+def infer_all(parts: Sequence[Inference]) -> Inference:
+    """Return what follows if all parts are true."""
+    return Inference(conjunction([each.predicate for each in parts]), all(each.exact for each in parts))
+
+
+def infer_any(parts: Sequence[Inference]) -> Inference:
+    """Return what follows if one of the parts is true."""
+    return Inference(disjunction([each.predicate for each in parts]), all(each.exact for each in parts))

@@ -1,0 +1,67 @@
+"""Conditions that rows must satisfy: evaluated by the evaluator of filters if it understands them, else by DuckDB."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.errors import InvalidFilter
+from lakescan.expressions.bind import bind
+from lakescan.expressions.evaluate import column_getter, matching_rows
+from lakescan.expressions.predicate import Predicate, predicate_fields
+from lakescan.expressions.scalar.expression import ScalarExpression
+from lakescan.expressions.scalar.typed_sql import unsupported_error
+from lakescan.expressions.sql import parse_column_tests
+
+_TIMES = (t.Timestamp(zoned=True), t.Timestamp(zoned=False))
+
+
+@dataclass(frozen=True)
+class RowCondition:
+    """A condition over the columns of a schema. Pickled for workers."""
+
+    text: str
+    schema: Schema = field(repr=False)
+    _test: Predicate | ScalarExpression = field(repr=False)
+
+    @staticmethod
+    def parse(text: str, schema: Schema) -> RowCondition:
+        """Parse and bind a condition; raises `InvalidFilter`, `NoSuchColumn` and `UnsupportedFeature`."""
+        try:
+            predicate = parse_column_tests(text)
+            condition = RowCondition.bind_predicate(predicate, schema, text)
+        except InvalidFilter:
+            pass
+        else:
+            return condition
+        expression = ScalarExpression.parse(text, schema)
+        if expression.type != t.BOOLEAN:
+            raise unsupported_error(f"a condition of type {expression.type}")
+        return RowCondition(text, schema, expression)
+
+    @staticmethod
+    def bind_predicate(predicate: Predicate, schema: Schema, text: str | None = None) -> RowCondition:
+        """Bind a filter's predicate; raises `InvalidFilter` and `NoSuchColumn`."""
+        bound = bind(predicate, schema, case_sensitive=False)
+        return RowCondition(str(predicate) if text is None else text, schema, bound)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The ids of the fields that it reads."""
+        if isinstance(self._test, ScalarExpression):
+            return self._test.columns
+        return tuple(sorted(predicate_fields(self._test)))
+
+    @property
+    def ignores_padding(self) -> bool:
+        """Whether it takes CHAR values as they are stored, padded with spaces, and ignores these (see `bind`)."""
+        return not isinstance(self._test, ScalarExpression)
+
+    def holds(self, rows: pa.RecordBatch) -> pa.Array:
+        """Return a mask of the rows for which it is true, not false or null; raises what `evaluate` raises."""
+        if isinstance(self._test, ScalarExpression):
+            return self._test.evaluate(rows).fill_null(False)
+        return matching_rows(self._test, column_getter(rows, self.schema), rows.num_rows)

@@ -1,0 +1,72 @@
+"""Comparisons of CHAR(n), as in Spark: the shorter side is padded with spaces.
+
+The other side is a constant text or another column of CHAR. Beside any other expression, a column of CHAR is a text
+with spaces at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lakescan.common import types as t
+from lakescan.expressions.scalar.typed_sql import TypedSql, literal, quote_text
+
+
+def pad_sides(left: TypedSql, right: TypedSql, constant: bool = False) -> tuple[TypedSql, TypedSql]:
+    """The sides of a comparison in the length that both have then.
+
+    Args:
+        left: One side.
+        right: The other.
+        constant: Whether a side that is no column of CHAR is constant, though no literal.
+    """
+    if left.pad and right.pad:
+        size = max(left.pad, right.pad)
+        return _pad_column(left, size), _pad_column(right, size)
+    if left.pad:
+        return _pad_other(left, right, constant)
+    if right.pad:
+        second, first = _pad_other(right, left, constant)
+        return first, second
+    return left, right
+
+
+def ignore_padding(each: TypedSql) -> TypedSql:
+    """A column of CHAR as the text with spaces that it is, where Spark compares it so: in BETWEEN and `nullif`."""
+    return replace(each, pad=0)
+
+
+def pad_list(subject: TypedSql, values: Sequence[TypedSql]) -> tuple[TypedSql, list[TypedSql]]:
+    """The sides of IN in one length, if the values are all quoted texts, or all columns of CHAR."""
+    if not subject.pad:
+        return subject, list(values)
+    if all(each.is_text_literal for each in values):  # Spark compares with the padded texts if there is a null
+        size = max([subject.pad, *(len(each.literal) for each in values)])
+        return _pad_column(subject, size), [_pad_literal(each, size) for each in values]
+    if all(each.pad for each in values):
+        size = max(each.pad for each in (subject, *values))
+        return _pad_column(subject, size), [_pad_column(each, size) for each in values]
+    return subject, list(values)
+
+
+def _pad_other(column: TypedSql, other: TypedSql, constant: bool) -> tuple[TypedSql, TypedSql]:
+    if other.is_text_literal:
+        size = max(column.pad, len(other.literal))
+        return _pad_column(column, size), _pad_literal(other, size)
+    if constant and other.type == t.STRING:
+        size_sql = f"CAST(greatest({column.pad}, length({other.sql})) AS INTEGER)"
+        return _rpad(column, size_sql, other.raises), _rpad(other, size_sql, other.raises)
+    return column, other
+
+
+def _pad_literal(each: TypedSql, size: int) -> TypedSql:
+    return literal(each.literal.ljust(size), t.STRING)
+
+
+def _pad_column(each: TypedSql, size: int) -> TypedSql:
+    return each if each.pad == size else _rpad(each, str(size), each.raises)
+
+
+def _rpad(each: TypedSql, size_sql: str, raises: bool) -> TypedSql:
+    return replace(each, sql=f"rpad({each.sql}, {size_sql}, {quote_text(' ')})", raises=each.raises or raises, pad=0)

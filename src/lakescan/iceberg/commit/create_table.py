@@ -1,0 +1,271 @@
+"""Create Iceberg tables: table definition -> pyiceberg's schema, partition spec and sort order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lakescan.common.references import parse_reference
+from lakescan.definition.table_definition import TableDefinition, Term
+from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.iceberg.commit.commit_snapshot import MetadataChanges
+from lakescan.iceberg.metadata.format_versions import NEW, PROPERTY, FormatVersion, check_columns, chosen_version
+from lakescan.iceberg.metadata.partition_spec import Transform
+from lakescan.iceberg.metadata.pyiceberg_conversions import pyiceberg_schema, pyiceberg_transform
+from lakescan.iceberg.metadata.table_properties import IcebergProperties, check_properties
+
+if TYPE_CHECKING:
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.sorting import SortField, SortOrder
+
+_ENCRYPTED = 3  # the first format version with encryption keys
+
+
+def iceberg_arguments(definition: TableDefinition, default_version: int = NEW) -> dict[str, Any]:
+    """The arguments of pyiceberg's `create_table`; raises `InvalidOption` for features of a later format version."""
+    _check_rules(definition)
+    check_properties(definition.properties)
+    version = chosen_version(definition.properties, default_version)
+    check_key(definition.properties, version)
+    check_columns(definition.columns, version)
+    schema = as_schema(definition)
+    comment = {} if definition.comment is None else {"comment": definition.comment}
+    return {
+        "schema": schema,
+        "location": definition.location,
+        "partition_spec": _spec(definition, schema),
+        "sort_order": _order(definition),
+        "properties": {PROPERTY: str(version.number), **definition.properties, **comment},
+    }
+
+
+def check_key(properties: Mapping[str, str], version: FormatVersion) -> None:
+    """Raise `InvalidOption` for properties of encryption before version 3, which has encryption keys."""
+    encryption = (IcebergProperties.encryption_key.name, IcebergProperties.data_key_length.name)
+    if version.number < _ENCRYPTED and (named := [each for each in encryption if each in properties]):
+        raise InvalidOption(
+            f"'{named[0]}' needs format version {_ENCRYPTED}, and the table would have version {version.number}: also "
+            f"set '{PROPERTY}'='{_ENCRYPTED}'"
+        )
+
+
+def _check_rules(definition: TableDefinition) -> None:
+    """Raise `UnsupportedFeature` for what columns of Iceberg do not have. Texts have any length: VARCHAR is STRING."""
+    for name, rule in definition.rules.items():
+        if rule.generated is not None:
+            raise UnsupportedFeature(f"the generated column {name!r} of an Iceberg table", "Compute it as you write.")
+        if rule.identity is not None:
+            raise UnsupportedFeature(f"the identity column {name!r} of an Iceberg table", "Number the rows yourself.")
+        if rule.default is not None and definition.schema.field(name).write_default is None:
+            raise InvalidOption(
+                f"the default of column {name!r}, {rule.default}, is not a literal: expressions are not supported"
+            )
+    if definition.constraints:
+        raise UnsupportedFeature(f"the constraint {min(definition.constraints)!r} of an Iceberg table")
+    if definition.cluster_by:
+        raise UnsupportedFeature("CLUSTER BY of an Iceberg table", "Use WRITE ORDERED BY, or PARTITIONED BY.")
+
+
+def as_schema(definition: TableDefinition) -> Schema:
+    """The columns as pyiceberg's schema."""
+    schema = definition.schema
+    keys = tuple(schema.field(name).id for name in definition.primary_key)
+    return pyiceberg_schema(
+        replace(schema, identifier_ids=keys), "creating a table with these columns through pyiceberg"
+    )
+
+
+def _spec(definition: TableDefinition, schema: Schema) -> PartitionSpec:
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+
+    fields: list[PartitionField] = []
+    for number, term in enumerate(definition.partition_by):
+        source = schema.find_field(definition.schema.field(term.column).id)
+        transform = _transform(term)
+        if not transform.can_transform(source.field_type):
+            raise InvalidOption(f"{term}: column {term.column!r} is {source.field_type}, which has no such transform")
+        name = _partition_name(term)
+        _check_partition_name(name, term, definition, {each.name for each in fields})
+        fields.append(PartitionField(source.field_id, 1000 + number, transform, name))
+    return PartitionSpec(*fields)
+
+
+def _partition_name(term: Term) -> str:
+    """The partition field's name, as Iceberg's Spark DDL chooses it."""
+    suffix = {"identity": "", "truncate": "_trunc", "void": "_null"}.get(term.name, f"_{term.name}")
+    column = ".".join(parse_reference(term.column))
+    return column.replace(".", "_") + suffix if suffix else column
+
+
+def _check_partition_name(name: str, term: Term, definition: TableDefinition, used: Collection[str]) -> None:
+    """Raise `InvalidOption` for a name that another field or column has: the table could not be read."""
+    if name in used:
+        raise InvalidOption(f"{term}: two partition fields would be called {name!r}: remove one of them")
+    if name in definition.schema.names and parse_reference(term.column) != (name,):
+        raise InvalidOption(f"{term}: the partition field would be called {name!r}, as a column is: rename the column")
+
+
+def _order(definition: TableDefinition) -> SortOrder:
+    from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
+
+    if not definition.sort_by:
+        return UNSORTED_SORT_ORDER
+    return SortOrder(
+        *(
+            SortField(
+                definition.schema.field(each.term.column).id,
+                _transform(each.term),
+                SortDirection.DESC if each.descending else SortDirection.ASC,
+                NullOrder.NULLS_FIRST if each.nulls_first else NullOrder.NULLS_LAST,
+            )
+            for each in definition.sort_by
+        )
+    )
+
+
+def _transform(term: Term) -> Any:
+    return pyiceberg_transform(Transform(term.name, term.number))
+
+
+def redefine_table(opened: Table, arguments: Mapping[str, Any]) -> MetadataChanges:
+    """The changes that make what `arguments`, those of pyiceberg's `create_table`, say of a table (pyiceberg's).
+
+    Raises `ValueError` if the table cannot become that.
+    """
+    from pyiceberg.table import Table
+    from pyiceberg.table.update import AssertDefaultSortOrderId, update_table_metadata
+
+    unsorted = _sort_order_updates(opened.metadata, ())  # first: columns that the table is sorted by may go
+    plain = update_table_metadata(opened.metadata, unsorted)
+    staged = Table(opened.name(), plain, opened.metadata_location, opened.io, opened.catalog)
+    changes = MetadataChanges.record(staged, lambda transaction: _redefine(transaction, staged, arguments))
+    after = update_table_metadata(plain, changes.updates)
+    ordered = _sort_order_updates(after, _sort_fields(arguments, after.schema()))
+    if not (unsorted or ordered):
+        return changes
+    same = AssertDefaultSortOrderId(default_sort_order_id=opened.metadata.default_sort_order_id)
+    return MetadataChanges((*unsorted, *changes.updates, *ordered), (*changes.requirements, same))
+
+
+def replace_columns(opened: Table, new: TableDefinition, doing: str, *, repartitions: bool = False) -> MetadataChanges:
+    """The changes that replace a table's columns; its sort order and properties stay.
+
+    Its partitions stay, too, or with `repartitions` become those of the definition.
+
+    Raises `UnsupportedFeature` for columns that these need and that are gone, or have a type that they do not take;
+    `doing` says in it what cannot be done.
+    """
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
+
+    metadata, instead = opened.metadata, "Use CREATE OR REPLACE TABLE, which replaces partitions and sort order, too."
+    arguments = iceberg_arguments(new, metadata.format_version)
+    schema = arguments["schema"]
+
+    def rebind_field(field: Any, role: str) -> Any:
+        name = metadata.schema().find_column_name(field.source_id)
+        column = None if name is None or name not in schema.column_names else schema.find_field(name)
+        if column is None:
+            raise UnsupportedFeature(f"{doing} that drops {name!r}, which the table's {role} needs", instead)
+        if not field.transform.can_transform(column.field_type):
+            raise UnsupportedFeature(
+                f"{doing} that makes {name!r}, of the table's {role}, {column.field_type}", instead
+            )
+        return field.model_copy(update={"source_id": column.field_id})
+
+    parts, order = opened.spec().fields, metadata.sort_order().fields
+    if not repartitions:
+        arguments["partition_spec"] = PartitionSpec(*(rebind_field(each, "partition spec") for each in parts))
+    if order:
+        arguments["sort_order"] = SortOrder(*(rebind_field(each, "sort order") for each in order))
+    else:
+        arguments["sort_order"] = UNSORTED_SORT_ORDER
+    arguments["properties"] = {}
+    try:
+        return redefine_table(opened, arguments)
+    except ValueError as error:
+        raise UnsupportedFeature(doing, f"{error}. Drop the partition field by ALTER TABLE first.") from error
+
+
+def _sort_fields(arguments: Mapping[str, Any], schema: Schema) -> tuple[SortField, ...]:
+    """The fields of the sort order, with the ids that the table's columns have."""
+    given = arguments["schema"]
+    return tuple(
+        each.model_copy(update={"source_id": schema.find_field(given.find_column_name(each.source_id)).field_id})
+        for each in arguments["sort_order"].fields
+    )
+
+
+def _sort_order_updates(metadata: TableMetadata, fields: tuple[SortField, ...]) -> tuple[Any, ...]:
+    """The updates that give a table a sort order; none if it has it."""
+    from pyiceberg.table.sorting import SortOrder
+    from pyiceberg.table.update import AddSortOrderUpdate, SetDefaultSortOrderUpdate
+
+    known = {tuple(each.fields): each.order_id for each in metadata.sort_orders}
+    if known.get(fields) == metadata.default_sort_order_id or (not fields and not metadata.sort_order().fields):
+        return ()
+    if fields in known:
+        return (SetDefaultSortOrderUpdate(sort_order_id=known[fields]),)
+    number = max([0, *known.values()]) + 1 if fields else 0
+    order = SortOrder(*fields, order_id=number)
+    return AddSortOrderUpdate(sort_order=order), SetDefaultSortOrderUpdate(sort_order_id=number)
+
+
+def _redefine(transaction: Any, opened: Any, arguments: Mapping[str, Any]) -> None:
+    """Set columns, partition spec, location and properties.
+
+    Columns of the same name, type and default keep their ids, as in Iceberg's Java library; others are dropped and
+    added.
+    """
+    schema = arguments["schema"]
+    before = {column.name: (column.field_type, column.write_default) for column in opened.schema().fields}
+    kept = {c.name for c in schema.fields if before.get(c.name) == (c.field_type, c.write_default)}
+    is_partitioned_alike = _parts(opened.spec(), opened.schema()) == _parts(arguments["partition_spec"], schema) and {
+        opened.schema().find_column_name(field.source_id) for field in opened.spec().fields
+    } <= set(kept)
+    if not is_partitioned_alike:
+        with transaction.update_spec() as spec:
+            for field in opened.spec().fields:
+                spec.remove_field(field.name)
+    with transaction.update_schema(allow_incompatible_changes=True) as update:
+        update.set_identifier_fields()
+        for name in before.keys() - kept:
+            update.delete_column(name)
+    with transaction.update_schema(allow_incompatible_changes=True) as update:
+        for column in schema.fields:
+            if column.name not in kept:
+                update.add_column(column.name, column.field_type, column.doc, default_value=column.write_default)
+    with transaction.update_schema(allow_incompatible_changes=True) as update:
+        for after, column in zip([None, *schema.fields], schema.fields, strict=False):
+            update.update_column(column.name, required=column.required, doc=column.doc)
+            if after is None:
+                update.move_first(column.name)
+            else:
+                update.move_after(column.name, after.name)
+        update.set_identifier_fields(*(schema.find_column_name(i) for i in schema.identifier_field_ids))
+    if not is_partitioned_alike:
+        with transaction.update_spec() as spec:
+            for field in arguments["partition_spec"].fields:
+                spec.add_field(schema.find_column_name(field.source_id), field.transform, field.name)
+    if arguments["location"] is not None:
+        transaction.update_location(arguments["location"])
+    if arguments["properties"]:
+        transaction.set_properties({n: v for n, v in arguments["properties"].items() if n != PROPERTY})
+    _check_partition_sources(transaction.table_metadata)
+
+
+def _parts(spec: Any, schema: Any) -> list[tuple[str, str, str]]:
+    """The partition fields, with the names of their columns."""
+    return [(each.name, str(each.transform), schema.find_column_name(each.source_id)) for each in spec.fields]
+
+
+def _check_partition_sources(metadata: Any) -> None:
+    """Raise `ValueError` if a partition field has lost its column: version 1 keeps the fields of earlier specs."""
+    if lost := [each.name for each in metadata.spec().fields if each.source_id not in metadata.schema().field_ids]:
+        raise ValueError(
+            f"the partition field {lost[0]!r}, which format version 1 cannot remove, would lose its column"
+        )

@@ -1,0 +1,192 @@
+"""Iceberg tables that are created, or replaced, with their rows (`lakescan.tables.write_rows`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakescan.catalogs.create import commit_replacement
+from lakescan.catalogs.lookup import translate_catalog_errors
+from lakescan.catalogs.registry import connection, key_manager_of, location_limits
+from lakescan.catalogs.rest_credentials import credentials_for
+from lakescan.common.identifiers import Identifier
+from lakescan.common.schema import FieldMatching
+from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.iceberg.commit.add_files import ForeignFiles, as_data_files, spec_for
+from lakescan.iceberg.commit.outcomes import reload_table
+from lakescan.iceberg.commit.row_level_operations import staged_options, summary_properties
+from lakescan.iceberg.commit.staged_table import TableReplacement, commit_new_table, current_table_files
+from lakescan.iceberg.data_files.table_writes import IcebergWrites
+from lakescan.iceberg.maintenance.reachable_files import files_since
+from lakescan.iceberg.metadata.name_mapping import PROPERTY, field_paths, name_mapping_text
+from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_text
+from lakescan.iceberg.metadata.table_metadata_parser import parse_metadata
+from lakescan.options.session_settings import SessionSettings
+from lakescan.options.write import WriteOptions
+from lakescan.storage import Storage
+from lakescan.storage.issued import storage_properties
+from lakescan.storage.locations import may_overlap
+from lakescan.tables.base import NewTable
+from lakescan.writing.imported_files import FolderFiles
+from lakescan.writing.table_writes import WrittenFile
+
+if TYPE_CHECKING:
+    from pyiceberg.table import StagedTable
+
+
+@dataclass(frozen=True)
+class NewIcebergTable:
+    """A table of which its catalog has nothing until it is committed; `_metadata` and `_config` are pyiceberg's.
+
+    It can be pickled: other processes write its files, and commit it, by the catalog that they know by the name.
+    """
+
+    identifier: Identifier
+    options: WriteOptions
+    storage: Storage
+    _metadata: Any = field(repr=False)
+    _metadata_location: str = field(repr=False)
+    _io: Any = field(repr=False)
+    _config: Any = field(repr=False)
+
+    is_new = True
+
+    @staticmethod
+    def create(identifier: Identifier, staged: Any, options: WriteOptions) -> NewIcebergTable:
+        """The table, with access to the storage that its catalog gives it, whose rows are staged as `options` say.
+
+        `staged` is pyiceberg's. Raises `InvalidOption` for a table that is not audited.
+        """
+        io_properties = storage_properties(staged.io.properties)
+        storage = Storage(
+            io_properties=io_properties,
+            key_manager=key_manager_of(identifier.catalog),
+            vended=credentials_for(staged.catalog, staged),
+            allowed=location_limits(identifier.catalog, staged.metadata_location),
+        )
+        options = staged_options(options, staged.metadata.properties, str(identifier))
+        found = (staged.metadata, staged.metadata_location, staged.io, staged.config)
+        return NewIcebergTable(identifier, options, storage, *found)
+
+    @property
+    def _staged_table(self) -> Any:
+        from pyiceberg.table import StagedTable
+
+        catalog = connection(self.identifier.catalog)
+        found = (self._metadata, self._metadata_location, self._io)
+        return StagedTable(self.identifier.within, *found, catalog, self._config)
+
+    @property
+    def writes(self) -> IcebergWrites:
+        """How to write data files: by the metadata that the table will have."""
+        return IcebergWrites(self._metadata, self.storage, self.options)
+
+    def set_transaction(self, application: str, number: int) -> NewIcebergTable:
+        """The table, whose rows are those of a transaction."""
+        options = replace(self.options, txn_app_id=application, txn_version=number)
+        options.check_staging()
+        return replace(self, options=options)
+
+    def apply_session(self, session: SessionSettings) -> NewIcebergTable:
+        """The table, whose rows are staged as a session says."""
+        options = self.options.apply_session(session)
+        return replace(self, options=staged_options(options, self._metadata.properties, str(self.identifier)))
+
+    def commit(self, files: Sequence[WrittenFile]) -> None:
+        """Make the table with a snapshot of these files; without any, it has no snapshot."""
+        options = self.options
+        with translate_catalog_errors(self.identifier):
+            commit_new_table(
+                self._staged_table,
+                files,
+                self.storage,
+                summary_properties(options),
+                options.branch,
+                is_staged=options.wap_id is not None,
+                transaction=options.transaction,
+            )
+
+    def referenced_locations(self) -> Iterator[pa.Array]:
+        """The files of the table that has the name now."""
+        return current_table_files(self._staged_table, self.storage)
+
+    def adopt_files(self, folder: str, found: FolderFiles | None) -> tuple[NewIcebergTable, Sequence[WrittenFile]]:
+        """The table with a mapping of names to field ids, and the files with the statistics of their footers."""
+        check_apart(folder, self._staged_table.metadata.location)
+        staged, files = stage_files(self._staged_table, found, self.storage)
+        return replace(self, _metadata=staged.metadata, _metadata_location=staged.metadata_location), files
+
+
+@dataclass(frozen=True)
+class ReplacedIcebergTable:
+    """A table whose definition and rows are replaced."""
+
+    identifier: Identifier
+    _replacement: TableReplacement
+    options: WriteOptions
+
+    is_new = False
+
+    @cached_property
+    def writes(self) -> IcebergWrites:
+        """How to write data files: by the metadata that the table will have."""
+        return IcebergWrites(self._replacement.metadata, self._replacement.storage, self.options)
+
+    def set_transaction(self, application: str, number: int) -> ReplacedIcebergTable:
+        """The table, whose rows are those of a transaction."""
+        return replace(self, options=replace(self.options, txn_app_id=application, txn_version=number))
+
+    def apply_session(self, session: SessionSettings) -> ReplacedIcebergTable:
+        """The table: it has no staged rows."""
+        return self
+
+    def commit(self, files: Sequence[WrittenFile]) -> None:
+        """Commit the definition and the rows; without files, the table is empty."""
+        made = replace(self._replacement, transaction=self.options.transaction)
+        commit_replacement(self.identifier, made, files)
+
+    def referenced_locations(self) -> Iterator[pa.Array]:
+        """The files that the table has got since it was opened."""
+        known = self._replacement.before.metadata.snapshots
+        with translate_catalog_errors(self.identifier):
+            yield from files_since(reload_table(self._replacement.table, self._replacement.storage)[1], known)
+
+    def adopt_files(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
+        """Raise `UnsupportedFeature`: the files are those of a new table."""
+        raise UnsupportedFeature(f"replacing {self.identifier} by the files of {folder}", "Drop the table first.")
+
+
+def check_apart(folder: str, location: str) -> None:
+    """Raise `InvalidOption` if a table would be in the folder of the files of others, or the other way round."""
+    if may_overlap(folder, location):
+        raise InvalidOption(
+            f"the new table would be at {location}, and its files are at {folder}: their files would be mixed. Give it "
+            "another location"
+        )
+
+
+def stage_files(
+    staged: StagedTable, found: FolderFiles | None, storage: Storage
+) -> tuple[StagedTable, Sequence[WrittenFile]]:
+    """The staged table with a name mapping, unless its properties have one; and the files as a commit adds them.
+
+    Raises what `as_data_files` raises, and `UnsupportedFeature` for folders that are not named after its partitions.
+    """
+    from pyiceberg.table import StagedTable
+
+    metadata = parse_metadata(metadata_text(staged.metadata).encode(), staged.metadata_location)
+    names = {PROPERTY: name_mapping_text(metadata.schema.fields)}
+    properties = {**names, **staged.metadata.properties}
+    named = staged.metadata.model_copy(update={"properties": properties})
+    table = StagedTable(staged.name(), named, staged.metadata_location, staged.io, staged.catalog, dict(staged.config))
+    if found is None:
+        return table, ()
+    foreign = ForeignFiles(found.folder, found.entries, found.folders)
+    spec = spec_for(foreign, metadata.specs, metadata.default_spec_id, metadata.schema)
+    matching = FieldMatching(by_id=True, name_mapping=dict(field_paths(metadata.schema.fields)))
+    files, _ = as_data_files(foreign, spec, metadata.schema, matching, metadata.table_properties, storage, {})
+    return table, files

@@ -1,0 +1,232 @@
+"""Typed access to the JSON objects of metadata files.
+
+All reads of metadata JSON go through `Node`, so that every kind of damage raises a `CorruptMetadata` that names the
+file, the path in it and the invalid value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
+
+import pyarrow as pa
+
+from lakescan import limits
+from lakescan.errors import CorruptMetadata, LimitExceeded, NotEnoughMemory
+from lakescan.storage.errors import error_text, redact
+
+T = TypeVar("T")
+INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
+_HALF = re.compile("[\ud800-\udfff]")
+_MOST = 80  # maximum characters of a value in a message
+
+
+class _Required:
+    """The type of `REQUIRED`, which marks members without a default."""
+
+
+REQUIRED = _Required()
+
+
+@dataclass(frozen=True)
+class Node:
+    """One object of a document: `source` names the file, `place` is the object's path in it (empty at the top).
+
+    A null member counts as missing. The accessors raise `CorruptMetadata` for a value of another type, and for a
+    missing member without a default.
+    """
+
+    value: Mapping[str, Any]
+    source: str
+    place: str = ""
+
+    @staticmethod
+    def wrap(value: Any, source: str, place: str = "") -> Node:
+        """The node of a value; raises `CorruptMetadata` if it is not an object."""
+        if not isinstance(value, dict):
+            raise fault(source, f"{place or 'the document'} is {shown_value(value)}, not an object")
+        return Node(value, source, place)
+
+    def fault(self, problem: str) -> CorruptMetadata:
+        """The error for a problem with this object."""
+        return fault(self.source, f"{self.place} {problem}" if self.place else problem)
+
+    def has(self, name: str) -> bool:
+        """Whether a member is present and not null."""
+        return self.value.get(name) is not None
+
+    def integer(self, name: str, default: T | _Required = REQUIRED, *, least: int = 0, most: int = LONG_MAX) -> int | T:
+        """A whole number from `least` to `most`."""
+        if (value := self._get(name, default)) is default:
+            return value  # type: ignore[return-value]
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self._unlike(name, value, "a whole number")
+        if not least <= value <= most:
+            raise self._unlike(name, value, f"from {least} to {most}")
+        return value
+
+    def text(self, name: str, default: T | _Required = REQUIRED) -> str | T:
+        """A string."""
+        if (value := self._get(name, default)) is default:
+            return value  # type: ignore[return-value]
+        if not _is_text(value):
+            raise self._unlike(name, value, "a string")
+        return value
+
+    def flag(self, name: str, default: T | _Required = REQUIRED) -> bool | T:
+        """A boolean."""
+        if (value := self._get(name, default)) is default:
+            return value  # type: ignore[return-value]
+        if not isinstance(value, bool):
+            raise self._unlike(name, value, "true or false")
+        return value
+
+    def child(self, name: str) -> Node:
+        """An object."""
+        return Node.wrap(self._get(name, REQUIRED), self.source, self._at(name))
+
+    def items(self, name: str, default: T | _Required = REQUIRED) -> list[Any] | T:
+        """A list with elements of any type."""
+        if (value := self._get(name, default)) is default:
+            return value  # type: ignore[return-value]
+        if not isinstance(value, list):
+            raise self._unlike(name, value, "a list")
+        return value
+
+    def children(self, name: str, default: list[Any] | _Required = REQUIRED) -> Iterator[Node]:
+        """The nodes of a list of objects."""
+        for number, each in enumerate(self.items(name, default)):
+            yield Node.wrap(each, self.source, f"{self._at(name)}[{number}]")
+
+    def element(self, name: str, number: int) -> Node:
+        """One node of a list of objects."""
+        return Node.wrap(self.items(name)[number], self.source, f"{self._at(name)}[{number}]")
+
+    def members(self, name: str) -> dict[str, Any]:
+        """The members of an object; empty if it is missing."""
+        value = self._get(name, None)
+        return {} if value is None else dict(Node.wrap(value, self.source, self._at(name)).value)
+
+    def texts(self, name: str) -> dict[str, str]:
+        """An object of strings, such as properties, with other values as JSON text; empty if it is missing."""
+        texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in self.members(name).items()}
+        if wrong := [each for pair in texts.items() for each in pair if not _is_text(each)]:
+            raise self._unlike(name, wrong[0], "a string")
+        return texts
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """A list of whole numbers; empty if it is missing."""
+        numbers = self.items(name, [])
+        if wrong := [each for each in numbers if not isinstance(each, int) or isinstance(each, bool)]:
+            raise self._unlike(name, wrong[0], "a whole number")
+        return tuple(numbers)
+
+    def _get(self, name: str, default: Any) -> Any:
+        value = self.value.get(name)
+        if value is None and default is REQUIRED:
+            raise self.fault(f"lacks the required field {name!r}")
+        return default if value is None else value
+
+    def _unlike(self, name: str, value: Any, wanted: str) -> CorruptMetadata:
+        return self.fault(f"has {shown_value(value)} for {name!r}, which is not {wanted}")
+
+    def _at(self, name: str) -> str:
+        return f"{self.place}.{name}" if self.place else name
+
+
+def fault(source: str, problem: str) -> CorruptMetadata:
+    """The error for a damaged metadata file, with a remedy."""
+    return CorruptMetadata(
+        f"{redact(source)}: {problem}. Restore the file, or open an older metadata file of the table."
+    )
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is a string that UTF-8 can encode: JSON can contain unpaired surrogates."""
+    return isinstance(value, str) and (value.isascii() or not _HALF.search(value))
+
+
+def shown_value(value: Any) -> str:
+    """A value for messages: as JSON, truncated if long."""
+    try:
+        text = json.dumps(value)
+    except (RecursionError, ValueError, TypeError):
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= _MOST else f"{text[:_MOST]}..."
+
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_PIECE = 1 << 20
+_MEMBERS = 64  # maximum members of a gzip file; writers create one
+
+
+def read_document(data: bytes, source: str) -> Node:
+    """Parse a metadata file, plain or compressed with gzip or zstd. `source` names the file in errors.
+
+    Raises `CorruptMetadata` for a file that is not a JSON object, `LimitExceeded` past `limits.METADATA` bytes.
+    """
+    text = decompress(data, source)
+    try:
+        node = json.loads(text, parse_constant=_no_number)
+    except RecursionError:
+        raise fault(source, "its JSON is nested too deeply") from None
+    except MemoryError as error:
+        raise NotEnoughMemory(f"{redact(source)}: its JSON does not fit into memory") from error
+    except ValueError as error:  # not JSON, not Unicode, or a number with thousands of digits
+        raise fault(source, f"it is not valid JSON: {error_text(error)}") from error
+    if not isinstance(node, dict) or "format-version" not in node:
+        raise fault(source, "it is not Iceberg table metadata: it has no format-version")
+    return Node(node, source)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a JSON number")
+
+
+def decompress(data: bytes, source: str) -> bytes:
+    """Decompress a file; the first bytes tell the compression, whatever the file name."""
+    try:
+        if data.startswith(_GZIP):
+            return _gunzip(data, source)
+        if data.startswith(_ZSTD):
+            return _unzstd(data, source)
+    except (zlib.error, EOFError, OSError, pa.ArrowException) as error:
+        raise fault(source, f"it cannot be decompressed: {error_text(error)}") from error
+    return data
+
+
+def _gunzip(data: bytes, source: str) -> bytes:
+    """Decompress all members of a gzip file; trailing zero bytes are padding."""
+    text, left = b"", limits.METADATA
+    for _ in range(_MEMBERS):
+        if not data.strip(b"\x00"):
+            return text
+        member = zlib.decompressobj(31)
+        piece = member.decompress(data, left + 1)
+        if len(piece) > left:
+            raise _too_large(source)
+        if not member.eof:
+            raise EOFError("it is truncated")
+        text, left, data = text + piece, left - len(piece), member.unused_data
+    raise EOFError(f"it has more than {_MEMBERS} gzip members")
+
+
+def _unzstd(data: bytes, source: str) -> bytes:
+    stream, pieces, size = pa.CompressedInputStream(pa.BufferReader(data), "zstd"), [], 0
+    while piece := stream.read(_PIECE):
+        pieces.append(piece)
+        size += len(piece)
+        if size > limits.METADATA:
+            raise _too_large(source)
+    return b"".join(pieces)
+
+
+def _too_large(source: str) -> LimitExceeded:
+    return LimitExceeded(
+        f"{redact(source)} exceeds the limit of {limits.METADATA:,} decompressed bytes. If the file is valid, raise "
+        "lakescan.limits.METADATA."
+    )

@@ -1,0 +1,56 @@
+"""Expiry together with its files: those go that only expired snapshots had."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import pyarrow as pa
+
+from lakescan.common.executors import ExchangingExecutor, PlanningExecutor
+from lakescan.maintenance.listing import Listing
+from lakescan.maintenance.unreferenced_files import (
+    ExpiredSnapshotFiles,
+    remove_files,
+    run_with_exchange,
+    select_unreferenced_files,
+)
+from lakescan.storage.listing import list_files
+from lakescan.storage.locations import normal
+from lakescan.tables.base import Target
+from lakescan.tables.results import ExpireResult
+
+
+def expire_with_files(
+    target: Target,
+    older_than: datetime | None,
+    retain_last: int | None,
+    snapshots: Sequence[int] = (),
+    executor: PlanningExecutor | None = None,
+) -> tuple[ExpireResult, Mapping[str, int]]:
+    """Expire snapshots, then remove the files that no snapshot has any more; see `Target.expire`.
+
+    Files stay that other tables reference whose metadata is in the same folder, and those in other folders than the
+    table's own: they were added from there, and may be files of others, too. Returns what expired, and how many
+    files of each kind (`FilesPart`) were removed. Those that could not be removed stay as orphans.
+    An executor that exchanges rows, as Spark's does, reads manifests, compares and removes on its workers.
+    """
+    result = target.expire(older_than, retain_last, snapshots=snapshots)
+    if not result.snapshots:
+        return result, {}
+    now, rules = datetime.now().astimezone(), target.file_rules()
+    storage = target.storage
+    listing = Listing(normal(storage.current_location(rules.location)), rules.partition_names)
+    folders = sorted({rules.clock_folder, rules.metadata_folder})
+    parts = (part for folder in folders for part in list_files(storage, folder, deep=False))
+    others = [each for part in parts for each in listing.metadata_files(part)]
+
+    def remove(exchange: ExchangingExecutor) -> pa.Table:
+        candidates = [
+            ExpiredSnapshotFiles(each, tuple(rules.owned), storage)
+            for each in target.files_of_snapshots(result.snapshots)
+        ]
+        return remove_files(storage, select_unreferenced_files(target, candidates, now, others, exchange), exchange)
+
+    return result, Counter(run_with_exchange(executor, remove)["kind"].to_pylist())

@@ -1,0 +1,287 @@
+"""The position deletes and deletion vectors of a data file: delete files -> bitmap of positions -> mask of a batch.
+
+Iceberg specification, "Position Delete Files". A delete file is decoded once per process, however many data files it
+names.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from lakescan.common import types as t
+from lakescan.common.cache import CacheKind
+from lakescan.common.executors import PlanningExecutor
+from lakescan.common.schema import FieldMatching, Schema
+from lakescan.errors import CorruptData, CorruptMetadata
+from lakescan.planning.delete_files import DeleteFile, DeleteKind
+from lakescan.planning.split import NO_END
+from lakescan.reading.data_file import open_data_file
+from lakescan.reading.decoding_errors import decoding
+from lakescan.reading.deletes.deletion_vectors import (
+    bitmap_of,
+    check_vector_rows,
+    load_vector,
+    positions_in_range,
+    size_of,
+    union_bitmaps,
+)
+from lakescan.reading.deletes.positions_by_file import Deletes, PositionsByFile
+from lakescan.reading.field_ids import read_fields
+from lakescan.reading.projection import Projection, resolve
+from lakescan.storage import Storage
+from lakescan.storage.errors import redact
+from lakescan.storage.locations import LocationMatcher, strip_roots
+
+# The reserved fields of a position delete file (Iceberg specification, "Reserved Field IDs").
+DELETED_PATH = t.Field(2147483546, "file_path", t.STRING, required=True)
+DELETED_POSITION = t.Field(2147483545, "pos", t.LONG, required=True)
+_POSITION_DELETES = Schema((DELETED_PATH, DELETED_POSITION))
+_LOG = logging.getLogger("lakescan")
+_NO_POSITIONS = np.empty(0, np.int64)
+_BATCH = 1 << 17
+_PIECE = 16 * 2**20  # bytes of a delete file that one worker decodes
+_PIECES = 4096  # maximum per delete file, since the recorded size may be wrong
+# Decoded delete files: they never change.
+_VECTORS: CacheKind[BitMap64] = CacheKind("deletion vectors", size_of)
+_POSITIONS: CacheKind[PositionsByFile] = CacheKind("position deletes", lambda positions: positions.nbytes)
+
+
+@dataclass(frozen=True)
+class RowSelection:
+    """The positions of a file's deleted rows, and of the only rows wanted (`kept`), or None if all others are."""
+
+    deleted: BitMap64
+    kept: BitMap64 | None = None
+
+    def live_rows(self, first: int, rows: int, also: np.ndarray | None = None) -> pa.Array | None:
+        """The mask of a batch whose first row is at position `first`: true for live rows; None if all rows are live.
+
+        `also` is a mask of rows wanted in addition to `kept`; if set, no other rows are wanted.
+        """
+        deleted = positions_in_range(self.deleted, first, rows) if self.deleted else _NO_POSITIONS
+        if self.kept is None and also is None and not len(deleted):
+            return None
+        mask = np.full(rows, self.kept is None) if also is None else also.copy()
+        if self.kept is not None:
+            mask[positions_in_range(self.kept, first, rows)] = True
+        mask[deleted] = False
+        return pa.array(mask)
+
+
+class DeleteLoader:
+    """Loads the deleted positions of one task group's data files, as bitmaps.
+
+    Delete files are decoded whole and cached for other groups: bitmaps are small, at most two bytes per position. Their
+    row counts must match their manifests; with `verify`, the checksums of their pages are checked, too. With an
+    executor, its workers decode them in pieces.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        data_paths: list[str],
+        *,
+        places: LocationMatcher | None = None,
+        verify: bool = False,
+        executor: PlanningExecutor | None = None,
+    ) -> None:
+        self._storage, self._verify, self._executor = storage, verify, executor
+        self._places = storage.places() if places is None else places
+        self._data_paths = pa.array(sorted(set(data_paths)), pa.string())
+        self._position_files: dict[str, PositionsByFile] = {}
+
+    def selection(
+        self,
+        path: str,
+        deletes: Sequence[DeleteFile],
+        same_place: Sequence[str] | None = None,
+        rows: int | None = None,
+    ) -> RowSelection:
+        """The selection of a data file's rows: positions deleted, and positions kept, if not all are.
+
+        `same_place` are the locations of other live files at its place, if any; `rows` is the file's row count, if
+        known. Raises `UnsupportedFeature` if a delete's spelling of the place may mean any of these files, and
+        `CorruptData` for a deletion vector with rows past the end of the file. Position deletes past the end are
+        ignored, as in Iceberg's Java library.
+        """
+        others = same_place or ()
+        deleted, kept = (
+            [
+                self._load(path, each, others, rows)
+                for each in deletes
+                if each.kind != DeleteKind.EQUALITY and each.kept is is_kept
+            ]
+            for is_kept in (False, True)
+        )
+        return RowSelection(
+            _drop_past_end(union_bitmaps(deleted), rows), _drop_past_end(union_bitmaps(kept), rows) if kept else None
+        )
+
+    def _load(self, path: str, delete: DeleteFile, others: Sequence[str], rows: int | None) -> BitMap64:
+        if delete.kind == DeleteKind.VECTOR:
+            with decoding(path, "its deletion vector"):
+                return check_vector_rows(self._vector(delete), path, rows)
+        positions = self.positions(delete)
+        if self._family is not None and self._family == positions.family:
+            return positions.positions_of([path])
+        return positions.positions_of([path, *positions.other_spellings(path, self._place_of[path], others)])
+
+    def positions(self, delete: DeleteFile) -> PositionsByFile:
+        """The positions in a position delete file; read once."""
+        location = delete.location
+        if location not in self._position_files:
+            self._position_files[location] = self._position_file(delete)
+        return self._position_files[location]
+
+    @cached_property
+    def _family(self) -> tuple[str, str] | None:
+        return self._places.family(self._data_paths)
+
+    @cached_property
+    def _place_of(self) -> dict[str, str]:
+        return dict(
+            zip(self._data_paths.to_pylist(), self._places.canonicalize(self._data_paths).to_pylist(), strict=True)
+        )
+
+    def _vector(self, delete: DeleteFile) -> BitMap64:
+        if delete.inline is not None:
+            return load_vector(self._storage, delete)
+        key = (delete.path, delete.offset, delete.length, self._storage.identity)
+        return _VECTORS.get(key, lambda: load_vector(self._storage, delete))
+
+    def _position_file(self, delete: DeleteFile) -> PositionsByFile:
+        key = (delete.path, delete.size, self._verify, self._storage.identity, self._places.home)
+        positions = _POSITIONS.get(key, lambda: PositionsByFile(self._read_position_file(delete), self._places))
+        if self._family is None or self._family != positions.family:
+            self._report_spellings(delete.location, positions)
+        return positions
+
+    def _read_position_file(self, delete: DeleteFile) -> Deletes:
+        """Read the positions by data file; memory is bounded by the bitmaps."""
+        size = delete.size or 0
+        whole = _PositionDeletes(self._storage, delete.location, delete.row_format, delete.key_metadata, self._verify)
+        if self._executor is None:
+            positions, rows = whole.read()
+        else:
+            starts = range(0, min(max(1, size), _PIECES * _PIECE), _PIECE)  # the last piece has no end
+            pieces = [replace(whole, start=n, stop=n + _PIECE if n != starts[-1] else NO_END) for n in starts]
+            positions, rows = {}, 0
+            for some, count in self._executor.map(_PositionDeletes.read, pieces):
+                rows += count
+                for path, bitmap in some.items():
+                    positions.setdefault(path, BitMap64()).update(bitmap)
+        check_count(delete.location, rows, delete.record_count)
+        return positions
+
+    def _report_spellings(self, location: str, positions: PositionsByFile) -> None:
+        """Log deletes that name a file of the group in another spelling, or under another scheme or host.
+
+        Those that name the same place are applied. `hdfs://host/x` and `/x` are not known to be the same place unless
+        the table's own location or `relocate` implies it: such deletes are not applied, but may have been intended.
+        """
+        others = positions.names.filter(pc.invert(pc.is_in(positions.names, value_set=self._data_paths)))
+        places = self._places.canonicalize(self._data_paths)
+        here = pc.is_in(self._places.canonicalize(others), value_set=places)
+        if pc.any(here).as_py():
+            _LOG.info(
+                "%s names a data file of the table by another spelling of its path, %s: these deletes are applied",
+                location,
+                others.filter(here)[0],
+            )
+        lost = others.filter(pc.invert(here))
+        alike = pc.is_in(strip_roots(lost), value_set=strip_roots(self._data_paths))
+        if pc.any(alike).as_py():
+            _LOG.warning(
+                "%s deletes rows of %s, which the table references under another scheme or host: they are not known to "
+                "be the same place, so these deletes are not applied. If they are, pass relocate= with both prefixes",
+                location,
+                lost.filter(alike)[0],
+            )
+
+
+@dataclass(frozen=True)
+class _PositionDeletes:
+    """The row groups of a position delete file whose first byte is in [start, stop); can be sent to a worker."""
+
+    storage: Storage
+    path: str
+    file_format: str
+    key_metadata: bytes | None
+    verify: bool
+    start: int = 0
+    stop: int = NO_END
+
+    def read(self) -> tuple[Deletes, int]:
+        """Read the positions by data file, and the number of rows read."""
+        matching = FieldMatching(by_id=True)
+        deletes: Deletes = {}
+        rows = 0
+        opened = open_data_file(self.storage, self.path, self.file_format, self.key_metadata, verify=self.verify)
+        with opened as data, decoding(self.path, "its position deletes"):
+            projection = resolve(read_fields(data.schema, matching), _POSITION_DELETES, matching, {})
+            check_columns(self.path, projection)
+            chunks = data.chunks(self.start, self.stop)
+            for _, batch in data.batches(chunks, projection, _BATCH) if chunks else ():
+                rows += batch.num_rows
+                table = pa.table(projection.apply(batch), schema=_POSITION_DELETES.arrow())
+                for path, positions in _group_by_file(table):
+                    deletes.setdefault(path, BitMap64()).update(bitmap_of(positions))
+        return deletes, rows
+
+
+def _drop_past_end(positions: BitMap64, rows: int | None) -> BitMap64:
+    """Drop positions past the end of a file with so many rows, if the count is known."""
+    if not positions or rows is None or rows < 0 or positions.max() < rows:
+        return positions
+    return positions & BitMap64(range(rows))
+
+
+def check_count(location: str, rows: int, recorded: int | None) -> None:
+    """Compare a delete file's row count with its manifest's; unknown (None or -1) passes.
+
+    Raises `CorruptData` if the file has fewer: deletes are lost. If it has more, all of them apply, as in Impala
+    (manifests that were edited by hand say such counts), and a warning says so.
+    """
+    if recorded is None or recorded < 0 or rows == recorded:
+        return
+    if rows < recorded:
+        raise CorruptData(
+            f"{redact(location)} has {rows:,} deletes, but the metadata says {recorded:,}: it is damaged, or was "
+            "replaced by another file. Restore it."
+        )
+    _LOG.warning(
+        "%s has %s deletes, but the metadata says %s: all are applied", redact(location), f"{rows:,}", f"{recorded:,}"
+    )
+
+
+def check_columns(location: str, projection: Projection) -> None:
+    """Raise `CorruptData` if a delete file lacks a column that identifies the deleted rows."""
+    absent = [source.target.name for source in projection.sources if source.child is None]
+    if absent:
+        raise CorruptData(
+            f"{redact(location)} lacks the column {absent[0]!r}, which identifies the rows that it deletes: it was "
+            "replaced by another file. Restore it."
+        )
+
+
+def _group_by_file(table: pa.Table) -> Iterator[tuple[str, np.ndarray]]:
+    """Group positions by data file, one step per data file. Rows with a null file path delete nothing."""
+    table = table.filter(pc.is_valid(table["file_path"]))
+    if table.column("pos").null_count:
+        raise CorruptMetadata("a position delete file has a null position")
+    paths = table.column("file_path").combine_chunks().dictionary_encode()
+    codes, positions = paths.indices.to_numpy(), table.column("pos").to_numpy()
+    if len(codes) and positions.min() < 0:
+        raise CorruptMetadata("a position delete file has a negative position")
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(paths.dictionary) + 1))
+    for i, path in enumerate(paths.dictionary.to_pylist()):
+        yield path, positions[order[bounds[i] : bounds[i + 1]]]

@@ -1,0 +1,140 @@
+"""Whole Parquet files that Polars reads exactly: it reads several at once, and only what a query needs.
+
+Every file's footer is looked at first. The columns must be top-level ones of the file, with the table's types: numbers,
+booleans, dates, timestamps and texts; or constants. Statistics in footers are not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakescan.common.arrays import empty_table
+from lakescan.common.metadata_columns import RESERVED_IDS
+from lakescan.common.polars_columns import is_fixed_width
+from lakescan.common.schema import Schema
+from lakescan.reading.context import ReadContext
+from lakescan.reading.data_file import check_rows, open_data_file
+from lakescan.reading.field_ids import read_fields
+from lakescan.reading.parquet.file import ParquetData
+from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
+from lakescan.reading.parquet.polars_decoder import CODECS
+from lakescan.reading.projection import FieldSource, resolve
+
+if TYPE_CHECKING:
+    import polars
+
+_PHYSICAL = ("BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE", "BYTE_ARRAY")
+_TEXTS = ("STRING", "NONE")
+
+
+@dataclass(frozen=True)
+class FrameFile:
+    """A file that Polars reads: its path in the local filesystem, its rows, and a name or constant for each column.
+
+    Files with equal `columns` and `schema` are read together.
+    """
+
+    path: str
+    rows: int
+    columns: tuple[str | pa.Scalar, ...]
+    schema: pa.Schema
+
+    def is_like(self, other: FrameFile) -> bool:
+        """Whether another file is read together with this one."""
+        same = all(_is_same(*pair) for pair in zip(self.columns, other.columns, strict=True))
+        return same and self.schema.equals(other.schema)
+
+
+def has_simple_columns(schema: Schema) -> bool:
+    """Whether Polars reads columns of all of these types exactly; metadata columns are not in files."""
+    return bool(schema.fields) and all(
+        field.id not in RESERVED_IDS and not field.pad and _is_simple(field.type.arrow()) for field in schema.fields
+    )
+
+
+def frame_file(
+    context: ReadContext, path: str, constants: Mapping[int, pa.Scalar], record_count: int | None
+) -> FrameFile | None:
+    """How Polars reads the output's columns of a file; None if it might read one otherwise.
+
+    Raises `MissingFile` and `CorruptData` as reading the file does.
+    """
+    local = context.storage.local_path(path)
+    if local is None or context.verify:
+        return None
+    with open_data_file(context.storage, path, "parquet") as data:
+        assert isinstance(data, ParquetData)
+        check_rows(path, data.rows, record_count)
+        if data.local is None or LegacyCalendar.read_metadata(data.file.metadata.metadata) is not None:
+            return None
+        fields = read_fields(data.schema, context.matching)
+        if len({field.name for field in fields}) < len(fields):
+            return None
+        projection = resolve(fields, context.output, context.matching, constants)
+        codecs = data.footer.codecs(projection.leaves)
+        if not all(codecs.get(leaf, frozenset({-1})) <= CODECS and _is_known(data, leaf) for leaf in projection.leaves):
+            return None
+        names = [field.name for field in projection.read]
+        columns = tuple(_column(source, names, data.schema) for source in projection.sources)
+        if any(each is None for each in columns) or not projection.leaves:
+            return None
+        return FrameFile(local, data.rows, tuple(each for each in columns if each is not None), data.schema)
+
+
+def collect_frame(files: Sequence[FrameFile], output: Schema, predicate: polars.Expr | None) -> polars.DataFrame | None:
+    """The rows of files that are read together, in their order, with the output's columns; those of `predicate`.
+
+    None if Polars does not read them.
+    """
+    import polars as pl
+
+    options = {"glob": False, "hive_partitioning": False, "use_statistics": False, "cache": False}
+    values = [
+        pl.col(each) if isinstance(each, str) else pl.lit(pl.Series(pa.repeat(each, 1))).first()
+        for each in files[0].columns
+    ]
+    chosen = [each.alias(field.name) for each, field in zip(values, output.fields, strict=True)]
+    try:
+        scan = pl.scan_parquet([file.path for file in files], **options).select(chosen)
+        frame = (scan if predicate is None else scan.filter(predicate)).collect()
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
+        raise
+    except BaseException:  # Rust panics are no exceptions; pyarrow reads the files, or tells what is wrong
+        return None
+    is_whole = predicate is not None or frame.height == sum(file.rows for file in files)
+    return frame if is_whole and frame.schema == pl.DataFrame(empty_table(output.arrow())).schema else None
+
+
+def _is_same(one: str | pa.Scalar, other: str | pa.Scalar) -> bool:
+    """Whether columns have one name or one constant; to Arrow, zeros of both signs are equal, and NaN is not."""
+    if isinstance(one, pa.Scalar) and isinstance(other, pa.Scalar) and pa.types.is_floating(one.type):
+        return bool(one.type == other.type and str(one) == str(other))
+    return bool(one == other)
+
+
+def _is_simple(kind: pa.DataType) -> bool:
+    return kind == pa.string() or is_fixed_width(kind)
+
+
+def _is_known(data: ParquetData, leaf: int) -> bool:
+    """Whether Polars decodes a column of a file to values of the type that Arrow has for it."""
+    column = data.file.schema.column(leaf)
+    if column.max_repetition_level or column.physical_type not in _PHYSICAL:
+        return False
+    return bool(column.physical_type != "BYTE_ARRAY" or column.logical_type.type in _TEXTS)
+
+
+def _column(source: FieldSource, names: list[str], schema: pa.Schema) -> str | pa.Scalar | None:
+    kind = source.target.type.arrow()
+    if source.child is None:
+        value = source.constant if source.constant is not None else pa.scalar(source.target.default, kind)
+        return value if value.type == kind else None
+    name = names[source.child]
+    # Polars takes such names for patterns.
+    is_pattern = name == "*" or (name.startswith("^") and name.endswith("$"))
+    is_same = not source.children and schema.field(name).type == kind
+    return name if is_same and not is_pattern else None

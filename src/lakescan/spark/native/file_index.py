@@ -1,0 +1,280 @@
+"""Native files as one relation of Spark, which gets them from lakescan, and looks none up: see `Lakescan.java`.
+
+Each file brings its facts (deleted rows, constants) as values of hidden partition columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+from pyspark.sql import functions as F
+from pyspark.sql import types as s
+from pyspark.sql.pandas.types import from_arrow_type
+
+from lakescan import limits
+from lakescan.common import types as t
+from lakescan.common.metadata_columns import FILE, POS, RESERVED_IDS, ROW_ID, SPEC_ID
+from lakescan.expressions.predicate import TRUE
+from lakescan.planning.plan import ScanPlan
+from lakescan.planning.split import TARGET_SIZE
+from lakescan.reading.deletes.deletion_vectors import words_of
+from lakescan.spark.native.file_facts import INDEX
+from lakescan.spark.native.lanes import MOST_DIGITS
+from lakescan.spark.native.native_frame import READ_OPTIONS, NativeFrame
+from lakescan.spark.native.optimizer_rules import class_loader
+from lakescan.spark.session_lane import FIELD_IDS, NULL_STRUCTS
+from lakescan.spark.types import spark_type
+from lakescan.storage.errors import redact
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from lakescan.tables.scan_spec import ScanSpec
+
+JAVA = Path(__file__).with_name("Lakescan.java")
+_HIDDEN = "__lakescan_fact_"
+_DELETED = "deleted"
+_FEW = 64  # splits of a file with fewer rows
+# Spark's reader by rows takes the session's setting of field ids, and the vectorized one that of the relation.
+_OPTIONS = {**READ_OPTIONS, FIELD_IDS: "true", NULL_STRUCTS: "false", "orc.force.positional.evolution": "false"}
+# `DataType.defaultSize` of types that do not take eight bytes.
+_SIZES = {
+    "boolean": 1,
+    "byte": 1,
+    "short": 2,
+    "int": 4,
+    "float": 4,
+    "date": 4,
+    "string": 20,
+    "uuid": 20,
+    "binary": 100,
+    "variant": 2048,
+    "unknown": 1,
+}
+_VARIABLE = (s.StringType, s.BinaryType, s.DecimalType)
+_CLASSES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by gateway, which is one JVM
+
+
+def java_class(spark: SparkSession) -> Any:
+    """An instance of the class `lakescan.Lakescan` in the session's JVM: py4j calls static methods through it."""
+    context: Any = spark.sparkContext
+    gateway = context._gateway
+    if gateway not in _CLASSES:
+        (constructor,) = class_loader(spark, JAVA).loadClass("lakescan.Lakescan").getConstructors()
+        _CLASSES[gateway] = constructor.newInstance(gateway.jvm.java.util.ArrayList().toArray())
+    return _CLASSES[gateway]
+
+
+def statuses(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """A frame of the columns `path` and `length` of files of a classic session, for which its workers look them up."""
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    session: Any = spark
+    packed = _pack_files(list(paths), np.ones(len(paths)), HiddenFacts([], {}))
+    found = java_class(spark).statuses(session._jsparkSession, bytearray(packed))
+    return DataFrame(found, spark).select("path", "length")
+
+
+class RelationFiles(NativeFrame):
+    """Native files whose names, sizes and facts Spark gets from here.
+
+    `title` is what `explain` shows of them. `compares_micros`: see `FileColumns`.
+    """
+
+    def __init__(self, *arguments: Any, title: str, compares_micros: bool) -> None:
+        super().__init__(*arguments)
+        self.title = title
+        self._columns = replace(self._columns, compares_micros=compares_micros)
+
+    def rows(self) -> DataFrame:
+        """The rows, with the column names of the output."""
+        facts = None if self._keys is None else self._facts()
+        assert facts is None or isinstance(facts, HiddenFacts)
+        if (outputs := self._outputs(facts)) is not None:
+            return self._frame(facts, outputs)
+        return super().rows()
+
+    def _outputs(self, facts: HiddenFacts | None) -> list[tuple[str, str, bool]] | None:
+        """The output as `Lakescan.frame` takes it; None if a column is no column of the file, nor a constant."""
+        if (self._keys is not None and self._keys.keys) or any(each != TRUE for each in self._plan.residuals):
+            return None
+        found, read = [], {field.id: field for field in self._fields}
+        for each in self._scan.selection.columns:
+            field = read.get(each.path[0].id, each.path[0])
+            if field.id == POS.id:
+                source, is_protected = INDEX, False
+            elif facts is not None and (name := facts.name_of(field)) is not None:
+                source, is_protected = name, False
+            elif field.id in RESERVED_IDS or not self._columns.is_as_read(field.type):
+                return None
+            else:
+                source, is_protected = self._columns.name(field), self._columns.is_protected(field.type)
+            if len(each.path) > 1:
+                return None
+            found.append((each.name, source, is_protected))
+        return found
+
+    def _position(self) -> Column:
+        return F.col(INDEX)
+
+    def _read(self, facts: HiddenFacts | None) -> DataFrame:  # type: ignore[override]
+        return self._frame(facts, None)
+
+    def _frame(self, facts: HiddenFacts | None, outputs: list[tuple[str, str, bool]] | None) -> DataFrame:
+        from pyspark.sql.classic.dataframe import DataFrame
+
+        needs_index = not self._reads.keys().isdisjoint({POS.id, ROW_ID.id}) or (
+            facts is not None and facts.has_deletes
+        )
+        facts = facts or HiddenFacts([BitMap64()] * len(self._locations), {})
+        session: Any = self._spark
+        frame = java_class(session).frame(
+            session._jsparkSession,
+            self.title + (" with deletes" if facts.has_deletes else ""),
+            self._columns.file_format,
+            "lakescan:/" + self._scan.table.name,
+            bytearray(_pack_files(self._locations, self._sizes(), facts)),
+            facts.schema.json(),
+            self._columns.schema(self._fields).json(),
+            json.dumps(_OPTIONS),
+            INDEX if needs_index else None,
+            f"{_HIDDEN}{_DELETED}" if facts.has_deletes else None,
+            None if outputs is None else json.dumps(outputs),
+            sum(_default_size(each.type) for each in self._scan.snapshot.schema.fields),
+        )
+        return DataFrame(frame, self._spark)
+
+    def _sizes(self) -> np.ndarray:
+        """The recorded sizes, by which Spark splits files: see `Scans` in `Lakescan.java`.
+
+        As in `split_files`, a file has at most as many splits as rows, whatever its recorded size.
+        """
+        sizes = pc.fill_null(self._plan.files["size"], 0).to_numpy()
+        rows = pc.fill_null(self._plan.files["record_count"], -1).to_numpy()
+        most = limits.FILE_SIZE // TARGET_SIZE
+        splits = np.where(rows < 0, most, np.clip(rows, _FEW, most))
+        found: np.ndarray = np.clip(sizes, 1, splits * TARGET_SIZE)
+        return found
+
+    def _make_facts(self, deleted: list[BitMap64], values: Mapping[str, pa.Array]) -> HiddenFacts:  # type: ignore[override]
+        return HiddenFacts(deleted, values)
+
+
+class HiddenFacts:
+    """The facts of files as hidden columns of their relation, which leaves deleted rows out; as `FileFacts`."""
+
+    def __init__(self, deleted: list[BitMap64], values: Mapping[str, pa.Array]) -> None:
+        self.columns = {f"{_HIDDEN}{name}": array for name, array in values.items()}
+        self.has_deletes = any(bool(each) for each in deleted)
+        if self.has_deletes:
+            self.columns[f"{_HIDDEN}{_DELETED}"] = pa.array([_bits(each) for each in deleted], pa.binary())
+
+    @property
+    def schema(self) -> s.StructType:
+        """The hidden columns."""
+        return s.StructType([s.StructField(name, _type(each.type)) for name, each in self.columns.items()])
+
+    def __contains__(self, name: str) -> bool:
+        return f"{_HIDDEN}{name}" in self.columns
+
+    def name_of(self, field: t.Field) -> str | None:
+        """The hidden column that has the value of a field for each file; None if the files have the field."""
+        name = {FILE.id: "file", SPEC_ID.id: "spec"}.get(field.id, f"constant_{field.id}")
+        if name not in self:
+            return None
+        return f"{_HIDDEN}{name}" if _type(self.columns[f"{_HIDDEN}{name}"].type) == spark_type(field.type) else None
+
+    def value(self, name: str) -> Column:
+        """A fact of the row's file."""
+        return F.col(f"{_HIDDEN}{name}")
+
+    def locate_rows(self, frame: DataFrame, columns: list[Column]) -> DataFrame:
+        """The frame as it is: it has the columns, the facts, and the position of each row where it is needed."""
+        del columns
+        return frame
+
+
+def title_of(scan: ScanSpec, plan: ScanPlan) -> str:
+    """The table, the snapshot, and how many of its files are read, as `explain` and the UI show them."""
+    metrics = plan.report.metrics
+    count = f"{len(plan.table):,}"
+    if metrics.skipped_data_manifests:
+        count += f" files, {metrics.skipped_data_manifests:,} {scan.table.words.metadata_files} skipped"
+    else:
+        count += f" of {metrics.result_data_files + metrics.skipped_data_files:,} files"
+    return f"{title_of_table(scan)}: {count}"
+
+
+def title_of_table(scan: ScanSpec) -> str:
+    """The table and its snapshot, as `explain` and the UI show them."""
+    name = scan.name or redact(scan.table.location)
+    return f"lakescan {scan.table.name} {name} {scan.table.words.state} {scan.snapshot.id}"
+
+
+def _default_size(kind: t.Type) -> int:
+    """Return the bytes that Spark counts for a value of a type when it estimates sizes (`DataType.defaultSize`)."""
+    if isinstance(kind, t.Struct | t.ListOf | t.MapOf):
+        return sum(_default_size(each.type) for each in t.children(kind))
+    if isinstance(kind, t.Decimal):
+        return 8 if kind.precision <= MOST_DIGITS else 16
+    if isinstance(kind, t.Fixed | t.Geospatial):
+        return _SIZES["binary"]
+    return _SIZES.get(kind.name, 8) if isinstance(kind, t.Atomic) else 8
+
+
+def _bits(deleted: BitMap64) -> bytes | None:
+    """Deleted positions as bits of 32-bit words, lowest bit first, whose bytes are in Java's order."""
+    if not deleted:
+        return None
+    return np.concatenate(list(words_of(deleted))).view("<u4").astype(">u4").tobytes()
+
+
+def _type(kind: pa.DataType) -> s.DataType:
+    return from_arrow_type(kind, prefer_timestamp_ntz=True)
+
+
+def _pack_files(paths: list[str], sizes: np.ndarray, facts: HiddenFacts) -> bytes:
+    """The files and their facts as the class `Files` of `Lakescan.java` reads them."""
+    parts = [
+        np.array([len(paths)], "<i4").tobytes(),
+        sizes.astype("<i8").tobytes(),
+        _texts(pa.array(paths, pa.string())),
+    ]
+    for column in facts.columns.values():
+        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        parts.append(np.asarray(array.is_valid()).astype(np.uint8).tobytes())
+        parts.append(_texts(array) if isinstance(_type(array.type), _VARIABLE) else _numbers(array))
+    return b"".join(parts)
+
+
+def _texts(array: pa.Array) -> bytes:
+    """Binaries: where each ends, and all of them in one."""
+    kind = pa.large_binary()
+    plain = array.cast(pa.string()) if pa.types.is_decimal(array.type) else array
+    whole = pc.fill_null(plain.cast(pa.large_string() if pa.types.is_string(plain.type) else kind).cast(kind), b"")
+    ends = np.concatenate([[0], np.cumsum(pc.binary_length(whole).to_numpy())]).astype("<i8")
+    return ends.tobytes() + b"".join(whole.to_pylist())
+
+
+def _numbers(array: pa.Array) -> bytes:
+    """Numbers, dates and times, as eight bytes each."""
+    if pa.types.is_floating(array.type):
+        bits = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
+        view = "<i4" if array.type == pa.float32() else "<i8"
+        return bits.view(view).astype("<i8").tobytes()
+    if pa.types.is_date(array.type):
+        array = array.cast(pa.int32())
+    elif pa.types.is_timestamp(array.type):
+        array = array.cast(pa.int64())
+    elif pa.types.is_boolean(array.type):
+        array = array.cast(pa.int8())
+    return pc.fill_null(array, 0).to_numpy(zero_copy_only=False).astype("<i8").tobytes()

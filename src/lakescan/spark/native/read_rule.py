@@ -1,0 +1,293 @@
+"""Classic sessions: reads of lakescan's data sources become scans of Spark's Parquet reader before Spark plans a query.
+
+A read of a Python data source is complete and right by itself. A rule of Spark's optimizer (`Lakescan.java`) hands each
+read that is left in a plan to `Replacement`, with the columns, conditions and the limit above it. The answer is a
+plan over the files that the query needs. Spark evaluates all conditions again. Where something is not understood, the
+read stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+from base64 import b64encode
+from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyspark
+from pyspark.sql.pandas.types import from_arrow_type
+
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.errors import LakescanError
+from lakescan.expressions.bind import can_bind
+from lakescan.expressions.inference import Inference, infer_predicate
+from lakescan.expressions.predicate import TRUE, conjunction, conjuncts, has_sql
+from lakescan.local.aggregates import Aggregate
+from lakescan.spark.native.file_index import JAVA, RelationFiles, title_of, title_of_table
+from lakescan.spark.native.frames import FRAMES, cheapest_column, check_native_lane, frame_of_plan, totals_by_metadata
+from lakescan.spark.native.lanes import choose_lanes, why_arrow
+from lakescan.spark.native.optimizer_rules import INTERRUPTED, RAISED, has_rule, install_rule
+from lakescan.spark.session import OF_PLANNING, cache_settings, conf, parallelism, session_zone, zone_name
+from lakescan.spark.session_lane import FIELD_IDS, WITHOUT_IDS, why_arrow_session
+from lakescan.spark.source.data_source import TableSource, depends_on_zone
+from lakescan.spark.source.wap import settings_of_session
+from lakescan.storage.errors import error_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakescan.spark.source.wap import StagedReads
+    from lakescan.tables.scan_spec import ScanSpec
+
+_LOG = logging.getLogger("lakescan")
+_RULE = "lakescan.Lakescan$Rule"
+_MOST_SOURCES = 32
+# Settings with which a relation's partition columns, or files without rows, would count as rows.
+_REFUSED = {"spark.sql.optimizer.metadataOnly": "true"}
+# Settings that planning reads: asked for at once, since each call between Python and the JVM takes time.
+_SETTINGS = (*_REFUSED, *OF_PLANNING, FIELD_IDS, WITHOUT_IDS)
+
+
+def install(spark: SparkSession) -> None:
+    """Install the rule in a classic session, unless it is there. Raises errors of Java and py4j."""
+    install_rule(spark, JAVA, _RULE, lambda: RuleAnswers(spark))
+    with suppress(AttributeError, ImportError):  # errors then have PySpark's class, and the same text
+        RAISED.install()
+
+
+def is_installed(spark: SparkSession) -> bool:
+    """Whether this process has installed the rule in a classic session."""
+    return has_rule(spark, _RULE)
+
+
+class _Sources:
+    """The data sources that were unpickled last, by the hash of their bytes."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, TableSource | None] = OrderedDict()
+        self._lock = Lock()
+
+    def find(self, key: str, request: Any) -> TableSource | None:
+        """The data source of a read, by the hash of its bytes; None if it is not one of lakescan's."""
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        data = bytes(request.source())
+        source = pickle.loads(data) if TableSource.__module__.encode() in data else None
+        if not isinstance(source, TableSource):
+            source = None
+        with self._lock:
+            self._known[key] = source
+            while len(self._known) > _MOST_SOURCES:
+                self._known.popitem(last=False)
+        return source
+
+
+def _interrupt_text(name: str) -> str:
+    return f"{name}\n{INTERRUPTED}"
+
+
+class RuleAnswers:
+    """Answers the rule: the plan of a read's columns, None to leave the read as it is, or an error as text."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._sources = _Sources()
+        self._warned: set[str] = set()
+
+    def apply(self, request: Any) -> Any:
+        """Return a plan of Spark's, None, or the name of the data source and an error's text in two lines."""
+        name = ""
+        try:
+            read = json.loads(request.text())
+            name = read["name"]
+            spark = self._session(request.session())
+            with cache_settings(json.loads(request.settings(",".join(_SETTINGS)))):
+                return self._plan(spark, read, request)
+        except LakescanError as error:
+            return f"{name}\n\n{RAISED.text(error)}\n"
+        except KeyboardInterrupt:  # in a notebook: Spark would go on
+            return _interrupt_text(name)
+        except Exception as error:  # a Spark that differs from what was tried
+            if "InterruptedException" in str(error):  # py4j interrupts the query's thread in the JVM
+                return _interrupt_text(name)
+            self._warn(
+                f"a read by format({name!r}) stays in the Arrow lane: {type(error).__name__}: {error_text(error)}"
+            )
+            return None
+
+    def _warn(self, text: str) -> None:
+        """Log a warning once."""
+        if text not in self._warned:
+            self._warned.add(text)
+            _LOG.warning(text, exc_info=True)
+
+    def _plan(self, spark: SparkSession, read: Mapping[str, Any], request: Any) -> Any:
+        options = {str(key).lower(): str(value) for key, value in read["options"].items()}
+        if options.get("lane", "").lower() == "arrow" or read["has_filters"]:
+            return None
+        if any(conf(spark, name) == value for name, value in _REFUSED.items()):
+            return None
+        found = self._scan(request, options)
+        if found is None:
+            return None
+        if read["totals"] is not None:
+            return _as_json(answer_totals(spark, *found, read["totals"], read["conditions"]))
+        return plan_read(
+            spark, *found, read["columns"], read["conditions"], read["limit"], compares_micros=read["micros"]
+        )
+
+    def _scan(self, request: Any, options: Mapping[str, str]) -> tuple[ScanSpec, StagedReads | None] | None:
+        """The pinned scan of a read, and what its tasks check of the session."""
+        if (known := FRAMES.find(options)) is not None:
+            return known, None
+        source = self._sources.find(str(request.sourceHash()), request)
+        return None if source is None or source.pushdown else source.batch_scan
+
+    def _session(self, java_session: Any) -> SparkSession:
+        from pyspark.sql import SparkSession
+
+        own: Any = self._spark
+        return self._spark if own._jsparkSession.equals(java_session) else SparkSession(own.sparkContext, java_session)
+
+    class Java:
+        """The interface that py4j gives the object."""
+
+        implements = ("java.util.function.Function",)
+
+
+def plan_read(
+    spark: SparkSession,
+    scan: ScanSpec,
+    staged: StagedReads | None,
+    columns: list[str],
+    conditions: list[str],
+    limit: int,
+    *,
+    compares_micros: bool,
+) -> Any:
+    """The plan of the columns of a scan, over the files that may match the conditions; None to leave the read.
+
+    Where Spark's reader can read none of the files, the Arrow lane reads them, if these are fewer columns or files.
+    `conditions` begin with 1 if all their arithmetic is ANSI's, else with 0. `limit` is -1 for no limit.
+    `compares_micros`: see `FileColumns`.
+    """
+    usable = _prepare_scan(spark, scan, staged)
+    if usable is None:
+        return None
+    scan = usable
+    pruning = [_infer_predicate(spark, scan, text).predicate for text in conditions]
+    is_narrowed = columns != scan.output.names
+    if is_narrowed:
+        scan = scan.narrow_columns(columns or [cheapest_column(scan)])
+    if (reason := why_arrow(scan) or why_arrow_session(spark, scan.options)) is not None:
+        check_native_lane(scan, {reason: 1})
+        if not (is_narrowed or limit >= 0 or conjunction(pruning) != TRUE):
+            return None
+        scan = scan.pack_few_groups()
+    scan = replace(scan, pruning=conjunction([scan.pruning, *pruning]), engine=("spark", pyspark.__version__))
+    planned = scan if limit < 0 else scan.limit(limit)
+    plan = planned.prune_deletes().plan(scan.options.parallelism or parallelism(spark))
+    metrics = plan.report.metrics
+    is_narrowed |= bool(metrics.skipped_data_files or metrics.skipped_data_manifests)
+    if len(plan.table) and scan.options.lane != "native" and not is_narrowed:
+        lanes = choose_lanes(scan, plan, spark, looks_up=False)
+        if not lanes.native.any():
+            return None
+    else:
+        lanes = None
+    RAISED.note_table(scan.table.location)
+    compares_micros |= scan.condition != TRUE  # the scan's own filter may have such times, too
+    reader = partial(RelationFiles, title=title_of(scan, plan), compares_micros=compares_micros)
+    frame: Any = frame_of_plan(spark, scan, replace(plan, limit=None), reader=reader, lanes=lanes)
+    return (frame if columns else frame.select())._jdf.queryExecution().analyzed()
+
+
+def answer_totals(
+    spark: SparkSession, scan: ScanSpec, staged: StagedReads | None, totals: list[str], conditions: list[str]
+) -> tuple[str, list[pa.Scalar]] | None:
+    """The title and the values of aggregates over the rows for which all conditions are true, if metadata has them.
+
+    `totals` are `count`, `min COLUMN` and `max COLUMN`. None if a value has to be found by reading rows.
+    """
+    usable = _prepare_scan(spark, scan, staged)
+    if usable is None or why_arrow_session(spark, scan.options) is not None:
+        return None
+    found = [_infer_predicate(spark, usable, text) for text in conditions]
+    if not all(each.exact for each in found):
+        return None
+    columns = _same_columns(usable)
+    wanted = [Aggregate(kind, name or None) for kind, _, name in (each.partition(" ") for each in totals)]
+    if any(each.column is not None and each.column not in columns for each in wanted):
+        return None
+    scan = usable.where(conjunction([each.predicate for each in found]))
+    values = totals_by_metadata(scan, wanted)
+    return None if values is None else (f"{title_of_table(scan)}, metadata: ", values)
+
+
+def _as_json(found: tuple[str, list[pa.Scalar]] | None) -> bytes | None:
+    """The title, types and values as `Totals` of `Lakescan.java` takes them."""
+    if found is None:
+        return None
+    title, values = found
+    types = [from_arrow_type(each.type, prefer_timestamp_ntz=True).simpleString() for each in values]
+    return json.dumps({"title": title, "types": types, "values": [_encode_value(each) for each in values]}).encode()
+
+
+def _encode_value(value: pa.Scalar) -> int | str | None:
+    """A value for `Files.decoded`: bytes in Base64, or a number that stands for it."""
+    kind = value.type
+    if not value.is_valid:
+        return None
+    if pa.types.is_string(kind) or pa.types.is_decimal(kind):
+        return b64encode(str(value.as_py()).encode()).decode()
+    if pa.types.is_binary(kind):
+        return b64encode(value.as_py()).decode()
+    if pa.types.is_floating(kind):
+        size = 4 if kind == pa.float32() else 8
+        return int(np.array([value.as_py()], f"<f{size}").view(f"<i{size}")[0])
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return int(value.cast(pa.int32() if pa.types.is_date(kind) else pa.int64()).as_py())
+    return int(value.as_py())
+
+
+def _prepare_scan(spark: SparkSession, scan: ScanSpec, staged: StagedReads | None) -> ScanSpec | None:
+    """The scan in the session's time zone; None if the data source has to read it."""
+    zone = session_zone(spark)
+    if has_sql(scan.condition) or scan.max_rows is not None or (depends_on_zone(scan) and scan.zone != zone):
+        return None
+    if "distributed" in (scan.planning_mode("data"), scan.planning_mode("delete")):
+        return None
+    if staged is not None:
+        staged.check(settings_of_session(spark))
+    return replace(scan, zone=zone)
+
+
+def _same_columns(scan: ScanSpec) -> dict[str, t.Field]:
+    """The columns of the output that are columns of the table, under their own names."""
+    return {e.name: e.path[0] for e in scan.selection.columns if len(e.path) == 1 and e.path[0].name == e.name}
+
+
+def _infer_predicate(spark: SparkSession, scan: ScanSpec, condition: str) -> Inference:
+    """What a condition over the columns of a read implies of columns of the table."""
+    schema = Schema(tuple(_same_columns(scan).values()))
+    found = infer_predicate(
+        condition[1:],
+        schema,
+        time_zone=zone_name(spark),
+        case_sensitive=True,
+        ansi=condition[0] == "1",
+    )
+    parts = conjuncts(found.predicate)
+    usable = [each for each in parts if can_bind(each, schema, zone=scan.zone, case_sensitive=True)]
+    return Inference(conjunction(usable), found.exact and len(usable) == len(parts))

@@ -1,0 +1,211 @@
+"""Which statements about tables, namespaces and views are lakescan's, and which are Spark's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakescan.catalogs.registry import catalog_names, is_known
+from lakescan.errors import (
+    InvalidOption,
+    InvalidStatement,
+    MissingDependency,
+    NoSuchCatalog,
+    UnsupportedFeature,
+    nearest,
+)
+from lakescan.spark.statements.names import has_catalog, is_of_session, is_temporary
+from lakescan.statements.rows.target import names_table
+from lakescan.statements.syntax.commands import Call, Refresh
+from lakescan.statements.syntax.grammar import TableStatement, parse_statement
+from lakescan.statements.syntax.namespaces import (
+    AlterNamespace,
+    CreateCatalog,
+    CreateNamespace,
+    DropNamespace,
+    Show,
+    ShowKind,
+)
+from lakescan.statements.syntax.parse import Arguments, name_parameters
+from lakescan.statements.syntax.tables_and_views import AlterView, CreateTable, CreateView, DropTable, DropView
+from lakescan.statements.syntax.text import TableName, tokens
+from lakescan.statements.syntax.types import text_literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def parse_own_statement(
+    spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any], within: tuple[str, ...]
+) -> TableStatement | None:
+    """The statement if it is about a table, namespace or view of lakescan's; None if Spark is to run it.
+
+    Raises `InvalidStatement` and `UnsupportedFeature` for statements about lakescan's tables alone.
+    """
+    try:
+        plain, values = name_parameters(text, args)
+        found = parse_statement(plain, values)
+    except (InvalidStatement, UnsupportedFeature):
+        if find_catalog(spark, text) is None and not _names_folder(text):
+            return None
+        raise
+    if found is None or not _is_own(spark, found, frames, within):
+        return None
+    return found
+
+
+def view_to_refresh(text: str) -> str | None:
+    """The name of REFRESH TABLE name, if it has one part, as temporary views have; None for other statements."""
+    if text.lstrip()[:7].upper() != "REFRESH":
+        return None
+    try:
+        found = parse_statement(text, {})
+    except (InvalidStatement, UnsupportedFeature):
+        return None
+    return found.table.parts[0] if isinstance(found, Refresh) and len(found.table.parts) == 1 else None
+
+
+def _table_name(found: TableStatement) -> TableName:
+    """The table or view that a statement is about."""
+    table = getattr(found, "table", None) or getattr(found, "view", None) or getattr(found, "name", None)
+    assert isinstance(table, TableName)
+    return table
+
+
+def _names_folder(text: str) -> bool:
+    lower = text.lower()
+    return "delta.`" in lower or "iceberg.`" in lower
+
+
+def _is_own(spark: SparkSession, found: TableStatement, frames: Mapping[str, Any], within: tuple[str, ...]) -> bool:
+    match found:
+        case Call(name=name) | CreateNamespace(name=name) | DropNamespace(name=name) | AlterNamespace(name=name):
+            return _is_own_name(spark, name, within)
+        case Show(what=ShowKind.CATALOGS) | CreateCatalog():
+            return True
+        case Show(table=None, namespace=None):
+            return bool(within)
+        case Show(table=None, namespace=tuple() as name):
+            return _is_own_name(spark, name, within)
+    table = _table_name(found)
+    parts = table.parts
+    if len(parts) == 1 and not isinstance(found, CreateTable | CreateView) and not _is_given(parts[0], frames):
+        if isinstance(found, AlterView | DropView | Refresh) and is_of_session(spark, parts[0]):
+            return False
+        if within and is_temporary(spark, parts[0]):
+            return _hides(found, parts[0])
+    if len(parts) > 1 and is_known(parts[0]) and has_catalog(spark, parts[0]):
+        return False
+    if not names_table(table, within, frames):
+        _check_catalog(spark, parts, 3)
+        return False
+    return not (bool(within) and len(parts) > 1 and has_catalog(spark, parts[0]))
+
+
+def _is_given(name: str, frames: Mapping[str, Any]) -> bool:
+    return name.lower() in {each.lower() for each in frames}
+
+
+def _hides(found: TableStatement, name: str) -> bool:
+    """False for what Spark does with a temporary view that has the name of a table; raises for what changes tables."""
+    of_views = (ShowKind.TABLE, ShowKind.COLUMNS, ShowKind.PROPERTIES, ShowKind.CREATE_TABLE)
+    if isinstance(found, DropTable) or (isinstance(found, Show) and found.what in of_views):
+        return False
+    raise InvalidStatement(
+        f"{name} is a temporary view of this session, and the statement takes a table: name the table with its "
+        "namespace"
+    )
+
+
+def _is_own_name(spark: SparkSession, name: tuple[str, ...], within: tuple[str, ...]) -> bool:
+    if has_catalog(spark, name[0]):
+        return False
+    if is_known(name[0]) or within:
+        return True
+    _check_catalog(spark, name, 2)
+    return False
+
+
+def _check_catalog(spark: SparkSession, name: tuple[str, ...], least: int) -> None:
+    """Raise `NoSuchCatalog` for a name from a catalog on that nobody has: Spark would count the parts of the name."""
+    if len(name) >= least and not has_catalog(spark, name[0]):
+        raise NoSuchCatalog(
+            f"{'.'.join(name)!r} begins with no catalog that is known.{nearest(name[0], catalog_names())} Known: "
+            f"{', '.join(catalog_names()) or 'none'}; see lakescan.catalog."
+        )
+
+
+def add_spark_catalogs(spark: SparkSession, rows: pa.Table, pattern: str | None) -> pa.Table:
+    """The rows of SHOW CATALOGS with those that the session itself has."""
+    text = "SHOW CATALOGS" if pattern is None else f"SHOW CATALOGS LIKE {text_literal(pattern)}"
+    own = {row[0] for row in spark.sql(text).collect()}
+    return pa.table({"catalog": sorted(own.union(rows["catalog"].to_pylist()))})
+
+
+def frame_of_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Rows of a statement as a frame of Spark's."""
+    return spark.createDataFrame(rows)
+
+
+# Spark looks for tables of lakescan's catalogs in its own, and complains about the number of parts of their names.
+
+_WORD = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(\w+)", re.DOTALL)
+_TARGET = re.compile(
+    r"(?:create|drop|alter)\s+(?:or\s+replace\s+)?(?:table|schema|database|namespace)\s+(?:if\s+(?:not\s+)?exists\s+)?"
+    r"`?(\w+)`?\.",
+    re.IGNORECASE,
+)
+_OF_SETTINGS = ("set", "reset", "add", "list")
+_VIEW = re.compile(r"create\b[^.]*?\bview\b", re.IGNORECASE)
+_ADVICE = {
+    "insert": "A query of lakescan's tables fills one of Spark's by lakescan.spark.sql(spark, query).write.",
+    "delete": "Make a view of the query that the condition has: lakescan.spark.create_view(spark, name, query).",
+    "update": "Make a view of the query that it has: lakescan.spark.create_view(spark, name, query).",
+    "merge": "Make a view of the source: lakescan.spark.create_view(spark, name, query).",
+    "show": "See Catalog.list_namespaces and Catalog.list_tables, and Table.inspect for metadata tables.",
+    "describe": "See lakescan.table(name).schema, and Table.inspect for metadata tables.",
+    "cache": "Cache the frame: lakescan.spark.table(spark, name).cache().",
+    "refresh": "Each statement of lakescan.spark.sql reads the newest state.",
+    "create": "A query of lakescan's tables fills one of Spark's: lakescan.spark.sql(spark, query).write.saveAsTable.",
+    "view": "Use lakescan.spark.create_view(spark, name, query).",
+}
+_ADVICE["desc"] = _ADVICE["describe"]
+
+
+def find_catalog(spark: SparkSession, text: str) -> str | None:
+    """The first of lakescan's catalogs that a statement names, if Spark itself has no catalog of that name."""
+    first = _WORD.match(text)
+    if first is None or first[1].lower() in _OF_SETTINGS:
+        return None
+    try:
+        words = tokens(text[first.end() :])  # sqlglot takes all behind some first words for one text
+    except (InvalidStatement, MissingDependency):
+        return None
+    for at, (word, dot) in enumerate(pairwise(words)):
+        is_first = at == 0 or words[at - 1].token_type.name != "DOT"
+        is_text = word.token_type.name in ("STRING", "NATIONAL_STRING", "NUMBER")
+        if is_first and not is_text and dot.token_type.name == "DOT" and is_known(word.text):
+            return None if has_catalog(spark, word.text) else str(word.text)
+    return None
+
+
+def refuse(text: str, catalog: str) -> UnsupportedFeature:
+    """The error for a statement that neither lakescan runs, nor Spark could; raises what parsing it raises."""
+    first = _WORD.match(text)
+    word = first[1] if first else text
+    target = _TARGET.match(text, first.start(1) if first else 0)
+    if target is not None and is_known(target[1]):
+        parse_statement(text)  # raises what is wrong with it, or that it is none of those that lakescan runs
+    advice = _ADVICE["view"] if _VIEW.match(text, first.start(1) if first else 0) else _ADVICE.get(word.lower(), "")
+    return UnsupportedFeature(f"{word.upper()} with tables of lakescan's catalog {catalog!r}", advice)
+
+
+def check_frames(frames: Mapping[str, Any]) -> None:
+    """Raise `InvalidOption` for a name without a frame."""
+    for name, frame in frames.items():
+        if frame is None:
+            raise InvalidOption(f"{name}=None holds no rows: give a table, a scan, or Spark, Arrow or pandas data")

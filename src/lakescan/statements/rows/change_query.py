@@ -1,0 +1,372 @@
+"""The query of a statement that changes rows: which rows of the target it changes, how, and their new values.
+
+Its first columns are the file and the position of a row of the target (null for a row to insert), and the number of
+what happens to it (0 for nothing). Then come the values that statements assign, and the target's own values. Both
+engines run it as they run any query, so conditions and values mean what they mean in a SELECT.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from lakescan.common import types as t
+from lakescan.common.metadata_columns import FILE, POS
+from lakescan.common.references import backquote
+from lakescan.common.schema import Schema
+from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, nearest
+from lakescan.statements.rows.store_assignment import Cast, match_names
+from lakescan.statements.syntax.dml import Assignment, Clause, Delete, Merge, MergeAction, Update, When
+from lakescan.statements.syntax.text import Sql, text_literal
+
+TARGET = "__lakescan_target"  # the name of the target's scan
+FILE_AT, POSITION_AT, ACTION_AT = 0, 1, 2  # places of the first columns
+
+ChangeStatement = Delete | Update | Merge
+_REFERENCE = re.compile(r"\(?(`[^`]+`|[^\W\d]\w*)(\.(`[^`]+`|[^\W\d]\w*))*\s*\)?")
+_CastIn = Callable[..., str]  # `Cast` of one place
+_Text = Callable[[_CastIn | None], str]
+
+
+@dataclass(frozen=True)
+class RowAction:
+    """What happens to the rows of one number.
+
+    - `values`: by column, the place of its new value in the query's rows; columns that are not there are filled as in
+      rows that lack them.
+    - `when`: which rows a MERGE has it for.
+    """
+
+    action: MergeAction
+    values: Mapping[str, int]
+    when: When = When.MATCHED
+
+
+@dataclass(frozen=True)
+class ChangeQuery:
+    """The query, and what its columns are.
+
+    - `actions`: by number.
+    - `old`: by column, the place of the target's own value.
+    - `row_id`: the place of row ids, if they are read.
+    - `checks_matches`: whether a row of the target may be there twice, which is an error then.
+    """
+
+    text: str
+    actions: Mapping[int, RowAction]
+    old: Mapping[str, int]
+    row_id: int | None
+    checks_matches: bool
+
+
+@dataclass(frozen=True)
+class ChangeQueryBuilder:
+    """Makes the query of one statement.
+
+    - `schema`: the target's columns.
+    - `generated`: columns that are computed, unless a statement assigns them.
+    - `identities`: columns whose ids the table assigns: an update leaves them.
+    - `row_id`: the name of the column with row ids, to read with rows that are updated; None without.
+    - `reads_old`: whether the values of all changed rows are needed (to record them in change files).
+    - `source_columns`: the columns of a MERGE's source, for `*`.
+    - `places`: the names of the target's columns with the file and the position of a row.
+    - `mark`: what no column of target and source has in its name; columns of the query are named by it.
+    - `case_sensitive`: whether names of columns and members to set must have the same case.
+    - `streams_source`: the source is larger than the target, which is held in memory instead, if an engine holds one.
+    """
+
+    statement: ChangeStatement
+    schema: Schema
+    generated: Collection[str] = ()
+    row_id: str | None = None
+    reads_old: bool = False
+    source_columns: Sequence[str] = ()
+    streams_source: bool = False
+    identities: Collection[str] = ()
+    mark: str = ""
+    case_sensitive: bool = False
+    places: tuple[str, str] = (FILE.name, POS.name)
+
+    def _query_column(self, name: object) -> str:
+        """The name of a column of the query, in backquotes."""
+        return backquote(f"__lakescan_{self.mark}_{name}")
+
+    def query(self, cast: Cast | None = None) -> ChangeQuery:
+        """The query; `cast` makes of the text of a value in a place, or of a member of it, one that fits its column."""
+        outputs = [f"{self._target}.{backquote(name)} AS {self._query_column(n)}" for n, name in enumerate(self.places)]
+        outputs.append(f"{self._action_text} AS {self._query_column('action')}")
+        actions: dict[int, RowAction] = {}
+        kept: set[str] = set()
+        for number, clause in enumerate(self._clauses, 1):
+            values: dict[str, int] = {}
+            for column, value in self._values(clause):
+                if value is not None and clause.action == MergeAction.UPDATE:
+                    self._check_stays(column)
+                if value is None:  # its own value
+                    kept.add(column.name)
+                    continue
+                place = len(outputs)
+                values[column.name] = place
+                text = value(None if cast is None else partial(cast, place))
+                if self._has_conditions and not _REFERENCE.fullmatch(text):
+                    text = f"CASE WHEN {self._query_column('action')} = {number} THEN {text}\nEND"
+                outputs.append(f"{text} AS {self._query_column(place)}")
+            actions[number] = RowAction(clause.action, values, clause.when)
+        if self.reads_old and any(each.action != MergeAction.INSERT for each in actions.values()):
+            kept = set(self.schema.names)
+        old = {}
+        for name in (each for each in self.schema.names if each in kept):
+            old[name] = len(outputs)
+            outputs.append(f"{self._target}.{backquote(name)} AS {self._query_column(len(outputs))}")
+        for number, each in actions.items():
+            if each.action == MergeAction.UPDATE:
+                actions[number] = replace(each, values={**self._old_value_places(number, old), **each.values})
+        row_id = None
+        if self.row_id is not None and any(each.action == MergeAction.UPDATE for each in actions.values()):
+            row_id = len(outputs)
+            outputs.append(f"{self._target}.{backquote(self.row_id)} AS {self._query_column(row_id)}")
+        text = f"{self._with}SELECT {', '.join(outputs)} FROM {self._from}"
+        return ChangeQuery(text, actions, old, row_id, self._checks_matches)
+
+    @property
+    def _with(self) -> str:
+        """The queries of WITH; those of a MERGE are in its source."""
+        clause = None if isinstance(self.statement, Merge) else self.statement.with_clause
+        return "" if clause is None else f"{clause}\n"
+
+    @property
+    def _target(self) -> str:
+        return backquote(self.statement.target.qualifier)
+
+    @property
+    def _from(self) -> str:
+        target = f"{backquote(TARGET)} AS {self._target}"
+        match self.statement:
+            case Merge(source=source, on=on):
+                marked = f"(SELECT *, TRUE AS {self._query_column('matched')} FROM {source}\n) AS {self._source}"
+                left, right, join = target, marked, self._join
+                if self.streams_source:
+                    left, right, join = right, left, {"LEFT": "RIGHT", "RIGHT": "LEFT"}.get(join, join)
+                return f"{left} {join} JOIN {right} ON {parenthesize(on)}"
+            case Delete(where=where) | Update(where=where):
+                return target if where is None else f"{target} WHERE {parenthesize(where)}"
+        raise TypeError(f"not a statement that changes rows: {self.statement!r}")
+
+    @property
+    def _source(self) -> str:
+        assert isinstance(self.statement, Merge)
+        return backquote(self.statement.source_alias or "source")
+
+    @property
+    def _join(self) -> str:
+        inserts, leaves = self._has(When.NOT_MATCHED), self._has(When.NOT_MATCHED_BY_SOURCE)
+        return {(False, False): "INNER", (True, False): "RIGHT", (False, True): "LEFT", (True, True): "FULL"}[
+            inserts, leaves
+        ]
+
+    def _has(self, when: When) -> bool:
+        return any(clause.when == when for clause in self._clauses)
+
+    @property
+    def _clauses(self) -> tuple[Clause, ...]:
+        match self.statement:
+            case Merge(clauses=clauses):
+                return clauses
+            case Update(assignments=assignments):
+                return (Clause(When.MATCHED, MergeAction.UPDATE, None, assignments),)
+        return (Clause(When.MATCHED, MergeAction.DELETE),)
+
+    @property
+    def _has_conditions(self) -> bool:
+        """Whether rows of the query may have several actions, or none."""
+        return isinstance(self.statement, Merge)
+
+    @property
+    def _checks_matches(self) -> bool:
+        """Several matches are an error, but for a DELETE without a condition, which they leave no doubt of."""
+        if not isinstance(self.statement, Merge):
+            return False
+        matched = [each for each in self._clauses if each.when == When.MATCHED]
+        return bool(matched) and not (
+            len(matched) == 1 and matched[0].action == MergeAction.DELETE and matched[0].condition is None
+        )
+
+    @property
+    def _action_text(self) -> str:
+        if not isinstance(self.statement, Merge):
+            return "1"
+        branches = []
+        is_target = f"{self._target}.{backquote(self.places[1])} IS NOT NULL"
+        is_source = f"{self._source}.{self._query_column('matched')} IS NOT NULL"
+        for when, test in (
+            (When.MATCHED, f"{is_target} AND {is_source}"),
+            (When.NOT_MATCHED, is_source),
+            (When.NOT_MATCHED_BY_SOURCE, is_target),
+        ):
+            numbered = [(n, each) for n, each in enumerate(self._clauses, 1) if each.when == when]
+            if numbered:
+                branches.append(f"WHEN {test} THEN {_first_clause(numbered)}")
+            elif when == When.MATCHED:
+                branches.append(f"WHEN {test} THEN 0")
+        return f"CASE {' '.join(branches)} ELSE 0 END"
+
+    def _values(self, clause: Clause) -> list[tuple[t.Field, _Text | None]]:
+        """The columns that a clause sets, and what makes the texts of their values: None for one that keeps its value.
+
+        Columns with `DEFAULT` are left out of both, and so are generated ones.
+        """
+        if clause.action == MergeAction.DELETE:
+            return []
+        if clause.assignments is None:
+            return self._all_values(clause.action)
+        assigned: dict[str, list[tuple[tuple[str, ...], Sql]]] = {}
+        for each in clause.assignments:
+            column = self._column(each)
+            assigned.setdefault(column.name, []).append((each.column[1:], each.value))
+        found: list[tuple[t.Field, _Text | None]] = []
+        for column in self.schema.fields:
+            parts = assigned.get(column.name)
+            if parts is None:
+                if clause.action == MergeAction.UPDATE and column.name not in self.generated:
+                    found.append((column, None))
+                continue
+            if clause.action == MergeAction.UPDATE:
+                self._check_stays(column)  # by DEFAULT, too
+            text = self._new_value(column, parts)
+            if text is not None:
+                found.append((column, text))
+        return found
+
+    def _check_stays(self, column: t.Field) -> None:
+        if column.name in self.identities:
+            raise SchemaMismatch(f"the identity column {column.name!r} is not updated: list the other columns to set")
+
+    def _all_values(self, action: MergeAction) -> list[tuple[t.Field, _Text | None]]:
+        given = {each.name: self._source_column(each.name) for each in self.schema.fields}
+        missing = [
+            name for name, found in given.items() if found is None and name not in (*self.generated, *self.identities)
+        ]
+        assert isinstance(self.statement, Merge)
+        if missing and not self.statement.with_schema_evolution:
+            raise InvalidStatement(
+                f"{'UPDATE SET' if action == MergeAction.UPDATE else 'INSERT'} *: the source has no column "
+                f"{missing[0]!r}."
+                f"{nearest(missing[0], self.source_columns)} List the columns to set, or merge WITH SCHEMA EVOLUTION"
+            )
+        found: list[tuple[t.Field, _Text | None]] = []
+        for column in self.schema.fields:
+            name = given[column.name]
+            if name is not None:
+                is_kept = action == MergeAction.UPDATE and self.statement.with_schema_evolution
+                own = f"{self._target}.{backquote(column.name)}" if is_kept else None
+                found.append((column, partial(_cast_whole, f"{self._source}.{backquote(name)}", column, own=own)))
+            elif action == MergeAction.UPDATE and column.name not in self.generated:
+                found.append((column, None))
+        return found
+
+    def _column(self, each: Assignment) -> t.Field:
+        name = each.column[0]
+        found = match_names(name, self.schema.names, case_sensitive=self.case_sensitive)
+        if not found:
+            raise NoSuchColumn(
+                f"the table has no column {'.'.join(each.column)!r} to set.{nearest(name, self.schema.names)} Columns: "
+                f"{', '.join(self.schema.names)}"
+            )
+        if len(found) > 1:
+            raise InvalidStatement(f"{name!r} may be any of the columns {', '.join(found)}")
+        return next(column for column in self.schema.fields if column.name == found[0])
+
+    def _source_column(self, name: str) -> str | None:
+        """The source's column of a column of the target, for `*`; None if it has none."""
+        found = match_names(name, self.source_columns, case_sensitive=self.case_sensitive)
+        if len(found) > 1:
+            raise InvalidStatement(f"the source has several columns for {name!r}: {', '.join(found)}. List the columns")
+        return found[0] if found else None
+
+    def _new_value(self, column: t.Field, parts: Sequence[tuple[tuple[str, ...], Sql]]) -> _Text | None:
+        """The value of a column of which the whole, or members, are set."""
+        if len({path for path, _ in parts}) < len(parts) or (len(parts) > 1 and any(not path for path, _ in parts)):
+            raise InvalidStatement(f"the column {column.name!r} is set twice")
+        path, value = parts[0]
+        if not path:
+            return None if _is_default(value) else partial(_cast_whole, parenthesize(value), column)
+        member = partial(_member, case_sensitive=self.case_sensitive)
+        if any(_is_default(value) for _, value in parts):
+            raise InvalidStatement(f"DEFAULT is the value of a column, and no member of {column.name!r} has one")
+        return partial(_struct_text, f"{self._target}.{backquote(column.name)}", column, parts, (), member)
+
+    def _old_value_places(self, number: int, old: Mapping[str, int]) -> dict[str, int]:
+        """The places of the values that an update keeps."""
+        return {
+            column.name: old[column.name] for column, value in self._values(self._clauses[number - 1]) if value is None
+        }
+
+
+def _first_clause(numbered: Sequence[tuple[int, Clause]]) -> str:
+    """The number of the first clause whose condition is true."""
+    if len(numbered) == 1 and numbered[0][1].condition is None:
+        return str(numbered[0][0])
+    branches, rest = [], "0"
+    for number, clause in numbered:
+        if clause.condition is None:
+            rest = str(number)
+            break
+        branches.append(f"WHEN {parenthesize(clause.condition)} THEN {number}")
+    return f"CASE {' '.join(branches)} ELSE {rest} END"
+
+
+def _is_default(value: Sql) -> bool:
+    return value.text.strip().upper() == "DEFAULT"
+
+
+def _cast_whole(text: str, column: t.Field, cast: _CastIn | None, own: str | None = None) -> str:
+    return text if cast is None else cast((), text, column, own)
+
+
+def _struct_text(
+    own: str,
+    column: t.Field,
+    parts: Sequence[tuple[tuple[str, ...], Sql]],
+    within: tuple[str, ...],
+    member: Callable[[t.Field, str], str],
+    cast: _CastIn | None,
+) -> str:
+    """A struct with some members set; `within` leads to it from its column, and `member` finds those by name."""
+    if not isinstance(column.type, t.Struct):
+        raise SchemaMismatch(f"the column {column.name!r} is no struct: it has no member {parts[0][0][0]!r} to set")
+    by_member: dict[str, list[tuple[tuple[str, ...], Sql]]] = {}
+    for path, given in parts:
+        by_member.setdefault(member(column, path[0]), []).append((path[1:], given))
+    members = []
+    for each in column.type.fields:
+        mine = by_member.get(each.name, [])
+        place = f"{own}.{backquote(each.name)}"
+        if not mine:
+            value = place
+        elif not mine[0][0]:
+            if len(mine) > 1:
+                raise InvalidStatement(f"the member {each.name!r} of {column.name!r} is set twice")
+            value = parenthesize(mine[0][1])
+            value = value if cast is None else cast((*within, each.name), value, each)
+        else:
+            value = _struct_text(place, each, mine, (*within, each.name), member, cast)
+        members.append(f"{text_literal(each.name)}, {value}")
+    return f"named_struct({', '.join(members)})"
+
+
+def _member(column: t.Field, name: str, *, case_sensitive: bool) -> str:
+    """The name of the member that a statement sets."""
+    names = [each.name for each in t.children(column.type)]
+    found = match_names(name, names, case_sensitive=case_sensitive)
+    if not found:
+        raise NoSuchColumn(f"{column.name!r} has no member {name!r}.{nearest(name, names)}")
+    if len(found) > 1:
+        raise InvalidStatement(f"{name!r} may be any of the members {', '.join(found)} of {column.name!r}")
+    return found[0]
+
+
+def parenthesize(value: Sql) -> str:
+    """A part of the user's text, which may end in a comment."""
+    return f"({value}\n)"

@@ -1,0 +1,215 @@
+"""Keys of upserts as their columns store them: what is compared with the table is what will be written.
+
+Else a key that is stored as another one, such as 5.5 in a BIGINT, would be a second row with an existing key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.common import types as t
+from lakescan.common.references import backquote
+from lakescan.definition.arrow_schema import columns_of
+from lakescan.errors import SchemaMismatch
+from lakescan.statements.duckdb.types import ForeignType, comparable_type
+from lakescan.statements.rows.store_assignment import cast_to_column, check_members
+from lakescan.tables.base import Target
+from lakescan.tables.commit_files import upsert
+from lakescan.tables.results import ChangeResult
+from lakescan.writing.column_rules import TextLength
+from lakescan.writing.parquet_writer import new_write_id
+from lakescan.writing.upserts import UpsertFiles, UpsertWriter
+
+_MOST_DIGITS = 38
+
+
+@dataclass(frozen=True)
+class StoredKey:
+    """A key in the rows of a source.
+
+    - `name`: the source's column; `column`: the table's, `type` its type for messages.
+    - `text`: the SQL of the value that is stored.
+    - `changed`: the SQL of whether this is another value than the source has; None if it never is.
+    """
+
+    name: str
+    column: t.Field
+    type: str
+    text: str
+    changed: str | None
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with a key that would change, behind its value."""
+        return (
+            f"which the key column {self.column.name!r} ({self.type}) would store as another value. Nothing was "
+            "changed. Round or cast the keys first"
+        )
+
+
+@dataclass(frozen=True)
+class StoredKeys:
+    """The keys that are not stored just as a source has them; `columns` are all of the source."""
+
+    columns: tuple[str, ...]
+    keys: tuple[StoredKey, ...]
+
+    @staticmethod
+    def build(target: Target, columns: Mapping[str, t.Type], keys: Sequence[str], *, ansi: bool) -> StoredKeys:
+        """How keys are stored.
+
+        Args:
+            target: The table.
+            columns: The source's columns, with their types in Spark.
+            keys: The table's columns that are keys. That the source lacks one is told elsewhere.
+            ansi: Whether casts of the engine fail for values that do not fit.
+
+        Raises:
+            SchemaMismatch: A type is not stored in the column.
+        """
+        given = {name.lower(): name for name in columns}
+        pairs = [(given[key.lower()], target.writes.schema.column(key)) for key in keys if key.lower() in given]
+        found = [_make_stored_key(name, columns[name], column, target, ansi) for name, column in pairs]
+        return StoredKeys(tuple(columns), tuple(each for each in found if each is not None))
+
+    @property
+    def description(self) -> str:
+        """The keys, for messages."""
+        return ", ".join(f"the key {each.column.name!r} is {each.type}" for each in self.keys)
+
+    def source(self, name: str) -> str:
+        """What stands for the rows of a source in FROM: its name, or a query with keys as they are stored."""
+        if not self.keys:
+            return backquote(name)
+        return f"(SELECT {', '.join(self.items)} FROM {backquote(name)})"
+
+    @property
+    def items(self) -> list[str]:
+        """The columns of a SELECT of all columns."""
+        texts = {each.name: each.text for each in self.keys}
+        return [f"{texts[name]} AS {backquote(name)}" if name in texts else backquote(name) for name in self.columns]
+
+    @property
+    def lossy_keys(self) -> list[StoredKey]:
+        """Those that may be stored as other values."""
+        return [each for each in self.keys if each.changed is not None]
+
+    def change_query(self, name: str) -> str | None:
+        """A query of one row of a source with a key that would change; None if there is none."""
+        if not self.lossy_keys:
+            return None
+        items = [backquote(each.name) for each in self.lossy_keys]
+        items += [f"coalesce({each.changed}, FALSE) AS {backquote(_mark(n))}" for n, each in enumerate(self.lossy_keys)]
+        condition = " OR ".join(f"({each.changed})" for each in self.lossy_keys)
+        return f"SELECT {', '.join(items)} FROM {backquote(name)} WHERE {condition} LIMIT 1"
+
+    def refuse(self, table: str, row: Mapping[str, Any]) -> None:
+        """Raise `SchemaMismatch` for a row of `changed_in`."""
+        for n, each in enumerate(self.lossy_keys):
+            if row[_mark(n)]:
+                raise SchemaMismatch(f"upsert into {table}: a row has {each.name} = {row[each.name]!r}, {each.problem}")
+
+
+def _mark(number: int) -> str:
+    return f"__lakescan_changed_{number}"
+
+
+def _make_stored_key(name: str, found: t.Type, column: t.Field, target: Target, ansi: bool) -> StoredKey | None:
+    kind, given = comparable_type(column.type), backquote(name)
+    length = target.writes.rules.lengths.get(column.name)
+    if column.type == t.UUID and found == t.STRING:
+        return StoredKey(name, column, "uuid", f"lower({given})", None)
+    if isinstance(length, TextLength):
+        text = cast_to_column(given, found, column, ansi=ansi)
+        if length.is_padded:
+            short = f"rtrim({text})"
+            padded = f"rpad({short}, {length.length}, ' ')"
+            return StoredKey(name, column, str(length), padded, f"length({short}) > {length.length}")
+        return StoredKey(name, column, str(length), text, f"length({text}) > {length.length}")
+    if found in (kind, t.UNKNOWN) or isinstance(found, ForeignType) or _is_kept(found, kind):
+        return None
+    text = cast_to_column(given, found, column, ansi=ansi)
+    return StoredKey(name, column, str(column.type), text, _change_test(given, text, found, kind))
+
+
+def _is_kept(found: t.Type, kind: t.Type) -> bool:
+    """Whether values are compared as they are, and stored without change if at all."""
+    whole = found in t.INTEGRAL and kind in t.INTEGRAL
+    return whole or t.is_widening(found, kind) or (found == t.DATE and isinstance(kind, t.Timestamp))
+
+
+def _change_test(given: str, stored: str, found: t.Type, kind: t.Type) -> str | None:
+    """Whether a key is stored as another value; texts are compared as more exact numbers and times."""
+    exact = given
+    if found == t.STRING:
+        if isinstance(kind, t.Decimal) and kind.precision < _MOST_DIGITS:
+            exact = f"CAST({given} AS DECIMAL({_MOST_DIGITS}, {_MOST_DIGITS - kind.precision + kind.scale}))"
+        elif kind == t.DATE:
+            exact = f"CAST({given} AS TIMESTAMP_NTZ)"
+        else:
+            return None
+    if found in t.FLOATING and kind in t.INTEGRAL:  # it may have been rounded before
+        return f"(abs({given}) >= {t.exact_integers(found)} OR NOT ({stored} <=> {exact}))"
+    return None if kind == t.STRING else f"NOT ({stored} <=> {exact})"
+
+
+def upsert_by_equality(target: Target, rows: pa.Table, keys: Sequence[str]) -> ChangeResult:
+    """Upsert rows, each key once, in this process."""
+    check_all_columns(target, rows.column_names)
+    columns = {each.name.lower(): each for each in columns_of(rows.schema)}
+    for each in target.writes.schema.fields:
+        check_members(each.name, columns[each.name.lower()].type, each.type)
+    writer = UpsertWriter(target.writes, target.key_writes(keys), new_write_id())
+    try:
+        for batch in rows.to_batches():
+            writer.take(batch)
+        written = writer.close()
+    except BaseException:
+        writer.undo()
+        raise
+    return commit_upserts(target, written)
+
+
+def check_keys(rows: pa.Table, keys: Sequence[str], table: str) -> list[str]:
+    """The columns of rows that are keys, in which there is no null: null would delete rows that merges keep.
+
+    Raises `SchemaMismatch`.
+    """
+    by_name = {name.lower(): name for name in rows.column_names}
+    found = []
+    for key in keys:
+        name = by_name.get(key.lower())
+        if name is None or rows[name].null_count:
+            what = "have no column" if name is None else "have nulls in"
+            raise SchemaMismatch(f"upsert into {table}: the rows {what} {key!r}, which is a key")
+        found.append(name)
+    return found
+
+
+def check_all_columns(target: Target, columns: Sequence[str]) -> None:
+    """Raise `SchemaMismatch` if rows lack a column: the values of the rows that they replace are not read."""
+    given = {name.lower() for name in columns}
+    missing = [name for name in target.writes.schema.names if name.lower() not in given]
+    if missing:
+        raise SchemaMismatch(
+            f"upsert into {target.name}: the rows have no column {missing[0]!r}, and upsert-mode=equality does not "
+            "read the rows that they replace. Add the column, or use upsert-mode=merge"
+        )
+
+
+def commit_upserts(target: Target, written: UpsertFiles) -> ChangeResult:
+    """Commit the files; what they replace is not known, so all rows count as inserted.
+
+    If another writer committed the same transaction, the files are removed and nothing is committed.
+    """
+    if not upsert(target, written):
+        return ChangeResult()
+    return ChangeResult(
+        inserted=sum(each.rows for each in written.files),
+        files=len(written.files),
+        bytes=sum(each.size for each in written.all),
+    )

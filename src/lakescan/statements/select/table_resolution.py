@@ -1,0 +1,318 @@
+"""The tables that a statement names, opened: by catalog, by path, as metadata tables; each in one state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from keyword import iskeyword
+from typing import Any
+
+from lakescan.api.changes import are_computed
+from lakescan.api.open import open_table, split_metadata_name
+from lakescan.api.scan import Scan
+from lakescan.api.table import Table
+from lakescan.catalogs.registry import catalog_names, is_known
+from lakescan.catalogs.views import StoredView
+from lakescan.common.identifiers import Identifier
+from lakescan.common.schema import Schema
+from lakescan.errors import (
+    InvalidOption,
+    InvalidStatement,
+    IsAView,
+    NoSuchNamespace,
+    NoSuchSnapshot,
+    NoSuchTable,
+    NotATable,
+    UnsupportedFeature,
+    nearest,
+)
+from lakescan.expressions.predicate import TRUE
+from lakescan.formats.metadata_table import MetadataTable
+from lakescan.options.read import ReadOptions
+from lakescan.statements.select.relations import Pushdown
+from lakescan.statements.select.session import QuerySettings, SessionNames
+from lakescan.statements.select.table_changes import is_of_rows
+from lakescan.statements.select.table_references import Occurrence, TimeTravel
+from lakescan.statements.select.timestamps import moment_of
+from lakescan.statements.syntax.text import underline_place
+from lakescan.tables.scan_spec import ScanSpec
+from lakescan.tables.wap import apply_session_reads
+
+FORMATS = ("iceberg", "delta")
+
+
+@dataclass(frozen=True)
+class ResolvedTable:
+    """What an occurrence names: a scan, and the metadata table of it if it names one.
+
+    `full` is the name from the catalog on, of which any part may qualify a column; empty without a catalog. `is_given`:
+    the user made the scan, and conditions and columns do not go into it: it has a limit, or members of structs.
+    `is_changes`: it is a scan of a table's changes. `hidden`: metadata columns that the statement names, which `*`
+    leaves out.
+    """
+
+    spec: ScanSpec
+    metadata: str | None = None
+    full: tuple[str, ...] = ()
+    is_given: bool = False
+    is_changes: bool = False
+    hidden: frozenset[str] = frozenset()
+
+    def with_hidden(self, names: Collection[str]) -> ResolvedTable:
+        """The same with those of the table's metadata columns whose names, in lower case, are among the names."""
+        if self.metadata is not None or self.is_given or self.is_changes:
+            return self
+        own = self.spec.output.names
+        found = [
+            each.name for each in self.spec.snapshot.metadata_columns if each.name in names and each.name not in own
+        ]
+        if not found:
+            return self
+        spec = self.spec.select_columns(self.spec.selectable.select([*own, *found]))
+        return replace(self, spec=spec, hidden=frozenset(found))
+
+    @property
+    def is_net(self) -> bool:
+        """Whether its rows are what is left of the scan's: changes in which moved rows cancel out."""
+        return self.is_changes and are_computed(self.spec)
+
+    @property
+    def schema(self) -> Schema | None:
+        """The columns into whose scan something can be pushed; None for a metadata table, or a scan that is cut off."""
+        return None if self.metadata is not None or self.is_given else self.spec.output
+
+    @property
+    def metadata_table(self) -> MetadataTable | None:
+        """The metadata table, if it is one."""
+        return None if self.metadata is None else self.spec.metadata_table(self.metadata)
+
+    def narrow(self, pushed: Pushdown) -> ScanSpec:
+        """The scan with what is pushed into it."""
+        spec = self.spec
+        if self.is_net:  # conditions on the kind of change are not for the scan, nor is a limit of the rows after them
+            kept = [each for each in pushed.conditions if is_of_rows(each, spec)]
+            pushed = Pushdown(pushed.columns, kept, pushed.limit if len(kept) == len(pushed.conditions) else None)
+        if pushed.predicate != TRUE:
+            spec = spec.where(pushed.predicate)
+        if pushed.columns is not None:
+            spec = spec.select_columns(spec.output.select(pushed.columns))
+        return spec if pushed.limit is None else spec.limit(pushed.limit)
+
+
+@dataclass
+class TableResolver:
+    """The tables of one statement. A table that is named twice is opened once, and read in one state.
+
+    - `within`: the catalog and namespace of short names (`USE`).
+    - `frames`: tables and scans by the names that the user gave them.
+    - `views`: what the engine itself has by short names.
+    - `values`: those of the statement's parameters.
+    """
+
+    text: str
+    within: tuple[str, ...]
+    frames: Mapping[str, Table | Scan]
+    settings: QuerySettings
+    views: SessionNames = field(default_factory=lambda: SessionNames())
+    values: Mapping[str, Any] = field(default_factory=dict)
+    _opened: dict[tuple[str, ...], ScanSpec] = field(default_factory=dict)
+    _at: dict[tuple[str, str], ScanSpec] = field(default_factory=dict)
+    _views_of: dict[tuple[str, ...], StoredView | None] = field(default_factory=dict)
+    _missing: dict[tuple[str, ...], NoSuchTable | NoSuchNamespace] = field(default_factory=dict)
+
+    def pin(self, spec: ScanSpec) -> None:
+        """Read a table in the state of a spec, wherever the statement names it."""
+        self._at[spec.table.location, str(None)] = replace(spec, selector=None)
+
+    def resolve_table(self, each: Occurrence) -> ResolvedTable | None:
+        """What an occurrence names; None if it can only be a name of the engine's (a view).
+
+        Raises `NoSuchTable` and what opening it raises; the message underlines the place.
+        """
+        try:
+            found = self._find(each.names)
+            if found is None:
+                return None
+            if each.changes is not None:
+                return self._resolve_changes(found, each)
+            spec = self._with_options(self._time_travel(found.spec, each.travel), each)
+            return replace(found, spec=spec if found.metadata else apply_session_reads(spec, self.settings.session))
+        except (NoSuchTable, NoSuchNamespace, NotATable) as error:
+            raise type(error)(f"{error}{underline_place(self.text, each.start, each.end)}") from error
+
+    def _with_options(self, spec: ScanSpec, each: Occurrence) -> ScanSpec:
+        """The scan with the options that a statement gives to a table; errors underline the place."""
+        if not each.options:
+            return spec
+        try:
+            return spec.with_options(each.options)
+        except InvalidOption as error:
+            raise InvalidOption(f"{error}{underline_place(self.text, each.start, each.end)}") from error
+
+    def view(self, names: tuple[str, ...]) -> StoredView | None:
+        """The catalog's view that a name means; None for a table, for what the engine has, and for nothing."""
+        if names not in self._views_of:
+            self._views_of[names] = self._view(names)
+        return self._views_of[names]
+
+    def _view(self, names: tuple[str, ...]) -> StoredView | None:
+        try:
+            self._find(names)
+        except IsAView as error:
+            return error.found if isinstance(error.found, StoredView) else None
+        except (NoSuchTable, NoSuchNamespace, NotATable):
+            return None  # which `named` says, with the place
+        return None
+
+    def _resolve_changes(self, found: ResolvedTable, each: Occurrence) -> ResolvedTable:
+        """The changes of a table; errors of the range underline the place."""
+        place = underline_place(self.text, each.start, each.end)
+        if found.metadata is not None:
+            raise InvalidStatement(f"the metadata table {found.metadata!r} has no changes{place}")
+        assert each.changes is not None
+        try:
+            spec = each.changes.changes_scan(found.spec, self.settings.zone)
+        except (InvalidOption, NoSuchSnapshot) as error:
+            raise type(error)(f"{error}{place}") from error
+        except UnsupportedFeature as error:
+            raise UnsupportedFeature(error.feature, f"{error.detail}{place}") from error
+        return replace(found, spec=spec, is_given=False, is_changes=True)
+
+    def _find(self, names: tuple[str, ...]) -> ResolvedTable | None:
+        if len(names) == 1 and (frame := self._frame(names[0])) is not None:
+            return ResolvedTable(frame, is_given=not frame.selection.is_plain or frame.max_rows is not None)
+        if names[0].lower() in FORMATS and (len(names) == 2 or (len(names) == 3 and not is_known(names[0]))):
+            path, metadata = split_metadata_name(names[1])
+            return self._with_part(self._open_path(names[0].lower(), path), metadata or (names[2:] or (None,))[0])
+        if len(names) == 1 and self.views.has(names[0]):
+            return None
+        if len(names) > 1 and not is_known(names[0]) and self.views.has_catalog(names[0]):
+            return None
+        candidates = self._candidates(names)
+        for n, full in enumerate(candidates):
+            try:
+                return replace(self._resolve_in_catalog(full), full=full)
+            except IsAView:
+                raise
+            except (NoSuchTable, NoSuchNamespace):
+                if n == len(candidates) - 1:
+                    raise
+        return None
+
+    def _frame(self, name: str) -> ScanSpec | None:
+        found = {each.lower(): frame for each, frame in self.frames.items()}.get(name.lower())
+        return None if found is None else (found.scan() if isinstance(found, Table) else found).spec
+
+    def _candidates(self, names: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """What a name may be from the catalog on; empty if it can only be the engine's."""
+        if len(names) > 2 and is_known(names[0]):
+            return [names]
+        if not self.within:
+            return []
+        in_namespace = (*self.within, *names)
+        return [in_namespace] if len(names) == 1 else [(self.within[0], *names), in_namespace]
+
+    def _resolve_in_catalog(self, names: tuple[str, ...]) -> ResolvedTable:
+        """A table, or where there is none of that name, a metadata table, branch or tag of the table before it."""
+        try:
+            return ResolvedTable(self._open(names, Identifier(names[0], names[1:-1], names[-1]), None))
+        except IsAView:
+            raise
+        except (NoSuchTable, NoSuchNamespace, UnsupportedFeature) as error:
+            may_be_table = len(names) > 3 and (not isinstance(error, UnsupportedFeature) or "." in names[-2])
+            if not may_be_table:  # names with a dot may be of tables, and not of namespaces
+                raise
+            try:
+                base = self._open(names[:-1], Identifier(names[0], names[1:-2], names[-2]), None)
+            except IsAView as error:
+                raise InvalidStatement(
+                    f"{'.'.join(names[:-1])} is a view: it has no {names[-1]!r}, as tables have"
+                ) from error
+            except (NoSuchTable, NoSuchNamespace):
+                base = None
+            if base is None:
+                raise
+        return self._with_part(base, names[-1])
+
+    def _open_path(self, format_name: str, path: str) -> ScanSpec:
+        return self._open((format_name, path), path, format_name)
+
+    def _open(self, key: tuple[str, ...], what: str | Identifier, format_name: str | None) -> ScanSpec:
+        if key in self._missing:
+            raise self._missing[key]
+        if key not in self._opened:
+            given = {"time-zone": self.settings.zone} | ({} if format_name is None else {"format": format_name})
+            try:
+                spec = open_table(what, ReadOptions.parse(given)).scan().spec
+            except (NoSuchTable, NoSuchNamespace) as error:
+                self._missing[key] = error
+                raise
+            self._opened[key] = self._at.setdefault((spec.table.location, str(spec.selector)), spec)
+        return self._opened[key]
+
+    def _with_part(self, spec: ScanSpec, part: str | None) -> ResolvedTable:
+        """The table itself, or what the last part of a name selects of it."""
+        if part is None:
+            return ResolvedTable(spec)
+        for prefix in ("branch", "tag"):
+            if part.lower().startswith(f"{prefix}_"):
+                return ResolvedTable(spec.as_of(**{prefix: part[len(prefix) + 1 :]}))
+        tables = spec.table.metadata_tables
+        if part.lower() not in tables:
+            is_changelog = part.lower() == "changes"
+            meant = " table_changes('catalog.namespace.table', start) reads changes of rows." if is_changelog else ""
+            raise NoSuchTable(f"the table has no metadata table {part!r}.{meant or nearest(part, tables)}")
+        return ResolvedTable(spec, part.lower())
+
+    def _time_travel(self, spec: ScanSpec, travel: TimeTravel | None) -> ScanSpec:
+        if travel is None:
+            return spec
+        if (value := self._parameter(travel)) is not None:
+            is_moment = isinstance(value, str | date if travel.by_time else str | int) and not isinstance(value, bool)
+            if not is_moment:
+                what = "TIMESTAMP AS OF takes a time" if travel.by_time else "VERSION AS OF takes a number or a text"
+                raise InvalidStatement(f"{what}, and the parameter :{travel.expression.name} is {value!r:.40}")
+            return spec.as_of(timestamp=value) if travel.by_time else spec.as_of(version=value)
+        if travel.by_time:
+            return spec.as_of(timestamp=moment_of(travel.expression, self.settings.zone))
+        from sqlglot import exp
+
+        value = travel.expression
+        if not isinstance(value, exp.Literal) or not (value.is_string or value.name.isdecimal()):
+            raise InvalidStatement(f"VERSION AS OF takes a number or a text, not {value.sql('spark')}")
+        return spec.as_of(version=value.name if value.is_string else int(value.name))
+
+    def _parameter(self, travel: TimeTravel) -> Any:
+        """The value of the parameter that a time travel is; None if it is another expression."""
+        from sqlglot import exp
+
+        name = travel.expression.name
+        if not isinstance(travel.expression, exp.Placeholder) or name not in self.values:
+            return None
+        if self.values[name] is None:
+            raise InvalidStatement(f"the parameter :{name} is null: which state is to be read?")
+        return self.values[name]
+
+    def refuse_changes(self, each: Occurrence) -> None:
+        """Raise `InvalidStatement` if changes, or options, are asked of something that is not a table, but rows."""
+        if each.changes is not None:
+            place = underline_place(self.text, each.start, each.end)
+            raise InvalidStatement(f"table_changes takes an Iceberg or Delta table: {each.names[0]} is a frame{place}")
+        if each.options:
+            place = underline_place(self.text, each.start, each.end)
+            raise InvalidStatement(f"{each.names[0]} is a frame: options are for Iceberg and Delta tables{place}")
+
+    def not_found_error(self, each: Occurrence, more: Callable[[], list[str]]) -> NoSuchTable:
+        """The error for a name that nothing has; `more` are names that the engine knows."""
+        name = ".".join(each.names)
+        candidates = [*self.frames, *more(), *(".".join((catalog, *each.names[1:])) for catalog in catalog_names())]
+        hint = nearest(name, candidates) or (
+            " Tables are named catalog.namespace.table (see lakescan.catalog), iceberg.`path` or delta.`path`; short "
+            f"names need USE. Give rows of your own by name: lakescan.sql(text, {_keyword(each.names[-1])}=rows)."
+        )
+        return NoSuchTable(f"there is no table {name!r}.{hint}{underline_place(self.text, each.start, each.end)}")
+
+
+def _keyword(name: str) -> str:
+    return name if name.isidentifier() and not iskeyword(name) else "name"

@@ -1,0 +1,397 @@
+"""A bucket of S3 whose requests a catalog signs, by HTTP: pyarrow and obstore sign requests themselves.
+
+Each request is one of S3's REST interface, with the headers of its signature. Requests are sent again after failed
+connections and answers that say that they were not obeyed; redirections are not followed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, unquote_plus
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
+
+from lakescan.common.retries import Attempts, RetryPolicy
+from lakescan.errors import LimitExceeded, LocationRefused
+from lakescan.storage.allowed_locations import hands_out_credentials
+from lakescan.storage.options import StorageOptions
+from lakescan.storage.remote_signing import RequestSigner, S3Request, Signatures
+
+MOST_TEXT = 64 * 2**20  # bytes of an answer in XML
+
+
+@dataclass(frozen=True)
+class S3Response:
+    """What S3 answers; names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class S3Object:
+    """A key with its size in bytes and the time of its last modification."""
+
+    key: str
+    size: int
+    modified: datetime
+
+
+def keys_in(page: ElementTree.Element) -> list[S3Object]:
+    """The keys of a page of a list; raises `OSError` for one that cannot be read."""
+    decoded = _decoding(page)
+    try:
+        return [
+            S3Object(
+                decoded(text_in(each, "Key")),
+                int(text_in(each, "Size")),
+                datetime.fromisoformat(text_in(each, "LastModified")).replace(microsecond=0),
+            )
+            for each in all_in(page, "Contents")
+        ]
+    except ValueError as error:
+        raise OSError(f"the store's list of keys cannot be read: {error}") from error
+
+
+def prefixes_in(page: ElementTree.Element) -> list[str]:
+    """The prefixes, up to the delimiter, of a page of a list."""
+    decoded = _decoding(page)
+    return [decoded(text_in(each, "Prefix")) for each in all_in(page, "CommonPrefixes")]
+
+
+def _decoding(page: ElementTree.Element) -> Callable[[str], str]:
+    return unquote_plus if text_in(page, "EncodingType") == "url" else str
+
+
+def parse_error(answer: S3Response) -> tuple[str, str]:
+    """The code and the message of an error, empty where there is none."""
+    try:
+        root = parse_xml(answer.data, "Error")
+    except OSError:
+        return "", ""
+    return text_in(root, "Code"), text_in(root, "Message")
+
+
+def parse_xml(data: bytes, name: str) -> ElementTree.Element:
+    """The root of an answer, which has this name; raises `OSError` for what is no XML, or declares entities."""
+    if len(data) > MOST_TEXT or b"<!" in data:
+        raise OSError("the store's answer is no list in XML")
+    try:
+        root = ElementTree.fromstring(data)
+    except ElementTree.ParseError as error:
+        raise OSError(f"the store's answer is no XML: {error}") from error
+    if _name(root) != name:
+        more = f" ({text_in(root, 'Code')}: {text_in(root, 'Message')})" if _name(root) == "Error" else ""
+        raise OSError(f"the store's answer is no {name}{more}")
+    return root
+
+
+def _name(node: ElementTree.Element) -> str:
+    return node.tag.rpartition("}")[2]
+
+
+def all_in(node: ElementTree.Element, name: str) -> list[ElementTree.Element]:
+    """The members of a name."""
+    return [each for each in node if _name(each) == name]
+
+
+def text_in(node: ElementTree.Element, name: str) -> str:
+    """The text of a member; empty if there is none."""
+    return next((each.text or "" for each in node if _name(each) == name), "")
+
+
+_POLICY = RetryPolicy(attempts=5, first=0.2, ceiling=5)
+_NOT_OBEYED = (408, 429, 500, 502, 503, 504)
+_CONNECTIONS = 128
+_MOST_OF_ERROR = 64 * 1024  # bytes of an error that are read
+_PAGE = 1000  # keys that S3 returns at once
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+_SAFE = "-_.~"  # what no client encodes, besides letters and digits
+
+
+class UnknownOutcome(OSError):
+    """No answer to a request, or one that does not say whether it was obeyed."""
+
+
+class SignedBucket:
+    """A bucket as `settings` say (endpoint, region, addressing, timeouts, proxy). Thread-safe."""
+
+    def __init__(self, name: str, settings: StorageOptions, signer: RequestSigner) -> None:
+        self.name = name
+        self._arguments = settings.s3()
+        self._root, self._base = _address(name, self._arguments)
+        self._signatures = Signatures(signer, str(self._arguments.get("region") or "us-east-1"))
+        self._pool: tuple[int, Any] | None = None
+
+    def head(self, key: str) -> S3Response:
+        """The headers of an object; raises `FileNotFoundError`."""
+        return self._check_status("HEAD", key, self._send("HEAD", key), (200,))
+
+    def tail(self, key: str, count: int) -> tuple[int, bytes]:
+        """The size of an object, and its last bytes, at most `count`; raises `FileNotFoundError`."""
+        answer = self._send("GET", key, headers={"range": f"bytes=-{count}"}, most=count)
+        if answer.status == 416 or (answer.status == 200 and not answer.data):
+            return int(self.head(key).headers["content-length"]), b""
+        self._check_status("GET", key, answer, (200, 206))
+        if answer.status == 200:
+            return len(answer.data), answer.data
+        start, size = self._range_of(key, answer)
+        if start + len(answer.data) != size:
+            raise OSError(f"GET {self._uri(key)}: the answer is not about the end of the object")
+        return size, answer.data
+
+    def read(self, key: str, offset: int, length: int, size: int) -> bytes:
+        """Bytes of an object of `size` bytes; raises `FileNotFoundError`, `OSError` if it has another size now."""
+        if length <= 0:
+            return b""
+        headers = {"range": f"bytes={offset}-{offset + length - 1}"}
+        answer = self._check_status("GET", key, self._send("GET", key, headers=headers, most=length), (206,))
+        start, now = self._range_of(key, answer)
+        if start != offset or len(answer.data) != length or now != size:
+            raise OSError(
+                f"GET {self._uri(key)}: {length:,} of {size:,} bytes from byte {offset:,} were asked for, and the "
+                f"answer has {len(answer.data):,} of {now:,} from byte {start:,}: was the object replaced?"
+            )
+        return answer.data
+
+    def whole(self, key: str, most: int) -> bytes | None:
+        """A whole object; None if it has more bytes than `most`. Raises `FileNotFoundError`, `OSError`."""
+        answer = self._send("GET", key, most=most)
+        if answer.status == 200 and int(answer.headers.get("content-length", "0")) > most:
+            return None
+        return self._check_status("GET", key, answer, (200,)).data
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write an object; raises `OSError`, after which it may be there or not."""
+        self._check_status("PUT", key, self._send("PUT", key, data=data), (200,))
+
+    def delete(self, key: str) -> None:
+        """Delete an object, if it is there."""
+        answer = self._send("DELETE", key)
+        if answer.status != 404 or parse_error(answer)[0] == "NoSuchBucket":
+            self._check_status("DELETE", key, answer, (200, 204))
+
+    def delete_all(self, keys: Sequence[str]) -> list[str]:
+        """Delete objects, at most 1,000, by one request; returns the keys that could not be deleted."""
+        from base64 import b64encode
+        from hashlib import md5
+
+        inner = "".join(f"<Object><Key>{escape(each)}</Key></Object>" for each in keys)
+        body = f'<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Quiet>true</Quiet>{inner}</Delete>'
+        data = body.encode()
+        headers = {
+            "content-md5": b64encode(md5(data, usedforsecurity=False).digest()).decode(),
+            "content-type": "application/xml",
+        }
+        answer = self._send("POST", "", {"delete": ""}, headers, data, body=body)
+        root = parse_xml(self._check_status("POST", "", answer, (200,)).data, "DeleteResult")
+        failed = {text_in(each, "Key") for each in all_in(root, "Error")}
+        return [each for each in keys if each in failed]
+
+    def pages(self, prefix: str, delimiter: str = "", after: str = "") -> Iterator[tuple[list[S3Object], list[str]]]:
+        """The keys with a prefix that come after a key, and the prefixes up to the delimiter, page by page."""
+        query = {"list-type": "2", "encoding-type": "url", "max-keys": str(_PAGE), "prefix": prefix}
+        query |= {name: value for name, value in (("delimiter", delimiter), ("start-after", after)) if value}
+        while True:
+            root = parse_xml(
+                self._check_status("GET", prefix, self._send("GET", "", query), (200,)).data, "ListBucketResult"
+            )
+            yield keys_in(root), prefixes_in(root)
+            token = text_in(root, "NextContinuationToken")
+            if text_in(root, "IsTruncated") != "true":
+                return
+            if not token or token == query.get("continuation-token"):
+                raise OSError(
+                    f"GET {self._uri(prefix)}: the store says that its list has more keys, but not how to go on"
+                )
+            query["continuation-token"] = token
+
+    def begin(self, key: str) -> str:
+        """Begin a multipart upload, and return its id."""
+        answer = self._check_status("POST", key, self._send("POST", key, {"uploads": ""}), (200,))
+        return text_in(parse_xml(answer.data, "InitiateMultipartUploadResult"), "UploadId")
+
+    def put_part(self, key: str, upload: str, number: int, data: bytes) -> str:
+        """Send a part, and return its tag."""
+        query = {"partNumber": str(number), "uploadId": upload}
+        answer = self._check_status("PUT", key, self._send("PUT", key, query, data=data), (200,))
+        return answer.headers.get("etag", "")
+
+    def complete(self, key: str, upload: str, tags: Sequence[str], size: int) -> None:
+        """Make the object of its parts; if no answer tells whether that was done, the object is looked at."""
+        parts = "".join(
+            f"<Part><PartNumber>{number}</PartNumber><ETag>{escape(tag)}</ETag></Part>"
+            for number, tag in enumerate(tags, 1)
+        )
+        data = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
+        try:
+            answer = self._check_status("POST", key, self._send("POST", key, {"uploadId": upload}, data=data), (200,))
+            parse_xml(answer.data, "CompleteMultipartUploadResult")  # errors come with this status, too
+        except OSError:
+            if not self._is_there(key, size, len(tags)):
+                raise
+
+    def abort(self, key: str, upload: str) -> None:
+        """Forget the parts of an upload."""
+        self._send("DELETE", key, {"uploadId": upload})
+
+    def _is_there(self, key: str, size: int, parts: int) -> bool:
+        """Whether an object is one of so many parts and bytes: that of an upload whose answer was lost."""
+        try:
+            headers = self.head(key).headers
+        except OSError:
+            return False
+        is_of_parts = headers.get("etag", "").strip('"').endswith(f"-{parts}")
+        return is_of_parts and headers.get("content-length") == str(size)
+
+    def _range_of(self, key: str, answer: S3Response) -> tuple[int, int]:
+        """The first byte that an answer has, and the size of the object."""
+        match = _CONTENT_RANGE.fullmatch(answer.headers.get("content-range", ""))
+        if match is None:
+            raise OSError(f"GET {self._uri(key)}: the answer to a request of a range does not say which it has")
+        return int(match[1]), int(match[3])
+
+    def _uri(self, key: str) -> str:
+        return f"{self._root}{self._base}/{quote(key, safe=_SAFE + '/')}"
+
+    def _send(
+        self,
+        method: str,
+        key: str,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        data: bytes = b"",
+        *,
+        body: str | None = None,
+        most: int = MOST_TEXT,
+    ) -> S3Response:
+        """The answer to a request, of at most `most` bytes, whatever its status is.
+
+        Raises `Unobeyed` without one, and what `Signatures.of` raises.
+        """
+        pairs = [
+            f"{_percent_encode(name)}={_percent_encode(value)}" if value else name
+            for name, value in (query or {}).items()
+        ]
+        request = S3Request(method, self._uri(key) + (f"?{'&'.join(pairs)}" if pairs else ""), headers or {}, body)
+        attempts, fresh = Attempts(_POLICY), False
+        while True:
+            signed = self._signatures.sign_request(request, fresh=fresh)
+            try:
+                answer = self._answer(method, signed.target, signed.headers, data, most)
+            except _failures() as error:
+                if not attempts.wait():
+                    what = f"{method} {request.place}: no answer: {type(error).__name__}: {error}"
+                    raise UnknownOutcome(what) from error
+                continue
+            if answer.status == 403 and signed.is_kept:
+                fresh = True  # the signature is too old, or is about more than it says
+            elif answer.status not in _NOT_OBEYED or not attempts.wait():
+                return answer
+
+    def _answer(self, method: str, target: str, headers: Mapping[str, str], data: bytes, most: int) -> S3Response:
+        arguments: dict[str, Any] = {
+            "body": data if data or method in ("PUT", "POST") else None,
+            "headers": dict(headers),
+            "redirect": False,
+            "retries": False,
+            "preload_content": False,
+            "decode_content": False,
+        }
+        pool, is_proxy = self._connections()
+        response = pool.urlopen(method, f"{self._root}{target}" if is_proxy else target, **arguments)
+        try:
+            found = {name.lower(): value for name, value in response.headers.items()}
+            if method == "HEAD":
+                return S3Response(response.status, found, b"")
+            length, is_good = found.get("content-length", ""), response.status < 300
+            if is_good and length.isdecimal() and int(length) > most:
+                response.close()  # rather than to read what is not wanted
+                return S3Response(response.status, found, b"")
+            limit = most if is_good else _MOST_OF_ERROR
+            read = response.read(limit + 1)
+            if len(read) > limit:
+                response.close()
+                if is_good:
+                    raise LimitExceeded(f"{method} {self._root}{target.partition('?')[0]}: more than {most:,} bytes")
+            return S3Response(response.status, found, read[:limit])
+        finally:
+            response.release_conn()
+
+    def _connections(self) -> tuple[Any, bool]:
+        """The connections of this process, and whether they go to a proxy: they do not survive a fork."""
+        if self._pool is None or self._pool[0] != os.getpid():
+            self._pool = os.getpid(), _pool(self._root, self._arguments)
+        return self._pool[1]
+
+    def _check_status(self, method: str, key: str, answer: S3Response, statuses: Sequence[int]) -> S3Response:
+        """The answer if it has one of these statuses; raises the error that it stands for."""
+        if answer.status not in statuses:
+            raise self._refusal(method, key, answer)
+        return answer
+
+    def _refusal(self, method: str, key: str, answer: S3Response) -> OSError:
+        code, message = parse_error(answer)
+        what = f"{method} {self._uri(key)}: {f'{code}: {message}. ' if code else ''}HTTP status code {answer.status}"
+        if answer.status == 404 and code != "NoSuchBucket":
+            return FileNotFoundError(what)
+        return PermissionError(what) if answer.status in (401, 403) else OSError(what)
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    from urllib3.exceptions import HTTPError
+
+    return HTTPError, ConnectionError, TimeoutError
+
+
+def _pool(root: str, arguments: Mapping[str, Any]) -> tuple[Any, bool]:
+    import urllib3
+
+    options: dict[str, Any] = {
+        "maxsize": _CONNECTIONS,
+        "timeout": urllib3.Timeout(arguments.get("connect_timeout", 10), arguments.get("request_timeout", 60)),
+    }
+    if root.startswith("https:"):
+        options["ca_certs"] = arguments.get("tls_ca_file_path") or os.environ.get("AWS_CA_BUNDLE") or _certificates()
+    if (proxy := arguments.get("proxy_options")) is not None:
+        return urllib3.ProxyManager(str(proxy), **options), True
+    return urllib3.PoolManager(**options).connection_from_url(root), False
+
+
+def _certificates() -> str | None:
+    try:
+        from certifi import where
+    except ImportError:
+        return None
+    return str(where())
+
+
+def _address(bucket: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
+    """The scheme and host of a bucket, and the path of its keys there, as Arrow's own client has them.
+
+    Raises `LocationRefused` for a host that hands out credentials of machines.
+    """
+    endpoint, virtual = arguments.get("endpoint_override"), bool(arguments.get("force_virtual_addressing"))
+    region = str(arguments.get("region") or "us-east-1")
+    if endpoint is None:
+        host, path = f"s3.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}", ""
+        virtual = "." not in bucket and arguments.get("force_virtual_addressing") is not False
+        scheme = str(arguments.get("scheme", "https"))
+    else:
+        scheme, separator, rest = str(endpoint).rpartition("://")
+        scheme = str(arguments.get("scheme") or scheme or "https") if not separator else scheme
+        host, _, path = rest.partition("/")
+    if hands_out_credentials(host):
+        raise LocationRefused(f"the endpoint {host} hands out credentials of this machine: no requests are sent there")
+    base = f"/{path.strip('/')}" if path.strip("/") else ""
+    return (f"{scheme}://{bucket}.{host}", base) if virtual else (f"{scheme}://{host}", f"{base}/{bucket}")
+
+
+def _percent_encode(text: str) -> str:
+    return quote(text, safe=_SAFE)

@@ -1,0 +1,191 @@
+"""The files that an overwrite replaces. Surviving rows of partly matching files are rewritten (copy-on-write)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common.arrays import struct_member
+from lakescan.common.executors import LOCAL, PlanningExecutor
+from lakescan.common.metadata_columns import CHANGE_TYPE
+from lakescan.expressions.bind import bind
+from lakescan.expressions.evaluate import column_getter, matching_rows
+from lakescan.expressions.predicate import TRUE, Predicate
+from lakescan.planning.file_table import FileTable
+from lakescan.planning.plan import ScanPlan, groups_by_partition
+from lakescan.planning.task_groups import TaskGroup
+from lakescan.reading.context import ReadContext
+from lakescan.reading.deletes.equality_deletes import EqualityDeletes
+from lakescan.reading.reader import read_group
+from lakescan.tables.base import ChangeFiles, Target
+from lakescan.tables.row_changes import RemovedFile
+from lakescan.tables.scan_spec import ScanSpec
+from lakescan.writing.parquet_writer import GROUP_ROWS, new_write_id, remove_written, write_rows
+from lakescan.writing.partition_key import exact_key, physical_values
+from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
+
+
+@dataclass(frozen=True)
+class ReplacedFiles:
+    """Files that an overwrite replaces.
+
+    `cut` plans the files that match `where` only partly, read with `scan`: their other rows are kept.
+    """
+
+    table: FileTable
+    where: Predicate | None = None
+    cut: ScanPlan | None = None
+    scan: ScanSpec | None = None
+
+    @property
+    def files_to_remove(self) -> list[RemovedFile]:
+        """The files to remove."""
+        return as_removed_files(self.table)
+
+    def has_same_files(self, other: ReplacedFiles) -> bool:
+        """Whether both replace the same files, with the same deletes."""
+        return self.table.state() == other.table.state()
+
+    def rewrite_kept_rows(self, target: Target, executor: PlanningExecutor | None) -> list[WrittenFile]:
+        """Write the rows of partly matching files that do not match the filter."""
+        if self.cut is None or self.scan is None or self.where is None:
+            return []
+        context = self.scan.read_context(self.cut)
+        without = bind(self.where, self.scan.snapshot.schema)
+        return rewrite_rows(target.writes.lineage_writes, self.cut, context, executor, without=without)
+
+    def write_changes(
+        self, target: Target, changes: ChangeFiles, new: Sequence[WrittenFile], executor: PlanningExecutor | None
+    ) -> Iterator[list[WrittenFile]]:
+        """Write change files of the rows that are removed, then of those in the `new` files; needs `cut`."""
+        assert self.where is not None
+        rows = target.scan.select_columns(target.writes.schema)
+        parts = (rows.where(self.where), self.table, "delete"), (rows, changes.as_table(new), "insert")
+        for scan, table, kind in parts:
+            plan = scan.plan_table(table)
+            yield rewrite_rows(changes.writes, plan, scan.read_context(plan), executor, change=kind)
+
+
+def files_to_replace(
+    target: Target, files: Sequence[WrittenFile], where: Predicate | None, *, dynamic: bool
+) -> ReplacedFiles:
+    """The files of the target that `files` replace.
+
+    With `where`, those that may have matching rows; with `dynamic`, those in the partitions of `files`; else all.
+    """
+    if target.scan.snapshot.id is None:
+        return ReplacedFiles(FileTable.empty())
+    if where is not None:
+        return _find_matching_files(target, where)
+    table = target.scan.plan().table
+    if dynamic:
+        table = table.filter(_partition_mask(table, target.writes, {exact_key(file.key) for file in files}))
+        target.check_removable()
+    return ReplacedFiles(table)
+
+
+def _find_matching_files(target: Target, where: Predicate) -> ReplacedFiles:
+    """The files that may have rows that match a filter; those with a residual may have other rows, too, and are cut."""
+    scan = target.scan.where(where)
+    plan = scan.plan()
+    is_cut = pa.array([residual != TRUE for residual in plan.residuals], pa.bool_()).take(plan.splits["residual"])
+    cut = pc.is_in(pa.array(np.arange(len(plan.table))), value_set=plan.splits["file"].filter(is_cut).combine_chunks())
+    target.check_removable()
+    if not pc.any(cut).as_py():
+        return ReplacedFiles(plan.table)
+    whole = replace(scan.select_columns(target.writes.lineage_writes.schema), ignores_residuals=True)
+    return ReplacedFiles(plan.table, where, whole.plan_of(plan, cut), whole)
+
+
+def as_removed_files(table: FileTable) -> list[RemovedFile]:
+    """The files of a file table, as files to remove."""
+    names = table.files["partition"].type.names
+    rows = zip(
+        table.files["path"].to_pylist(), _partition_keys(table, names), table.files["size"].to_pylist(), strict=True
+    )
+    return [RemovedFile(path, dict(zip(names, key, strict=True)), size) for path, key, size in rows]
+
+
+def _partition_keys(table: FileTable, names: Sequence[str]) -> list[Key]:
+    """The values of some partition fields for each file, in the form of `WrittenFile.key`."""
+    if not names or not len(table):  # an empty file table has no partition fields
+        return [()] * len(table)
+    partition = table.files["partition"].combine_chunks()
+    return list(zip(*(physical_values(struct_member(partition, name)).to_pylist() for name in names), strict=True))
+
+
+def _partition_mask(table: FileTable, writes: TableWrites, wanted: set[Key]) -> pa.Array:
+    """A mask of the files that are in the `wanted` partitions (`identity` keys) of the spec that new files have.
+
+    The loop takes one step per file of the table.
+    """
+    rows = zip(table.files["spec_id"].to_pylist(), _partition_keys(table, writes.partition_names), strict=True)
+    return pa.array([spec == writes.spec_id and exact_key(key) in wanted for spec, key in rows], pa.bool_())
+
+
+_SHARED_ROWS = 1 << 18  # of a row group
+
+
+@dataclass(frozen=True)
+class _Rewrite:
+    """Write the rows of a task group, as `rewrite_rows` does. Pickled for workers."""
+
+    writes: TableWrites
+    context: ReadContext
+    write_id: str
+    without: Predicate | None
+    change: str | None
+    equality: EqualityDeletes | None = None
+    group_rows: int = GROUP_ROWS
+
+    def __call__(self, group: TaskGroup) -> list[WrittenFile]:
+        return write_rows(self.writes, self._rows(group), self.write_id, self.group_rows)
+
+    def _rows(self, group: TaskGroup) -> Iterator[pa.RecordBatch]:
+        schema = self.context.table_schema
+        for batch in read_group(group, self.context, self.equality):
+            if self.without is not None:
+                hit = matching_rows(self.without, column_getter(batch, schema), batch.num_rows)
+                batch = batch.filter(pc.invert(hit))
+            if self.change is not None:
+                batch = batch.append_column(CHANGE_TYPE.name, pa.repeat(self.change, batch.num_rows))
+            yield batch
+
+
+def rewrite_rows(
+    writes: TableWrites,
+    plan: ScanPlan,
+    context: ReadContext,
+    executor: PlanningExecutor | None,
+    *,
+    without: Predicate | None = None,
+    change: str | None = None,
+    least_size: int | None = None,
+) -> list[WrittenFile]:
+    """Write the rows of a plan, except those that match the bound filter `without`; remove all new files on failure.
+
+    The first columns of the plan must be all columns of the table. With `change`, the files are change files, and all
+    rows have this kind of change. Without an executor, threads write; an executor may run in other processes.
+    With `least_size` (bytes), files of that size at least are written where all threads have something to do then.
+    """
+    if not len(plan.table):
+        return []
+    size = writes.target_size
+    if least_size is not None:
+        share = (pc.sum(plan.splits["length"]).as_py() or 0) // (os.cpu_count() or 1)
+        size = min(size, max(least_size, share))
+    groups, write_id = groups_by_partition(plan, size), new_write_id()
+    local_deletes = EqualityDeletes(context, plan.deletes, groups.tasks) if executor is None else None
+    # Threads of one process hold a row group each: where they share the work, these are smaller.
+    group_rows = _SHARED_ROWS if executor is None and least_size is not None else GROUP_ROWS
+    work = _Rewrite(writes, context, write_id, without, change, local_deletes, group_rows)
+    try:
+        return [file for files in (executor or LOCAL).map(work, groups) for file in files]
+    except BaseException:
+        remove_written(writes, write_id)
+        raise
