@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.support.row_changes import MERGE_ON_READ
-from tests.transaction.support import now, pairs
+from tests.tables.support import now, pairs
 
 import lakescan
 

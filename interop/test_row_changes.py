@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.support import row_deltas
 from tests.support.row_changes import MERGE_ON_READ, change, changing
-from tests.transaction.support import now, pairs, rows
+from tests.tables.support import now, pairs, rows
 
 import lakescan
 

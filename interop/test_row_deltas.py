@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from samples.iceberg_deletes import DeleteFile, write_position_deletes
 from tests.support import row_deltas
-from tests.transaction.support import now, pairs, rows
+from tests.tables.support import now, pairs, rows
 
 import lakescan
 from lakescan.iceberg.commit.conflicts import Validation

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.streaming.killed import NEVER, POINTS, run_killed
+from tests.api.streams.killed import NEVER, POINTS, run_killed
 
 import lakescan
 

@@ -7,4 +7,4 @@ uv="$(command -v uv || echo build/uv/bin/uv)"
 "$uv" pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e '.[all]' \
     'deltalake>=1.6,<2' 'pytest>=8' 'pytest-xdist>=3.6' 'hypothesis>=6.120' 'moto[s3]>=5' 'flask>=3' 'flask-cors>=5' 'pyiceberg[hive]>=0.11,<1'
 "$uv" pip freeze --quiet --python .venv-lowest/bin/python
-.venv-lowest/bin/python -m pytest -q -n 2 -m "not spark and not slow" tests/planning tests/iceberg tests/delta tests/transaction
+.venv-lowest/bin/python -m pytest -q -n 2 -m "not spark and not slow" tests/planning tests/iceberg tests/delta tests/tables

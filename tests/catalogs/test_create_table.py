@@ -11,7 +11,7 @@ import pytest
 import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.statements.tables import ddl as tables
-from tests.transaction.test_outcomes import looks
+from tests.tables.test_outcomes import looks
 
 STATEMENT = """
     CREATE TABLE local.db.events (

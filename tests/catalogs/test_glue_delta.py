@@ -14,7 +14,7 @@ import lakescan
 from lakescan.catalogs.lost_answers import is_refusal
 from lakescan.catalogs.registry import connection
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
-from tests.transaction.test_outcomes import looks
+from tests.tables.test_outcomes import looks
 
 ROWS = pa.table({"id": [1, 2, 3]})
 PROVIDER = "spark.sql.sources.provider"

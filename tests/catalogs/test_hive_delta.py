@@ -25,7 +25,7 @@ from lakescan.definition.table_definition import TableDefinition
 from lakescan.storage import Storage
 from tests.catalogs import test_lost_answers as lost
 from tests.support.hive_server import client, entry, put_entry
-from tests.transaction.test_outcomes import looks
+from tests.tables.test_outcomes import looks
 
 pytestmark = pytest.mark.spark
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "part": ["a", "b"]})

@@ -25,7 +25,7 @@ from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commit import commit_file as put
 from lakescan.storage import Storage
 from tests.support.rest_server import Answer, Request, RestServer, refused, rest_server
-from tests.transaction.test_outcomes import looks
+from tests.tables.test_outcomes import looks
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 Lake = lakescan.Catalog

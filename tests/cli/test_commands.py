@@ -19,8 +19,8 @@ from lakescan.cli import commands, progress
 from lakescan.cli.commands import app
 from lakescan.cli.failures import EXIT_CODES, exit_code, shell_advice
 from tests.support.two_commits import saved
-from tests.transaction.aged import age, folder_of, stray
-from tests.transaction.support import NAME, now, pairs, rows
+from tests.tables.aged import age, folder_of, stray
+from tests.tables.support import NAME, now, pairs, rows
 
 ROOT = Path(__file__).parents[2]
 

@@ -25,7 +25,7 @@ from lakescan.writing.parquet_writer import write_rows
 from tests.support.delta_row_changes import delete, target_of
 from tests.support.delta_state import newest
 from tests.support.two_commits import saved
-from tests.transaction.support import rows
+from tests.tables.support import rows
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 IDS = {"delta.enableRowTracking": "true"}

@@ -22,8 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 # The pairs and where their laws are.
 LAWS = {
-    "statements and queries, DuckDB's rows": ("tests/differential", "tests/dml/test_laws.py"),
-    "what scans are told of a query, whole tables": ("tests/query/test_pushdown_law.py",),
+    "statements and queries, DuckDB's rows": ("tests/differential", "tests/statements/rows/test_laws.py"),
+    "what scans are told of a query, whole tables": ("tests/statements/select/test_pushdown_law.py",),
     "filters on files and statistics, all rows": (
         "tests/iceberg/test_filters.py",
         "tests/planning/test_prune.py",
@@ -31,19 +31,19 @@ LAWS = {
         "tests/expressions",
         "tests/reading/test_tested_first.py",
     ),
-    "streams, batches": ("tests/streaming/test_follow.py",),
-    "changes, states": ("tests/streaming/test_changes.py", "tests/delta/test_change_feed.py"),
+    "streams, batches": ("tests/api/streams/test_follow.py",),
+    "changes, states": ("tests/api/streams/test_changes.py", "tests/delta/test_change_feed.py"),
     "commits, checkpoints and caches, the log replayed": (
         "tests/delta/test_replay.py",
         "tests/delta/test_checkpoints_written.py",
         "tests/delta/test_known_states.py",
         "tests/iceberg/test_known_metadata.py",
-        "tests/test_cache.py",
+        "tests/common/test_cache.py",
     ),
     "writers that meet, writers in turn": (
-        "tests/transaction/test_laws.py",
-        "tests/transaction/test_histories.py",
-        "tests/transaction/test_compact_laws.py",
+        "tests/tables/test_laws.py",
+        "tests/tables/test_histories.py",
+        "tests/tables/test_compact_laws.py",
         "tests/iceberg/test_serial_commits.py",
     ),
 }

@@ -26,7 +26,7 @@ from tests.planning.test_executors import Counting, described
 from tests.support.own_catalog import no_other_catalogs
 from tests.support.rows import bag
 from tests.support.workers import Workers
-from tests.transaction.support import NAME, maker, now
+from tests.tables.support import NAME, maker, now
 
 __all__ = ["no_other_catalogs"]
 SCHEMA = pa.schema([("k", pa.int64()), ("part", pa.string()), ("n", pa.int32()), ("x", pa.float64())])

@@ -25,7 +25,7 @@ from lakescan.iceberg.commit.commit_snapshot import snapshot_updates
 from lakescan.iceberg.commit.snapshot_producer import NewSnapshot
 from lakescan.iceberg.view.metadata import ViewText, new_view, replace_view
 from tests.support.own_catalog import local, no_other_catalogs
-from tests.transaction.support import NAME, now, rows
+from tests.tables.support import NAME, now, rows
 
 _ = local, no_other_catalogs
 LATER = datetime.now(UTC) + timedelta(days=2)

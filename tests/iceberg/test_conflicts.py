@@ -26,7 +26,7 @@ from lakescan.tables.rows import as_rows
 from lakescan.tables.write_rows import append_rows, overwrite_rows
 from lakescan.writing.parquet_writer import write_rows
 from tests.support import own_catalog, row_deltas
-from tests.transaction.support import Row, data_files, maker, now, pairs, rows
+from tests.tables.support import Row, data_files, maker, now, pairs, rows
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 

@@ -15,7 +15,7 @@ from lakescan.iceberg.commit.file_changes import SnapshotChanges
 from lakescan.iceberg.manifests.bounds import decode_values, encode_value
 from tests.support import own_catalog, row_deltas
 from tests.support.manifests import rewrite_avro
-from tests.transaction.support import maker, now, pairs, rows
+from tests.tables.support import maker, now, pairs, rows
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 

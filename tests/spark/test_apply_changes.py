@@ -19,7 +19,7 @@ from lakescan.iceberg.target import IcebergTarget
 from tests.spark import killed_changes
 from tests.spark.killed_changes import NEVER, POINTS, run_killed
 from tests.support import own_catalog
-from tests.transaction.support import Make, maker
+from tests.tables.support import Make, maker
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 SOURCE = "id long, value string, note string, seq long, kind string"

@@ -9,7 +9,7 @@ import pytest
 
 import lakescan
 import lakescan.spark
-from tests.query.test_char import made
+from tests.statements.select.test_char import made
 
 QUERIES = {
     "c = 'ab'": [1],

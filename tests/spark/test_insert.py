@@ -14,7 +14,7 @@ import pytest
 import lakescan
 import lakescan.spark
 from lakescan.errors import InvalidStatement, NoSuchTable, SchemaMismatch, UnsupportedFeature
-from tests.dml.test_parse import REFUSED, TAKEN
+from tests.statements.rows.test_parse import REFUSED, TAKEN
 
 FORMATS = ("iceberg", "delta")
 D1, D2 = date(2026, 1, 1), date(2026, 1, 2)

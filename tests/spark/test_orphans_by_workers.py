@@ -9,8 +9,8 @@ import pytest
 
 import lakescan
 from lakescan.spark import SparkExecutor
-from tests.transaction.aged import age, folder_of, stray
-from tests.transaction.support import rows
+from tests.tables.aged import age, folder_of, stray
+from tests.tables.support import rows
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])

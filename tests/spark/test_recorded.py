@@ -1,4 +1,4 @@
-"""What is recorded as Spark's answer is Spark's answer; see `tests/query/recorded`."""
+"""What is recorded as Spark's answer is Spark's answer; see `tests/statements/select/recorded`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.query.recorded import FAR_YEARS, IN_QUERIES, NAMED, in_order, recorded
+from tests.statements.select.recorded import FAR_YEARS, IN_QUERIES, NAMED, in_order, recorded
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import lakescan
-from tests.streaming.support import Growing
+from tests.api.streams.support import Growing
 
 pytestmark = pytest.mark.spark
 

@@ -15,8 +15,8 @@ import lakescan
 from lakescan.expressions.scalar.functions import FUNCTIONS
 from lakescan.statements.duckdb.aggregates import AGGREGATES
 from lakescan.statements.duckdb.windows import WINDOW_FUNCTIONS
-from tests.query.test_function_examples import ANSWERED
 from tests.spark import test_scalar_expressions as scalar
+from tests.statements.select.test_function_examples import ANSWERED
 
 QUERIES = """
 select sum(m), avg(m), avg(n), sum(n), min(m), max(n), count(*), count(m), count(distinct m), sum(i), avg(i), sum(b), sum(x), sum(f), avg(l) from t

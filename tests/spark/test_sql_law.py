@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import lakescan
 import lakescan.spark
-from tests.query.test_pushdown_law import READERS, queries
+from tests.statements.select.test_pushdown_law import READERS, queries
 
 pytestmark = pytest.mark.slow
 

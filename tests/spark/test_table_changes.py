@@ -10,7 +10,7 @@ import pytest
 import lakescan
 import lakescan.spark
 from lakescan.errors import InvalidStatement, NoSuchTable
-from tests.query.test_table_changes import make_feed, states
+from tests.statements.select.test_table_changes import make_feed, states
 
 TABLES = ("sparkfeed.db.delta", "sparkfeed.db.iceberg")
 

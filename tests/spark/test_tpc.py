@@ -10,7 +10,7 @@ import pytest
 
 import lakescan
 import lakescan.spark
-from tests.query.test_tpc import REFUSED
+from tests.statements.select.test_tpc import REFUSED
 from tests.support.tpc import QUERIES, Row, assert_same, data, ordering, rows_unless_refused, tables, using
 
 pytestmark = pytest.mark.slow

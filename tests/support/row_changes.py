@@ -18,7 +18,7 @@ from lakescan.tables.row_changes import RemovedFile, RowChanges, RowLevelCommand
 from lakescan.writing.parquet_writer import write_rows
 from lakescan.writing.table_writes import WrittenDeletes
 from tests.support import row_deltas
-from tests.transaction.support import NAME, Row, rows
+from tests.tables.support import NAME, Row, rows
 
 MERGE_ON_READ = {f"write.{each}.mode": "merge-on-read" for each in RowLevelCommand}
 COPY_ON_WRITE = "copy-on-write"

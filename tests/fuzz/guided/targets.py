@@ -145,7 +145,7 @@ def _options(text: str) -> None:
     values = dict(line.partition("=")[::2] for line in text.split("\n"))
     for kind in (ReadOptions, WriteOptions):
         try:
-            repr(kind.of(values))
+            repr(kind.parse(values))
         except lakescan.LakescanError as error:
             str(error)
 

@@ -21,7 +21,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.tables.rows import as_rows
 from lakescan.tables.write_rows import append_rows
 from tests.iceberg.alter.support import ROWS, make, metadata, names, now, rows, spec
-from tests.transaction.test_outcomes import calls_of, errors, fault, looks
+from tests.tables.test_outcomes import calls_of, errors, fault, looks
 
 
 def stale() -> Any:

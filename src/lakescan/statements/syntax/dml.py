@@ -16,8 +16,8 @@ from lakescan.statements.syntax.text import Sql, TableName
 class Assignment:
     """`column = value`: the parts of the column's name, as they were written; members of structs follow.
 
-    The table's name or alias may come first. A struct may have the same name: `statements.rows.store_assignment` decides
-    between them by the table's columns. The value is the text `DEFAULT` for the column's default.
+    The table's name or alias may come first. A struct may have that name, too: `statements.rows.store_assignment`
+    decides by the table's columns. The value is the text `DEFAULT` for the column's default.
     """
 
     column: tuple[str, ...]
