@@ -1,4 +1,6 @@
-"""Write Spark's answers to the examples of its own functions, which `tests/statements/select/test_function_examples.py` compares.
+"""Write Spark's answers to the examples of its own functions.
+
+`tests/statements/select/test_function_examples.py` compares them.
 
 Run it with the project's environment: `.venv/bin/python scripts/spark_function_examples.py`. It takes two minutes.
 """

@@ -143,7 +143,7 @@ def test_what_a_query_spills_is_in_a_folder_of_this_user_alone(table: lakescan.T
     lakescan.sql("SELECT * FROM t", t=table).to_arrow()
     from lakescan.statements.select import query as lazy
 
-    folder = Path(lazy._new_folder()).parent
+    folder = Path(query._new_folder()).parent
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
     assert os.stat(folder).st_uid == os.getuid()
 
@@ -151,15 +151,15 @@ def test_what_a_query_spills_is_in_a_folder_of_this_user_alone(table: lakescan.T
 def test_a_spill_folder_that_a_clean_up_has_removed_is_made_again_and_never_taken_from_others() -> None:
     from lakescan.statements.select import query as lazy
 
-    folder = Path(lazy._new_folder()).parent
-    assert Path(lazy._new_folder()).parent == folder
+    folder = Path(query._new_folder()).parent
+    assert Path(query._new_folder()).parent == folder
     folder.rmdir()
-    again = Path(lazy._new_folder()).parent
+    again = Path(query._new_folder()).parent
     assert again.is_dir()
     again.rmdir()
     again.symlink_to(Path.home())
     try:
-        assert Path(lazy._new_folder()).parent != again
+        assert Path(query._new_folder()).parent != again
     finally:
         again.unlink()
 
@@ -168,16 +168,16 @@ def test_a_spill_folder_that_a_clean_up_has_removed_is_made_again_and_never_take
 def test_processes_leave_no_spill_folders(tmp_path: Path, how: str) -> None:
     program = (
         "import multiprocessing, os, sys\n"
-        "from lakescan.statements.select import lazy\n"
-        "lazy._new_folder()\n"
+        "from lakescan.statements.select import query\n"
+        "query._new_folder()\n"
         "if sys.argv[1] == 'fork':\n"
         "    child = os.fork()\n"
-        "    lazy._new_folder()\n"
+        "    query._new_folder()\n"
         "    assert child == 0 or os.waitpid(child, 0)[1] == 0\n"
         "else:\n"
-        "    child = multiprocessing.get_context('fork').Process(target=lazy._new_folder)\n"
+        "    child = multiprocessing.get_context('fork').Process(target=query._new_folder)\n"
         "    child.start(); child.join(); assert child.exitcode == 0\n"
-        "assert os.path.isdir(os.path.dirname(lazy._new_folder()))\n"
+        "assert os.path.isdir(os.path.dirname(query._new_folder()))\n"
     )
     subprocess.run([sys.executable, "-c", program, how], env={**os.environ, "TMPDIR": str(tmp_path)}, check=True)
     assert list(tmp_path.iterdir()) == []

@@ -145,13 +145,13 @@ def _blind_to_removals() -> Any:
     def of_files(self: Any, intent: Any, location: str) -> Any:
         return real(self, replace(intent, removed=intent.removed.slice(0, 0)), location)
 
-    return patch.object(conflicts.WinningCommit, "_of_files", of_files)
+    return patch.object(conflicts.WinningCommit, "_file_conflict", of_files)
 
 
 def _without_applications() -> Any:
     real = conflicts.WinningCommit._table_conflict
     return patch.object(
-        conflicts.WinningCommit, "_of_table", lambda self, intent: real(self, replace(intent, app_id=None))
+        conflicts.WinningCommit, "_table_conflict", lambda self, intent: real(self, replace(intent, app_id=None))
     )
 
 

@@ -109,8 +109,8 @@ def test_a_write_without_rows_adds_its_columns(table: lakescan.Table) -> None:
 def meanwhile(monkeypatch: pytest.MonkeyPatch, does: Any) -> None:
     """Let another writer do something between the time that files are written, and their commit."""
     left = [does]
-    for name in ("iceberg.IcebergTarget", "delta.DeltaTarget"):
-        own = f"lakescan.tables.{name}.append"
+    for name in ("iceberg.target.IcebergTarget", "delta.target.DeltaTarget"):
+        own = f"lakescan.{name}.append"
         module, _, method = own.rpartition(".")
         original = getattr(_resolved(module), method)
 

@@ -125,7 +125,7 @@ def created_there(folder: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*copy of the table")
-@pytest.mark.parametrize("moment", ["_uuid_of", "named_files"])
+@pytest.mark.parametrize("moment", ["_uuid_of", "reachable_files"])
 @pytest.mark.parametrize("made", [registered, created_there])
 def test_files_stay_of_a_table_that_replaces_its_metadata_while_that_is_read(
     tmp_path: Path,

@@ -134,7 +134,8 @@ class ScalarExpression:
             raise SchemaMismatch(f"the SQL expression {self.text!r} cannot be evaluated: {problem}") from error
 
 
-# Since 1970: the years -290000 to 290000. DuckDB computes with them as Spark does (`tests/statements/select/test_years.py`).
+# Since 1970: the years -290000 to 290000. DuckDB computes with them as Spark does: see
+# `tests/statements/select/test_years.py`.
 FIRST_DAY, LAST_DAY = -106_640_000, 105_201_000
 _MICROS = (FIRST_DAY * 86_400_000_000, (LAST_DAY + 1) * 86_400_000_000 - 1)
 _SETTINGS = {

@@ -349,17 +349,19 @@ def save_as_table(
     there = chosen not in ("error", "errorifexists") and target.exists
     if chosen == "ignore" and there:
         return WriteResult(0, 0, 0)
-    if there and format is not None and format_named(format).name != writer._opened().format:
-        raise InvalidOption(f"{target} is a table of format {writer._opened().format}, not {format}")
+    if there and format is not None and format_named(format).name != writer._open_table().format:
+        raise InvalidOption(f"{target} is a table of format {writer._open_table().format}, not {format}")
     by = terms(partition_by) if partition_by is not None else ()
     if there and chosen == "append":
-        if by and ", ".join(map(str, map(Term.parse, by))) != writer._opened().partitioning:
-            raise InvalidOption(f"{target} is partitioned by {writer._opened().partitioning}, not by {', '.join(by)}")
+        if by and ", ".join(map(str, map(Term.parse, by))) != writer._open_table().partitioning:
+            raise InvalidOption(
+                f"{target} is partitioned by {writer._open_table().partitioning}, not by {', '.join(by)}"
+            )
         return writer.append()
     if there and not by:
-        return writer._opened().overwrite(frame, **options)
+        return writer._open_table().overwrite(frame, **options)
     if format is not None or there:
-        writer.using(format if format is not None else writer._opened().format)
+        writer.using(format if format is not None else writer._open_table().format)
     if by:
         writer.partitionedBy(*by)
     return writer.createOrReplace() if there else writer.create()
