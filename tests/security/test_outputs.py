@@ -141,7 +141,7 @@ def test_neither_the_plan_nor_the_metadata_of_a_table_has_the_secrets(tmp_path: 
 
 def test_what_a_query_spills_is_in_a_folder_of_this_user_alone(table: lakescan.Table) -> None:
     lakescan.sql("SELECT * FROM t", t=table).to_arrow()
-    from lakescan.statements.select import query as lazy
+    from lakescan.statements.select import query
 
     folder = Path(query._new_folder()).parent
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
@@ -149,7 +149,7 @@ def test_what_a_query_spills_is_in_a_folder_of_this_user_alone(table: lakescan.T
 
 
 def test_a_spill_folder_that_a_clean_up_has_removed_is_made_again_and_never_taken_from_others() -> None:
-    from lakescan.statements.select import query as lazy
+    from lakescan.statements.select import query
 
     folder = Path(query._new_folder()).parent
     assert Path(query._new_folder()).parent == folder
