@@ -6,7 +6,6 @@
 """
 
 import importlib
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from lakescan import errors
@@ -253,9 +252,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Follower":
-        warnings.warn("lakescan.Follower is now lakescan.BatchStream", DeprecationWarning, stacklevel=2)
-        name = "BatchStream"
     if name in _WHERE:
         found = globals()[name] = getattr(importlib.import_module(_WHERE[name]), name)
         return found

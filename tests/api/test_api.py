@@ -188,14 +188,6 @@ def test_catalogs_have_pyicebergs_names_and_the_old_ones_warn(tmp_path: Path) ->
     assert catalog.list_tables("db") == ["db.t"]
     assert catalog.table_exists("db.t")
     assert catalog.load_table("db.t").format == "iceberg"
-    for name, call in {
-        "namespaces": lambda: catalog.namespaces(),
-        "tables": lambda: catalog.tables("db"),
-        "has_table": lambda: catalog.has_table("db.t"),
-        "table": lambda: catalog.table("db.t"),
-    }.items():
-        with pytest.warns(DeprecationWarning, match=rf"Catalog\.{name} is now"):
-            assert call()
 
 
 def test_saves_take_partitions_and_properties(tmp_path: Path, rows: pa.Table) -> None:
@@ -224,10 +216,6 @@ def test_notebooks_show_plans(table: lakescan.Table) -> None:
     assert "<i>" not in replace(plan.report, table="/lake/<i>&", filter="<i>")._repr_html_()
 
 
-def test_streams_have_their_old_names_for_one_release(table: lakescan.Table) -> None:
-    with pytest.warns(DeprecationWarning, match=r"Table\.follow is now Table\.stream"):
-        stream = table.follow(wait=False, on_change="added-rows")
-    with pytest.warns(DeprecationWarning, match=r"lakescan\.Follower is now lakescan\.BatchStream"):
-        assert isinstance(stream, lakescan.Follower)
-    with pytest.raises(AttributeError, match="no attribute 'Folower'"):
-        _ = lakescan.Folower
+def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'BatchStraem'"):
+        _ = lakescan.BatchStraem

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 
 import pyarrow as pa
-import pytest
 
 from lakescan.planning.delete_files import DeleteFile, DeleteFiles, DeleteKind, delete_files
 from lakescan.planning.file_table import DELETES
@@ -48,10 +47,3 @@ def test_deletes_of_a_group_are_made_when_a_task_asks_for_them_and_shared() -> N
     assert first == (RECORDS[2], RECORDS[0])
     assert group.at([0])[0] is first[1]
     assert group.at([]) == ()
-
-
-def test_members_by_name_are_as_of_earlier_releases_with_a_warning() -> None:
-    with pytest.warns(DeprecationWarning, match=r"use \.path instead of \['path'\]"):
-        assert RECORDS[0]["path"] == "p.parquet"
-    with pytest.warns(DeprecationWarning, match="records"), pytest.raises(KeyError, match="paths"):
-        RECORDS[0]["paths"]

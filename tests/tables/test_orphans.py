@@ -233,7 +233,7 @@ def test_files_are_as_old_as_the_store_says(table: lakescan.Table, monkeypatch) 
 
     (place() / "data" / "of-a-writer-at-work").write_bytes(b"")
     monkeypatch.setattr(orphans, "datetime", Later)
-    assert now().remove_orphans() == []
+    assert list(now().remove_orphans()) == []
     with pytest.raises(lakescan.InvalidOption, match="less than 24 hours ago, by the clock of the store"):
         now().remove_orphans(datetime.now(UTC) + timedelta(days=300))
     assert not list(place().rglob(".lakescan-clock*"))
@@ -253,7 +253,7 @@ def test_what_is_committed_while_folders_are_listed_stays(table: lakescan.Table,
         return looked[-1]
 
     monkeypatch.setattr(FolderSearch, "list_folders", listed)
-    assert now().remove_orphans() == []
+    assert list(now().remove_orphans()) == []
     assert now().scan().to_arrow().num_rows == 3
 
 

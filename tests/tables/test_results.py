@@ -78,17 +78,10 @@ def test_a_write_says_how_much_it_wrote(table: lakescan.Table) -> None:
 
 
 @given(ids=st.frozensets(st.integers(1, 99), max_size=5), files=st.lists(st.text(), max_size=5, unique=True))
-def test_results_compare_as_the_numbers_and_lists_of_earlier_releases_with_a_warning(
+def test_an_expiry_counts_as_its_snapshots_and_orphans_as_their_locations(
     ids: frozenset[int], files: list[str]
 ) -> None:
     expired, orphans = ExpireResult(tuple(sorted(ids))), OrphanResult(tuple(files))
-    assert CompactResult(len(ids), 2, 3, 4, 5) == WriteResult(len(ids), 2, 3, 4)
-    with pytest.warns(DeprecationWarning, match=r"int\(result\)"):
-        assert expired == len(ids)
-    with pytest.warns(DeprecationWarning, match=r"int\(result\)"):
-        assert expired != len(ids) + 1
-    with pytest.warns(DeprecationWarning, match=r"int\(result\)"):
-        assert len(ids) - 1 < expired <= len(ids)
-    with pytest.warns(DeprecationWarning, match=r"list\(result\)"):
-        assert orphans == files
+    assert int(expired) == len(ids)
     assert (f"{expired:,}", list(orphans), len(orphans)) == (str(len(ids)), files, len(files))
+    assert (expired == len(ids), orphans == files) == (False, False)

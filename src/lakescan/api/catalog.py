@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace as replaced
 from datetime import date, datetime
@@ -757,26 +756,6 @@ class Catalog(CatalogViews):
         format_named(opened.format).register(self._catalog, identifier, opened.scan().spec)
         return self._reopen_table(name, "registered")
 
-    def namespaces(self, parent: str | None = None) -> list[str]:
-        """`list_namespaces`, by its old name."""
-        _warn_deprecation("namespaces", "list_namespaces")
-        return self.list_namespaces(parent)
-
-    def tables(self, namespace: str) -> list[str]:
-        """`list_tables`, by its old name."""
-        _warn_deprecation("tables", "list_tables")
-        return self.list_tables(namespace)
-
-    def table(self, name: str, **options: Unpack[OpenKeywords]) -> Table:
-        """`load_table`, by its old name."""
-        _warn_deprecation("table", "load_table")
-        return self.load_table(name, **options)
-
-    def has_table(self, name: str) -> bool:
-        """`table_exists`, by its old name."""
-        _warn_deprecation("has_table", "table_exists")
-        return self.table_exists(name)
-
     def _identifier(self, name: str) -> Identifier:
         return parse_identifier(self.name, name)
 
@@ -785,10 +764,6 @@ class Catalog(CatalogViews):
         if parts is None:
             raise InvalidOption(f"{namespace!r} is not the name of a namespace")
         return parts[1:] if len(parts) > 1 and parts[0] == self.name else parts
-
-
-def _warn_deprecation(old: str, new: str) -> None:
-    warnings.warn(f"Catalog.{old} is now Catalog.{new}", DeprecationWarning, stacklevel=3)
 
 
 def catalog(name: str | Mapping[str, Any] = "default", **properties: Any) -> Catalog:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -1027,11 +1026,6 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         from lakescan.api.stream import BatchStream, TableStream
 
         return BatchStream(TableStream(self._filter_scan(where, options)), start, wait=wait)
-
-    def follow(self, **arguments: Any) -> BatchStream:
-        """`stream`, by its old name."""
-        warnings.warn("Table.follow is now Table.stream", DeprecationWarning, stacklevel=2)
-        return self.stream(**arguments)
 
     def _write_options(self, options: Mapping[str, object]) -> WriteOptions:
         """Parse the options of a write to this table; raises `InvalidOption`."""

@@ -7,7 +7,6 @@ the same columns are neighbours in the delete table, oldest first, and a file ha
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
@@ -233,13 +232,6 @@ class DeleteFile:
         """The sequence number of an equality delete, which always has one."""
         assert self.sequence_number is not None
         return self.sequence_number
-
-    def __getitem__(self, name: str) -> Any:
-        """A member by its name, as of the dictionary that deletes were in earlier releases; warns."""
-        warnings.warn(f"deletes are records: use .{name} instead of [{name!r}]", DeprecationWarning, stacklevel=2)
-        if name not in _NAMES:
-            raise KeyError(name)
-        return getattr(self, name)
 
 
 _NAMES = tuple(each.name for each in fields(DeleteFile))

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lakescan import engines
@@ -41,7 +40,6 @@ __all__ = [
     "explain",
     "history_sink",
     "read",
-    "read_scan",
     "refresh_view",
     "register",
     "save_as_table",
@@ -270,14 +268,6 @@ def _namespace(spark: SparkSession) -> tuple[str, ...]:
     """The catalog and namespace of short names in a session."""
     found: tuple[str, ...] = engines.load("spark").current_namespace(spark)
     return found
-
-
-def read_scan(spark: SparkSession, scan: Scan) -> DataFrame:
-    """Deprecated alias of `Scan.to_spark`."""
-    warnings.warn(
-        "use scan.to_spark(spark) instead of lakescan.spark.read_scan(spark, scan)", DeprecationWarning, stacklevel=2
-    )
-    return scan.to_spark(spark)
 
 
 def explain(scan: Scan) -> str:

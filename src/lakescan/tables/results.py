@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import operator
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import overload
 
 from lakescan.common.html import facts_table, name_list, section
@@ -188,7 +186,7 @@ def _note_text(note: str) -> str:
     return f"; {note}" if note else ""
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True, repr=False)
 class CompactResult(WriteResult):
     """What a compaction replaced.
 
@@ -217,17 +215,8 @@ class CompactResult(WriteResult):
         removed, note = _count_text(self.removed_files, "file"), _note_text(self.note)
         return f"compacted {removed} into {self.files:,} ({sizes}){failed}{note}"
 
-    def __eq__(self, other: object) -> bool:
-        """Equal numbers; those of a `WriteResult`, which compactions returned before, have no `removed_bytes`."""
-        if isinstance(other, CompactResult):
-            return astuple(self) == astuple(other)
-        return astuple(self)[:4] == astuple(other)[:4] if isinstance(other, WriteResult) else NotImplemented
 
-    def __hash__(self) -> int:
-        return hash(astuple(self)[:4])
-
-
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True, repr=False)
 class ExpireResult(_Result):
     """The snapshots, branches and tags that expired; with `dry_run`, those that would.
 
@@ -266,38 +255,11 @@ class ExpireResult(_Result):
     def __bool__(self) -> bool:
         return bool(self.snapshots or self.references)
 
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, ExpireResult):
-            return astuple(self) == astuple(other)
-        return self._as_number(operator.eq, other)
-
-    def __lt__(self, other: float) -> bool:
-        return self._as_number(operator.lt, other)
-
-    def __le__(self, other: float) -> bool:
-        return self._as_number(operator.le, other)
-
-    def __gt__(self, other: float) -> bool:
-        return self._as_number(operator.gt, other)
-
-    def __ge__(self, other: float) -> bool:
-        return self._as_number(operator.ge, other)
-
-    def _as_number(self, compare: Callable[[float, float], bool], other: object) -> bool:
-        """Compare as the number that earlier releases returned."""
-        if not isinstance(other, int | float):
-            return NotImplemented
-        _warn("expire_snapshots", "an ExpireResult, not a number", "int(result)", stacklevel=4)
-        return compare(int(self), other)
-
-    def __hash__(self) -> int:
-        return hash(int(self))
-
     def __format__(self, spec: str) -> str:
         return format(int(self), spec) if spec else str(self)
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True, repr=False)
 class OrphanResult(_Result, Sequence[str]):
     """The orphan files that were removed; with `dry_run`, those that would be. It is a sequence of their locations.
 
@@ -333,17 +295,6 @@ class OrphanResult(_Result, Sequence[str]):
 
     def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
         return self.files[index]
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, OrphanResult):
-            return (self.files, self.bytes, self.dry_run) == (other.files, other.bytes, other.dry_run)
-        if not isinstance(other, list):
-            return NotImplemented
-        _warn("remove_orphans", "an OrphanResult, not a list", "list(result)")
-        return list(self.files) == other
-
-    def __hash__(self) -> int:
-        return hash(self.files)
 
 
 @dataclass(frozen=True, repr=False)
@@ -573,10 +524,6 @@ class PathsResult(_Result):
         counts = f"{_count_text(self.manifests, 'manifest')} and {_count_text(self.delete_files, 'delete file')}"
         listed = "" if self.file_list is None else f"; the files to copy are listed in {self.file_list}"
         return f"{counts} rewritten{listed}"
-
-
-def _warn(method: str, what: str, instead: str, *, stacklevel: int = 3) -> None:
-    warnings.warn(f"{method} now returns {what}: compare {instead}", DeprecationWarning, stacklevel=stacklevel)
 
 
 def _count_text(number: int, noun: str) -> str:
