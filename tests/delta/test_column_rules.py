@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakescan
+from lakescan.api.rows import as_rows
 from lakescan.common import types as t
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commit.creation import replace_table
 from lakescan.delta.target import DeltaTarget
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.tables.rows import as_rows
 from lakescan.tables.write_rows import append_rows
 from lakescan.writing.identity_values import Identity, IdentityValues
 from tests.support.delta_rules import NOT_NULL, identity, mark_of, table_of

@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakescan
+from lakescan.api.rows import as_rows
 from lakescan.definition.table_changes import AddColumn
 from lakescan.definition.table_definition import TableDefinition, assign_ids
 from lakescan.delta.commit.creation import create_table, replace_table
@@ -30,7 +31,6 @@ from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.tables.base import OverwriteScope, Target
 from lakescan.tables.copy_on_write import files_to_replace
-from lakescan.tables.rows import as_rows
 from lakescan.writing.parquet_writer import new_write_id
 from lakescan.writing.table_writes import WrittenFile
 from tests.support.delta_state import newest

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import lakescan
+from lakescan.api.rows import as_rows
 from lakescan.expressions.bind import bind
 from lakescan.expressions.sql import parse_filter
 from lakescan.iceberg.commit.conflicts import Validation
 from lakescan.iceberg.commit.file_changes import SnapshotChanges, added_files
 from lakescan.maintenance import compact
 from lakescan.options.write import WriteOptions
-from lakescan.tables.rows import as_rows
 from lakescan.tables.write_rows import append_rows, overwrite_rows
 from lakescan.writing.parquet_writer import write_rows
 from tests.support import own_catalog, row_deltas

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from pyspark.sql import DataFrame, SparkSession
 
 import lakescan
-from lakescan import engines
 from lakescan.errors import AmbiguousMerge, QueryFailed, SchemaMismatch
+from lakescan.spark.statements import dml
 from lakescan.statements.syntax.dml import Assignment, Delete, Update
 from lakescan.statements.syntax.text import Sql, TableName
 from tests.statements.rows import test_laws as laws
@@ -51,7 +51,7 @@ def table(request: pytest.FixtureRequest, local: lakescan.Catalog, monkeypatch: 
 
 def change(spark: SparkSession, statement: Any) -> Any:
     """Run a statement on the table as SQL on Spark does."""
-    return now().changed_by({}, lambda target: engines.load("spark").change(spark, target, statement, {}))
+    return now().changed_by({}, lambda target: dml.change(spark, target, statement, {}))
 
 
 def frame(spark: SparkSession, *found: tuple[int | None, str | None]) -> DataFrame:

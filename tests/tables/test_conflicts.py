@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import lakescan
+from lakescan.api.rows import as_rows
 from lakescan.catalogs.registry import connection
 from lakescan.errors import StorageError
 from lakescan.options.write import WriteOptions
 from lakescan.tables.commit_files import append
-from lakescan.tables.rows import as_rows
 from lakescan.tables.write_rows import append_rows, overwrite_rows
 from lakescan.writing.parquet_writer import write_rows
 from tests.tables.support import Make, data_files, maker, now, pairs, rows

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import lakescan
+from lakescan.api.rows import as_rows
 from lakescan.errors import LakescanError, MissingFile, UnsupportedFeature
 from lakescan.options.write import WriteOptions
 from lakescan.tables.error_names import name_table_in_errors
-from lakescan.tables.rows import as_rows
 from lakescan.tables.write_rows import overwrite_rows
 from tests.tables.support import NAME, now, rows
 

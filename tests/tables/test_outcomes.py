@@ -17,12 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lakescan
+from lakescan.api.rows import as_rows
 from lakescan.common import retries
 from lakescan.delta.commit import commit_file as put
 from lakescan.iceberg.commit import outcomes
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.tables.rows import as_rows
 from lakescan.tables.write_rows import append_rows
 from tests.tables.support import NAME, data_files, maker, now, pairs, rows
 

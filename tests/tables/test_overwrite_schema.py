@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import lakescan
+from lakescan.api.rows import as_rows
 from lakescan.catalogs.registry import connection
 from lakescan.options.write import WriteOptions
-from lakescan.tables.rows import as_rows
 from lakescan.tables.write_rows import overwrite_rows
 from tests.tables.support import data_files, maker, now, rows
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from lakescan.api.catalog_views import CatalogViews, property_texts
 from lakescan.api.foreign_schemas import convert_schema
 from lakescan.api.open import table
+from lakescan.api.rows import as_rows
 from lakescan.api.table import Table
 from lakescan.api.transaction import Transaction
 from lakescan.catalogs.delta_names import DeltaNames
@@ -55,7 +56,6 @@ from lakescan.storage.locations import absolute
 from lakescan.tables.base import CatalogTable, Format
 from lakescan.tables.notebook import catalog_as_html
 from lakescan.tables.results import WriteResult
-from lakescan.tables.rows import as_rows
 from lakescan.tables.write_rows import create_with_rows, fill_columns
 
 

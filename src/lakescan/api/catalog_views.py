@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lakescan import engines
 from lakescan.api.view import View
 from lakescan.catalogs.lookup import find_table, find_view, translate_catalog_errors
 from lakescan.catalogs.views import StoredView, ViewStore, view_store
@@ -135,8 +134,9 @@ class CatalogViews(ABC):
         identifier = self._identifier(name)
         if if_not_exists and (found := find_view(identifier)) is not None:
             return View(found)
-        define = engines.load("query").view_definition
-        definition: ViewDefinition = define(
+        from lakescan.statements.tables.views import view_definition
+
+        definition = view_definition(
             query, identifier, tuple((each, None) for each in columns), comment, property_texts(properties)
         )
         return self.make_view(name, definition, replace=replace, if_not_exists=if_not_exists)

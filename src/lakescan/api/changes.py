@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan import engines
 from lakescan.api.scan import Scan
 from lakescan.common.html import register_display
 from lakescan.common.metadata_columns import CHANGE, CHANGELOG
@@ -118,10 +117,12 @@ class Changes:
 
     def to_spark(self, spark: SparkSession) -> DataFrame:
         """The changes as a Spark data frame, computed by its workers; their order is not defined."""
-        engine = engines.load("spark")
+        from lakescan.spark.native.frames import frame_of
+        from lakescan.spark.source.changelog import changes_frame
+
         frame: DataFrame
         if are_computed(self._spec):
-            frame = engine.changes_frame(
+            frame = changes_frame(
                 spark,
                 all_columns_scan(self._spec.with_limit(None)),
                 self.data_columns,
@@ -130,7 +131,7 @@ class Changes:
             )
             frame = frame if self._spec.max_rows is None else frame.limit(self._spec.max_rows)
         else:
-            frame = engine.frame_of(spark, self._spec)
+            frame = frame_of(spark, self._spec)
         return frame
 
 

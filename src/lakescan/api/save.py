@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
+from lakescan.api.rows import as_rows
 from lakescan.catalogs.formats import existing_target, exists, new_table
 from lakescan.catalogs.lookup import location_or_name
 from lakescan.common.identifiers import Identifier, location_of
@@ -14,7 +15,7 @@ from lakescan.errors import CreatedConcurrently, InvalidOption, TableExists, nea
 from lakescan.options.keywords import WriteKeywords
 from lakescan.options.write import WriteOptions
 from lakescan.tables.results import WriteResult
-from lakescan.tables.rows import Rows, as_rows
+from lakescan.tables.rows import Rows
 from lakescan.tables.scan_spec import as_predicate
 from lakescan.tables.write_rows import append_rows, create_with_rows, overwrite_rows
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard, Unpack, overload
 
 import pyarrow as pa
 
-from lakescan import engines
 from lakescan.common.distinct_names import check_distinct
 from lakescan.common.executors import PlanningExecutor
 from lakescan.common.html import register_display
@@ -544,7 +543,9 @@ class Scan:
         Example:
             >>> scan.where("day = '2026-01-31'").to_spark(spark).groupBy("country").count()
         """
-        frame: DataFrame = engines.load("spark").session_frame(spark, self.spec)
+        from lakescan.spark.native.frames import session_frame
+
+        frame: DataFrame = session_frame(spark, self.spec)
         return frame
 
     def to_options(self) -> dict[str, str]:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 import pyarrow as pa
 
-from lakescan import engines
 from lakescan.api.maintenance import TableMaintenance, TableMetadataFiles
 from lakescan.api.scan import Scan
 from lakescan.api.snapshots import TableRefs
@@ -320,7 +319,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.append(pa.table({"id": [1], "price": [9.5]}))
         """
-        from lakescan.tables.rows import as_rows
+        from lakescan.api.rows import as_rows
         from lakescan.tables.write_rows import append_rows
 
         given = as_rows(rows)
@@ -350,7 +349,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> orders.overwrite(corrected, where="day = '2026-01-31'")
         """
-        from lakescan.tables.rows import as_rows
+        from lakescan.api.rows import as_rows
         from lakescan.tables.write_rows import overwrite_rows
 
         given = as_rows(rows)
@@ -391,7 +390,9 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> print(orders.delete("status = 'cancelled'"))
             12 rows deleted (deletes of 3 files)
         """
-        return self.changed_by(options, lambda target: engines.load("dml").delete(target, where, executor))
+        from lakescan.statements.rows.table_methods import delete
+
+        return self.changed_by(options, lambda target: delete(target, where, executor))
 
     def update(
         self, set: Mapping[str, str], where: str | Predicate | None = None, **options: Unpack[WriteKeywords]
@@ -418,7 +419,9 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> print(orders.update({"price": "price * 1.1"}, where="country = 'NO'"))
             40 rows updated (1 file written, 2.1 KB; deletes of 2 files)
         """
-        return self.changed_by(options, lambda target: engines.load("dml").update(target, set, where))
+        from lakescan.statements.rows.table_methods import update
+
+        return self.changed_by(options, lambda target: update(target, set, where))
 
     def merge(
         self,
@@ -448,12 +451,12 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             ...     .when_not_matched_insert_all() \
             ...     .execute()
         """
-        from lakescan.tables.rows import session_settings_of
+        from lakescan.api.rows import session_settings_of
+        from lakescan.statements.rows.table_methods import merge
 
         self._write_options(options)
         run = partial(self.changed_by, options, session=session_settings_of(source))
-        found: MergeBuilder = engines.load("dml").merge(run, source, on, source_alias, target_alias)
-        return found
+        return merge(run, source, on, source_alias, target_alias)
 
     def upsert(
         self, rows: Any, keys: str | Sequence[str] | None = None, **options: Unpack[WriteKeywords]
@@ -477,13 +480,14 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         Example:
             >>> customers.upsert(pa.table({"id": [1, 2], "name": ["Ada", "Lin"]}), keys="id")
         """
-        from lakescan.tables.rows import session_settings_of
+        from lakescan.api.rows import session_settings_of
+        from lakescan.statements.rows.table_methods import upsert
 
         names = [keys] if isinstance(keys, str) else keys
         mode = self._write_options(options).upsert_mode
         return self.changed_by(
             options,
-            lambda target: engines.load("dml").upsert(target, rows, names, mode),
+            lambda target: upsert(target, rows, names, mode),
             upserts=True,
             session=session_settings_of(rows),
         )

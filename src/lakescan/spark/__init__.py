@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from lakescan import engines
 from lakescan.api.open import table as open_table
 from lakescan.api.scan import Scan
 from lakescan.errors import InvalidOption
@@ -116,7 +115,9 @@ def sql(spark: SparkSession, text: str, args: Arguments = None, **frames: Any) -
     Example:
         >>> lakescan.spark.sql(spark, "SELECT country, sum(price) FROM local.shop.orders GROUP BY country").show()
     """
-    return engines.load("spark").run_sql(spark, text, args, **frames)
+    from lakescan.spark.statements.sql import run_sql
+
+    return run_sql(spark, text, args, **frames)
 
 
 def create_view(spark: SparkSession, name: str, source: str, *, replace: bool = True) -> None:
@@ -142,7 +143,9 @@ def create_view(spark: SparkSession, name: str, source: str, *, replace: bool = 
         >>> lakescan.spark.create_view(spark, "orders", "local.shop.orders")
         >>> lakescan.spark.sql(spark, "SELECT count(*) FROM orders").show()
     """
-    engines.load("spark").make_view(spark, name, source, replace=replace)
+    from lakescan.spark.statements.sql import make_view
+
+    make_view(spark, name, source, replace=replace)
 
 
 def refresh_view(spark: SparkSession, name: str) -> None:
@@ -162,7 +165,9 @@ def refresh_view(spark: SparkSession, name: str) -> None:
         >>> lakescan.spark.refresh_view(spark, "orders")
         >>> spark.sql("SELECT count(*) FROM orders").show()
     """
-    engines.load("spark").renew_view(spark, name)
+    from lakescan.spark.statements.sql import renew_view
+
+    renew_view(spark, name)
 
 
 def write_to(frame: DataFrame, name: str) -> TableWriter:
@@ -266,7 +271,9 @@ def to_table(
 
 def _namespace(spark: SparkSession) -> tuple[str, ...]:
     """The catalog and namespace of short names in a session."""
-    found: tuple[str, ...] = engines.load("spark").current_namespace(spark)
+    from lakescan.spark.statements.names import current_namespace
+
+    found: tuple[str, ...] = current_namespace(spark)
     return found
 
 
@@ -282,4 +289,6 @@ def explain(scan: Scan) -> str:
     Example:
         >>> print(lakescan.spark.explain(orders.scan().where("price > 5")))
     """
-    return PlanText(engines.load("spark").explain_scan(scan.spec))
+    from lakescan.spark.native.frames import explain_scan
+
+    return PlanText(explain_scan(scan.spec))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
-from lakescan import engines
 from lakescan.errors import DOCUMENTS, InvalidOption, InvalidStatement, UnsupportedFeature
 from lakescan.statements.rows.execute import run_statement
 from lakescan.statements.rows.explain import explain_statement
@@ -66,7 +65,9 @@ def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
     """
     session, text, args = _arguments(positional, args)
     if session is not None:
-        return engines.load("spark").run_sql(session, text, args, **frames)
+        from lakescan.spark.statements.sql import run_sql
+
+        return run_sql(session, text, args, **frames)
     statement = statement_of(text)
     match statement.kind:
         case StatementKind.QUERY:

@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from lakescan import engines
 from lakescan.common.executors import PlanningExecutor
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
@@ -69,8 +68,8 @@ class ArrowRows:
         return write_newest(writes, keys, self._batches, write_id)
 
 
-def as_rows(data: Any) -> Rows:
-    """The rows of Arrow, pandas, Polars (a lazy frame is collected), DuckDB or Spark data.
+def arrow_rows(data: Any) -> ArrowRows:
+    """Return the rows of Arrow, pandas, Polars (a lazy frame is collected) or DuckDB data.
 
     Raises `InvalidOption` for data without rows, `SchemaMismatch` and `UnsupportedFeature` for values that Arrow cannot
     represent.
@@ -79,10 +78,7 @@ def as_rows(data: Any) -> Rows:
         return ArrowRows(data.schema, [data])
     if isinstance(data, pa.Table):
         return ArrowRows(data.schema, data.to_batches())
-    match _library(data):
-        case "pyspark" if hasattr(data, "mapInArrow"):
-            rows: Rows = engines.load("spark").SparkRows(data)
-            return rows
+    match library_of(data):
         case "pandas" if hasattr(data, "columns"):
             table = convert_pandas(data)
             return ArrowRows(table.schema, table.to_batches())
@@ -101,16 +97,8 @@ def as_rows(data: Any) -> Rows:
     )
 
 
-def session_settings_of(data: Any) -> SessionSettings:
-    """How the session of a Spark data frame stages rows; of other data, that it does not."""
-    if _library(data) == "pyspark" and hasattr(data, "sparkSession"):
-        found: SessionSettings = engines.load("spark").settings_of_session(data.sparkSession)
-        return found
-    return NO_SESSION
-
-
-def _library(data: Any) -> str:
-    """The library that defines the type of `data` or one of its base classes; empty if it is none that we know."""
+def library_of(data: Any) -> str:
+    """Return the library that defines the type of `data` or one of its base classes; empty for unknown libraries."""
     modules = {each.__module__.split(".")[0].lstrip("_") for each in type(data).__mro__}
     return next((name for name in ("pyspark", "pandas", "polars", "duckdb") if name in modules), "")
 

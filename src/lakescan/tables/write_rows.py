@@ -16,7 +16,7 @@ from lakescan.storage.removal import discard
 from lakescan.tables.base import Format, NewTable, Target
 from lakescan.tables.commit_files import append, check_fit, overwrite, prepare_target, upsert, write_result
 from lakescan.tables.results import WriteResult
-from lakescan.tables.rows import Rows, as_rows
+from lakescan.tables.rows import Rows
 from lakescan.tables.scan_spec import as_predicate
 from lakescan.writing.parquet_writer import new_write_id
 from lakescan.writing.table_writes import WrittenFile
@@ -34,7 +34,7 @@ def fill_columns(definition: TableDefinition, rows: Rows, format: Format) -> Tab
 def create_in_folder(
     location: str,
     definition: TableDefinition,
-    data: Any,
+    rows: Rows,
     format: Format,
     options: WriteOptions = WriteOptions(),  # noqa: B008
     storage_options: Mapping[str, Any] = MappingProxyType({}),
@@ -45,7 +45,6 @@ def create_in_folder(
     """
     options.check_appends()
     options.check_new_table()
-    rows = as_rows(data)
     whole = fill_columns(definition, rows, format)
     return create_with_rows(format.new_table_at(location, whole, options, storage_options), rows)
 

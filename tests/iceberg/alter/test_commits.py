@@ -13,12 +13,12 @@ import pytest
 import lakescan
 from lakescan import InvalidOption, NoSuchColumn
 from lakescan.api.alter import AlterBuilder
+from lakescan.api.rows import as_rows
 from lakescan.common import types as t
 from lakescan.common.retries import RetryPolicy
 from lakescan.definition.table_changes import AddColumn, ChangeColumn, DropColumn, TableChange
 from lakescan.iceberg.alter import alter_table as iceberg_alter
 from lakescan.options.write import WriteOptions
-from lakescan.tables.rows import as_rows
 from lakescan.tables.write_rows import append_rows
 from tests.iceberg.alter.support import ROWS, make, metadata, names, now, rows, spec
 from tests.tables.test_outcomes import calls_of, errors, fault, looks

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from lakescan import engines
 from lakescan.api.table import Table
 from lakescan.errors import InvalidOption
 from lakescan.options.keywords import WriteKeywords
@@ -239,7 +238,9 @@ def _batch_target(
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession()
-    within: tuple[str, ...] = () if session is None else engines.load("spark").current_namespace(session)
+    from lakescan.spark.statements.names import current_namespace
+
+    within: tuple[str, ...] = () if session is None else current_namespace(session)
     return BatchTarget.resolve(target, query, within, options)
 
 

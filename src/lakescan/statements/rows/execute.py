@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan import engines
 from lakescan.api.scan import Scan
 from lakescan.api.table import Table
 from lakescan.common import types as t
@@ -358,9 +357,9 @@ def change(
         return ChangeResult()
     of_spark = [frame for frame in frames.values() if hasattr(frame, "sparkSession")]
     if of_spark:
-        result: ChangeResult = engines.load("spark").change(
-            of_spark[0].sparkSession, target, statement, frames, arguments
-        )
+        from lakescan.spark.statements.dml import change as change_on_spark
+
+        result: ChangeResult = change_on_spark(of_spark[0].sparkSession, target, statement, frames, arguments)
         return result
     rounds = may_have_rounded(frames)
     frames = {name: hold_stream(name, frame) for name, frame in frames.items()}

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lakescan import engines
 from lakescan.api.scan import Scan
 from lakescan.api.table import Table
 from lakescan.common import types as t
@@ -103,7 +102,9 @@ def _upsert_by_equality(target: Target, rows: Any, keys: Sequence[str]) -> Chang
 def _columns_of(rows: Any) -> tuple[dict[str, t.Type], bool]:
     """The columns of a source with their types in Spark, and whether the casts of its engine fail."""
     if hasattr(rows, "sparkSession"):
-        columns, ansi = engines.load("spark").columns_of(rows)
+        from lakescan.spark.statements.names import columns_of as columns_on_spark
+
+        columns, ansi = columns_on_spark(rows)
         return columns, ansi
     return dict(columns_of(query(f"SELECT * FROM `{SOURCE}`", None, {SOURCE: rows}, ()))), True
 
@@ -111,7 +112,10 @@ def _columns_of(rows: Any) -> tuple[dict[str, t.Type], bool]:
 def _query_rows(rows: Any, text: str) -> list[dict[str, Any]]:
     """The rows of a query of a source."""
     if hasattr(rows, "sparkSession"):
-        table = engines.load("spark").run_sql(rows.sparkSession, text, None, **{SOURCE: rows}).toArrow()
+        from lakescan.spark.statements.sql import run_sql
+
+        frame: Any = run_sql(rows.sparkSession, text, None, **{SOURCE: rows})
+        table = frame.toArrow()
     else:
         table = query(text, None, {SOURCE: rows}, ()).to_arrow()
     found: list[dict[str, Any]] = table.to_pylist()

@@ -9,6 +9,7 @@ from typing import Any
 
 from lakescan.api.catalog import catalog
 from lakescan.api.open import open_table
+from lakescan.api.rows import as_rows
 from lakescan.api.table import Table
 from lakescan.catalogs.formats import DEFAULT, format_at, format_named
 from lakescan.catalogs.registry import is_known
@@ -110,7 +111,7 @@ def _create_in_folder(
         if wanted.query is None:
             format_named(chosen).create_at(name.name, definition, {})
         else:
-            create_in_folder(name.name, definition, context.rows(wanted.query.text), format_named(chosen))
+            create_in_folder(name.name, definition, as_rows(context.rows(wanted.query.text)), format_named(chosen))
     except TableExists:
         if not wanted.if_not_exists:
             raise

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lakescan.api.catalog import Catalog
+from lakescan.api.rows import as_rows
 from lakescan.api.view import View
 from lakescan.common import types as t
 from lakescan.common.identifiers import Identifier, parse_identifier
@@ -29,7 +30,6 @@ from lakescan.statements.syntax.tables_and_views import AlterView, CreateView, D
 from lakescan.statements.syntax.text import TableName
 from lakescan.statements.syntax.types import name_text, text_literal, type_text
 from lakescan.statements.tables.context import StatementContext, new_name, new_name_within
-from lakescan.tables.rows import as_rows
 
 Row = tuple[str, str, str | None]
 _OF_SPARK = ("engine_version", "create_engine_version")

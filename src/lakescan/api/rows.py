@@ -1,0 +1,30 @@
+"""The rows that a user hands to a write, from Arrow, pandas, Polars, DuckDB or a Spark data frame."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakescan.options.session_settings import NO_SESSION, SessionSettings
+from lakescan.tables.rows import Rows, arrow_rows, library_of
+
+
+def as_rows(data: Any) -> Rows:
+    """Return the rows of Arrow, pandas, Polars (a lazy frame is collected), DuckDB or Spark data.
+
+    Raises `InvalidOption` for data without rows, `SchemaMismatch` and `UnsupportedFeature` for values that Arrow cannot
+    represent.
+    """
+    if library_of(data) == "pyspark" and hasattr(data, "mapInArrow"):
+        from lakescan.spark.writing.write import SparkRows
+
+        return SparkRows(data)
+    return arrow_rows(data)
+
+
+def session_settings_of(data: Any) -> SessionSettings:
+    """Return how the session of a Spark data frame stages rows of audited tables; `NO_SESSION` for other data."""
+    if library_of(data) == "pyspark" and hasattr(data, "sparkSession"):
+        from lakescan.spark.source.wap import settings_of_session
+
+        return settings_of_session(data.sparkSession)
+    return NO_SESSION
