@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.iceberg.metadata import hadoop_metadata as version_files
+from lakescan.iceberg.commit import hadoop_table_operations as version_files
 from tests.support import own_catalog
 
 no_other_catalogs = own_catalog.no_other_catalogs

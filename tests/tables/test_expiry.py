@@ -10,7 +10,7 @@ import pytest
 
 import lakescan
 from lakescan.catalogs.registry import connection
-from lakescan.iceberg.maintenance.snapshot_retention import Expiration, Retention
+from lakescan.iceberg.metadata.snapshot_retention import Expiration, Retention
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.options.write import WriteOptions

@@ -42,7 +42,6 @@ from lakescan.errors import (
     UnsupportedFeature,
 )
 from lakescan.iceberg.commit.create_table import iceberg_arguments, redefine_table
-from lakescan.iceberg.commit.encryption import check_catalog
 from lakescan.iceberg.commit.staged_table import (
     MakesTables,
     TableReplacement,
@@ -50,6 +49,7 @@ from lakescan.iceberg.commit.staged_table import (
     create_tolerating_drop,
     stage_table,
 )
+from lakescan.iceberg.data_files.encryption import check_catalog
 from lakescan.iceberg.metadata.format_versions import PROPERTY, chosen_version
 from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_writes
 from lakescan.iceberg.metadata.table_properties import IcebergProperties

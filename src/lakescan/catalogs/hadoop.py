@@ -32,7 +32,7 @@ from lakescan.catalogs.properties import warn_of_metadata
 from lakescan.catalogs.shared_files import referenced_files, tables_inside, tables_that_may_share
 from lakescan.common.identifiers import Identifier, folder_of
 from lakescan.errors import InvalidOption, NotATable, UnsupportedFeature
-from lakescan.iceberg.metadata.hadoop_metadata import VersionFiles, version_of
+from lakescan.iceberg.commit.hadoop_table_operations import VersionFiles, version_of
 from lakescan.iceberg.metadata.json_document import decompress
 from lakescan.iceberg.metadata.metadata_location import current_metadata, is_metadata_file
 from lakescan.iceberg.metadata.pyiceberg_metadata import MetadataNotWritten, extend_catalog, parse_pyiceberg_metadata

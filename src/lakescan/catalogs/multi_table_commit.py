@@ -20,7 +20,7 @@ from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy, outcome_of
 from lakescan.errors import CommitConflict, LakescanError, NoSuchTable, StorageError, UnsupportedFeature
 from lakescan.iceberg.commit.outcomes import REFUSALS, check_same_table
-from lakescan.iceberg.maintenance.reachable_files import reachable_files
+from lakescan.iceberg.commit.reachable_files import reachable_files
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage.removal import discard
 

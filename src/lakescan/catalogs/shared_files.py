@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from lakescan.common.arrays import as_array
 from lakescan.common.identifiers import Identifier
 from lakescan.errors import UnsupportedFeature
-from lakescan.iceberg.maintenance.reachable_files import reachable_files
+from lakescan.iceberg.commit.reachable_files import reachable_files
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage

@@ -18,7 +18,7 @@ from lakescan.common.retries import COMMITS, RetryPolicy
 from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.iceberg.alter.commit_draft import is_changed
 from lakescan.iceberg.commit.commit_collector import Redo
-from lakescan.iceberg.maintenance.reachable_files import snapshot_files
+from lakescan.iceberg.commit.reachable_files import snapshot_files
 from lakescan.iceberg.maintenance.tables_in_folder import OF_TRANSACTION
 from lakescan.iceberg.metadata.application_transactions import PREFIX
 from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_text, metadata_writes

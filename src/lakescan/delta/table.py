@@ -31,7 +31,7 @@ from lakescan.delta.log.time_travel import (
     in_commit_timestamp,
     version_at,
 )
-from lakescan.delta.metadata.metadata_facts import metadata_facts
+from lakescan.delta.maintenance.metadata_facts import metadata_facts
 from lakescan.delta.metadata.protocol import CLUSTERING, Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.metadata_tables import (

@@ -36,12 +36,12 @@ from lakescan.formats.table_format import (
     SnapshotSelector,
     StreamStart,
 )
-from lakescan.iceberg.maintenance.snapshot_retention import snapshot_ref
+from lakescan.iceberg.maintenance.metadata_facts import metadata_facts
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.format_versions import VERSIONS
-from lakescan.iceberg.metadata.metadata_facts import metadata_facts
 from lakescan.iceberg.metadata.metadata_location import FolderSource, MetadataSource
 from lakescan.iceberg.metadata.name_mapping import field_matching
+from lakescan.iceberg.metadata.snapshot_retention import snapshot_ref
 from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, TableMetadata, ancestors
 from lakescan.iceberg.metadata.table_metadata_parser import load_metadata
 from lakescan.iceberg.metadata_tables import METADATA_TABLES, OF_SNAPSHOT, metadata_table

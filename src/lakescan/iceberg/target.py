@@ -39,10 +39,10 @@ from lakescan.iceberg.commit.commit_base import CommitBase
 from lakescan.iceberg.commit.commit_collector import check_not_collected
 from lakescan.iceberg.commit.conflicts import Validation
 from lakescan.iceberg.commit.create_table import replace_columns
-from lakescan.iceberg.commit.encryption import check_catalog
 from lakescan.iceberg.commit.file_changes import written_partitions
 from lakescan.iceberg.commit.manage_snapshots import IcebergSnapshots, restore
 from lakescan.iceberg.commit.outcomes import check_same_table, wait_before_retry
+from lakescan.iceberg.commit.reachable_files import files_since, manifest_parts, metadata_locations
 from lakescan.iceberg.commit.row_level_operations import (
     row_change_mode,
     row_change_validation,
@@ -52,17 +52,17 @@ from lakescan.iceberg.commit.row_level_operations import (
 from lakescan.iceberg.commit.snapshot_producer import NewSnapshot
 from lakescan.iceberg.commit.snapshot_refs import ensure_branch
 from lakescan.iceberg.commit.staged_table import TableReplacement
+from lakescan.iceberg.data_files.encryption import check_catalog
 from lakescan.iceberg.data_files.equality_deletes import EqualityDeleteWrites
 from lakescan.iceberg.data_files.position_deletes import IcebergDeletes
 from lakescan.iceberg.data_files.table_writes import IcebergWrites
 from lakescan.iceberg.maintenance.expire_snapshots import commit_expiry, split_expired_files
 from lakescan.iceberg.maintenance.metadata_files import IcebergMetadataFiles
-from lakescan.iceberg.maintenance.reachable_files import files_since, manifest_parts, metadata_locations
 from lakescan.iceberg.maintenance.rewrite_position_deletes import plan_compaction, plan_vectors
-from lakescan.iceberg.maintenance.snapshot_retention import Retention
 from lakescan.iceberg.maintenance.tables_in_folder import neighbour_files, warn_of_copy
 from lakescan.iceberg.metadata.application_transactions import has_transaction
 from lakescan.iceberg.metadata.metadata_location import FolderSource
+from lakescan.iceberg.metadata.snapshot_retention import Retention
 from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
 from lakescan.iceberg.metadata.table_properties import SERIALIZABLE, IcebergProperties
 from lakescan.iceberg.table import IcebergTable

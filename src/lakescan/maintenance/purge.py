@@ -15,7 +15,7 @@ from lakescan.catalogs.shared_files import referenced_files, tables_that_may_sha
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import retry_read
 from lakescan.errors import CommitConflict, StorageError, UnsupportedFeature
-from lakescan.iceberg.maintenance.reachable_files import reachable_files
+from lakescan.iceberg.commit.reachable_files import reachable_files
 from lakescan.iceberg.maintenance.tables_in_folder import copy_files
 from lakescan.iceberg.target import IcebergTarget
 from lakescan.maintenance.listing import metadata_in_folder as neighbouring_metadata

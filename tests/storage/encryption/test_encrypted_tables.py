@@ -388,7 +388,7 @@ def test_catalogs_that_lose_keys_are_refused() -> None:
     from pyiceberg.catalog.noop import NoopCatalog
     from pyiceberg.catalog.sql import SqlCatalog
 
-    from lakescan.iceberg.commit.encryption import check_catalog
+    from lakescan.iceberg.data_files.encryption import check_catalog
 
     def of(kind: type) -> Any:
         made: Any = type("Some", (kind,), {"__init__": lambda self: None})

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.delta.data_files.char_types import text_lengths
 from lakescan.delta.log.log_text import as_long, parse_json, short_json
+from lakescan.delta.metadata.char_types import text_lengths
 from lakescan.delta.metadata.new_schema import IDENTITY_MARK, IDENTITY_STEP
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.errors import CorruptMetadata, InvalidFilter, NoSuchColumn, SchemaMismatch, UnsupportedFeature

@@ -189,7 +189,7 @@ def _apply_lengths(kind: t.Type, text: Any) -> t.Type:
         return kind
     if not isinstance(text, str) or _INNER_CHAR.search(text) is None:
         return kind
-    from lakescan.delta.data_files.char_types import text_lengths  # readers of other tables need no writers' modules
+    from lakescan.delta.metadata.char_types import text_lengths  # readers of other tables need no writers' modules
 
     try:
         return _pad_type(kind, text_lengths(text, kind, ""))

@@ -9,7 +9,6 @@ from itertools import count
 
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path, parse_reference
-from lakescan.common.schema import Schema
 from lakescan.common.timestamps import EPOCH
 from lakescan.definition.table_changes import (
     KEPT,
@@ -36,6 +35,7 @@ from lakescan.iceberg.alter.column_tree import (
 )
 from lakescan.iceberg.alter.metadata_draft import MetadataDraft, NoNulls, NoRows
 from lakescan.iceberg.metadata.partition_spec import PartitionField
+from lakescan.iceberg.metadata.type_promotion import FROM_DATE, can_promote
 
 
 def add(change: AddColumn, draft: MetadataDraft) -> MetadataDraft:
@@ -342,26 +342,3 @@ def _midnight(value: object, kind: t.Type) -> object:
     if kind == t.Timestamp("ns", zoned=False):
         return (midnight.replace(tzinfo=UTC) - EPOCH).days * 86_400 * 10**9
     return midnight
-
-
-FROM_DATE = (t.Timestamp("us", zoned=False), t.Timestamp("ns", zoned=False))
-_PLAIN: dict[t.Type, tuple[t.Type, ...]] = {t.INT: (t.LONG,), t.FLOAT: (t.DOUBLE,)}
-
-
-def can_promote(old: t.Type, new: t.Type) -> bool:
-    """Whether a column of the type `old` may become one of the type `new`, another one."""
-    if isinstance(old, t.Decimal) and isinstance(new, t.Decimal):
-        return new.scale == old.scale and new.precision >= old.precision
-    return old == t.UNKNOWN or new in _PLAIN.get(old, ()) or (old == t.DATE and new in FROM_DATE)
-
-
-def find_unreadable_column(written: Schema, read: Schema) -> str | None:
-    """The first column that was written with a type whose values do not fit that by which it is read, for messages."""
-    types = {each.id: each.type for each in t.walk(read.fields)}
-    nested = t.Struct | t.ListOf | t.MapOf
-    for each in t.walk(written.fields):
-        kind = types.get(each.id, each.type)
-        if kind != each.type and not isinstance(kind, nested) and not can_promote(each.type, kind):
-            name = written.reference_of.get(each.id, each.name)
-            return f"a column {name!r} of type {each.type}, which is {kind} in the read schema"
-    return None

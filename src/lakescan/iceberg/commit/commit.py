@@ -27,11 +27,11 @@ from lakescan.iceberg.commit.conflicts import Rebase, Validation
 from lakescan.iceberg.commit.file_changes import DELETE_FILES, SnapshotChanges, added_files
 from lakescan.iceberg.commit.not_null_checks import check_required
 from lakescan.iceberg.commit.outcomes import FailedCommit, check_refusal, raise_refusal, reload_table, wait_before_retry
+from lakescan.iceberg.commit.reachable_files import files_since
+from lakescan.iceberg.commit.rewrite_manifests import ManifestRewrite
 from lakescan.iceberg.commit.row_delta import check_row_delta, row_delta_operation, row_delta_validation
 from lakescan.iceberg.commit.snapshot_producer import NewSnapshot, SnapshotProducer
 from lakescan.iceberg.data_files.table_writes import IcebergWrites
-from lakescan.iceberg.maintenance.reachable_files import files_since
-from lakescan.iceberg.maintenance.rewrite_manifests import ManifestRewrite
 from lakescan.iceberg.metadata.application_transactions import EPOCH, QUERY, has_transaction
 from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
 from lakescan.iceberg.table import IcebergTable

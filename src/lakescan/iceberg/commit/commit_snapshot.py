@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.commit.commit_base import CommitBase
-from lakescan.iceberg.commit.encryption import check_catalog
 from lakescan.iceberg.commit.file_changes import SnapshotChanges
 from lakescan.iceberg.commit.outcomes import FailedCommit, commit, reload_table
+from lakescan.iceberg.commit.reachable_files import files_since
 from lakescan.iceberg.commit.snapshot_producer import NewSnapshot, SnapshotProducer
-from lakescan.iceberg.maintenance.reachable_files import files_since
+from lakescan.iceberg.data_files.encryption import check_catalog
 from lakescan.iceberg.metadata.application_transactions import TransactionRecord
 from lakescan.iceberg.metadata.commit_times import next_time
 from lakescan.iceberg.metadata.encryption_keys import AddEncryptionKeys, snapshot_key_member

@@ -18,10 +18,10 @@ from lakescan.common.schema import FieldMatching
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.iceberg.commit.add_files import ForeignFiles, as_data_files, spec_for
 from lakescan.iceberg.commit.outcomes import reload_table
+from lakescan.iceberg.commit.reachable_files import files_since
 from lakescan.iceberg.commit.row_level_operations import staged_options, summary_properties
 from lakescan.iceberg.commit.staged_table import TableReplacement, commit_new_table, current_table_files
 from lakescan.iceberg.data_files.table_writes import IcebergWrites
-from lakescan.iceberg.maintenance.reachable_files import files_since
 from lakescan.iceberg.metadata.name_mapping import PROPERTY, field_paths, name_mapping_text
 from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_text
 from lakescan.iceberg.metadata.table_metadata_parser import parse_metadata

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakescan.common.retries import Attempts, outcome_of
 from lakescan.errors import CommitConflict, CommitStateUnknown, NoSuchTable, UnsupportedFeature
 from lakescan.iceberg.commit.commit_collector import Collector
-from lakescan.iceberg.maintenance.reachable_files import metadata_locations
+from lakescan.iceberg.commit.reachable_files import metadata_locations
 from lakescan.iceberg.metadata.pyiceberg_metadata import MetadataNotWritten, check_metadata_writes, metadata_writes
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.table import IcebergTable

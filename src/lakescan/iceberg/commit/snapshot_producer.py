@@ -18,7 +18,6 @@ from lakescan.common import types as t
 from lakescan.iceberg.commit.base_manifests import listed_manifests
 from lakescan.iceberg.commit.commit_base import CommitBase
 from lakescan.iceberg.commit.conflicts import Rebase
-from lakescan.iceberg.commit.encryption import snapshot_keys
 from lakescan.iceberg.commit.file_changes import SnapshotChanges
 from lakescan.iceberg.commit.manifest_drafts import ManifestDraft, ManifestDrafts
 from lakescan.iceberg.commit.manifest_filter import (
@@ -31,6 +30,7 @@ from lakescan.iceberg.commit.manifest_filter import (
     remove_files,
 )
 from lakescan.iceberg.commit.snapshot_summary import SummaryCounters
+from lakescan.iceberg.data_files.encryption import snapshot_keys
 from lakescan.iceberg.manifests.manifest_entries import entries_of, least_sequence_number
 from lakescan.iceberg.manifests.manifest_file import ADDED, DATA, DELETES, manifest_files
 from lakescan.iceberg.manifests.manifest_writer import assign_sequence_numbers, manifest_list_file
@@ -71,7 +71,7 @@ class SnapshotProducer:
     def __post_init__(self) -> None:
         properties = self.base.metadata.table_properties
         self._policy = MergePolicy.create(properties)
-        self.keys: SnapshotKeys | None = snapshot_keys(self.base, self.storage)
+        self.keys: SnapshotKeys | None = snapshot_keys(self.base.metadata, self.storage)
         self._drafts = ManifestDrafts(self.base, self.storage, self.snapshot_id, self._policy.target_size, self.keys)
         self._counters = SummaryCounters(properties.partitions_in_summary)
         self._replaced = 0

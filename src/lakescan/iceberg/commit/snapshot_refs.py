@@ -16,7 +16,7 @@ from lakescan.errors import CommitConflict, InvalidOption, NoSuchSnapshot, Unsup
 from lakescan.formats.snapshot_refs import IfRefExists, RefKind, RefRetention
 from lakescan.iceberg.commit.commit import STAGED_ID
 from lakescan.iceberg.commit.outcomes import FailedCommit, commit, wait_before_retry
-from lakescan.iceberg.maintenance.snapshot_retention import retention_by_name
+from lakescan.iceberg.metadata.snapshot_retention import retention_by_name
 from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, SnapshotReference, TableMetadata, ancestors
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage

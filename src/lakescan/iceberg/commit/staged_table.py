@@ -24,8 +24,8 @@ from lakescan.iceberg.commit.commit_snapshot import (
 )
 from lakescan.iceberg.commit.file_changes import SnapshotChanges, added_files
 from lakescan.iceberg.commit.outcomes import FailedCommit, is_refusal
+from lakescan.iceberg.commit.reachable_files import reachable_files
 from lakescan.iceberg.commit.snapshot_producer import SnapshotProducer
-from lakescan.iceberg.maintenance.reachable_files import reachable_files
 from lakescan.iceberg.metadata.encryption_keys import add_keys, split_key_updates
 from lakescan.iceberg.metadata.format_versions import PROPERTY
 from lakescan.iceberg.metadata.pyiceberg_metadata import MetadataNotWritten, metadata_text, metadata_writes

@@ -18,8 +18,7 @@ from lakescan.common.schema import Schema
 from lakescan.definition.arrow_schema import iceberg_columns
 from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
-from lakescan.iceberg.alter.columns import can_promote
-from lakescan.iceberg.commit.encryption import check_encrypted
+from lakescan.iceberg.data_files.encryption import check_encrypted
 from lakescan.iceberg.data_files.location_provider import DataLocations
 from lakescan.iceberg.data_files.metrics import file_metrics
 from lakescan.iceberg.metadata.format_versions import VERSIONS, FormatVersion
@@ -27,6 +26,7 @@ from lakescan.iceberg.metadata.partition_spec import Transform
 from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_text
 from lakescan.iceberg.metadata.schema_json import parse_schema
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
+from lakescan.iceberg.metadata.type_promotion import can_promote
 from lakescan.options.session_defaults import session_options
 from lakescan.options.write import WriteOptions
 from lakescan.reading.type_promotion import cast_leaf

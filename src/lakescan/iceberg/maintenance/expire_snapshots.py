@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.iceberg.commit.outcomes import FailedCommit, commit
-from lakescan.iceberg.maintenance.snapshot_retention import Expiration
 from lakescan.iceberg.manifests.manifest_entries import read_entries
 from lakescan.iceberg.manifests.manifest_file import (
     DATA_FILE,
@@ -23,6 +22,7 @@ from lakescan.iceberg.manifests.manifest_file import (
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.application_transactions import move_records
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
+from lakescan.iceberg.metadata.snapshot_retention import Expiration
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from lakescan.errors import LakescanError, LocationRefused, MissingFile, StorageError, UnsupportedFeature
-from lakescan.iceberg.maintenance.reachable_files import reachable_files
+from lakescan.iceberg.commit.reachable_files import reachable_files
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import FileEntry, Storage
 from lakescan.storage.locations import normalize

@@ -26,8 +26,8 @@ from lakescan.formats.increments import (
     order_by_lower_bound,
 )
 from lakescan.formats.table_format import FileRequest, StreamStart
-from lakescan.iceberg.alter.columns import find_unreadable_column
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata, ancestors
+from lakescan.iceberg.metadata.type_promotion import find_unreadable_column
 from lakescan.iceberg.scan.delete_index import DeleteIndex
 from lakescan.iceberg.scan.snapshot_scan import SnapshotScan, add_other_names, attach_deletes, match_deletes
 from lakescan.planning.candidates import Candidates

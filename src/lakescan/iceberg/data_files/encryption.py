@@ -1,11 +1,11 @@
-"""Which keys the files of a write have, and where encrypted tables can be written to at all."""
+"""Encryption of written files: the keys of a snapshot, and which encrypted tables can be written."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
-from lakescan.iceberg.commit.commit_base import CommitBase
+from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.storage import Storage
 from lakescan.storage.encryption.table_keys import SnapshotKeys
@@ -13,12 +13,13 @@ from lakescan.storage.encryption.table_keys import SnapshotKeys
 _VERSION = 3  # the first whose metadata has encryption keys
 
 
-def snapshot_keys(base: CommitBase, storage: Storage) -> SnapshotKeys | None:
-    """The keys of a new snapshot; None for a table that is not encrypted. Raises what `check_encrypted` raises.
+def snapshot_keys(metadata: TableMetadata, storage: Storage) -> SnapshotKeys | None:
+    """Return the keys of a new snapshot; None for a table that is not encrypted.
 
-    Raises `CorruptMetadata` for an encrypted table whose key is named no more: its new files would be plain.
+    Raises what `check_encrypted` raises, and `CorruptMetadata` for a table with encryption keys whose property with the
+    table's key is missing: its new files would not be encrypted.
     """
-    metadata, properties = base.metadata, base.metadata.table_properties
+    properties = metadata.table_properties
     key = properties.encryption_key
     if key is None:
         if metadata.encryption_keys:

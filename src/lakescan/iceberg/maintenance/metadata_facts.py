@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.formats.table_format import KeptStates, ManifestFacts, MetadataFacts
 from lakescan.iceberg.maintenance.rewrite_position_deletes import plan_compaction, plan_vectors
-from lakescan.iceberg.maintenance.snapshot_retention import Retention
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
+from lakescan.iceberg.metadata.snapshot_retention import Retention
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata, ancestors
 from lakescan.planning.file_table import FileTable
 from lakescan.storage import Storage

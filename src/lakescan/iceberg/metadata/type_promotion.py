@@ -1,0 +1,28 @@
+"""Type promotion: the types that a column may get without its files being rewritten."""
+
+from __future__ import annotations
+
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+
+FROM_DATE = (t.Timestamp("us", zoned=False), t.Timestamp("ns", zoned=False))
+_PLAIN: dict[t.Type, tuple[t.Type, ...]] = {t.INT: (t.LONG,), t.FLOAT: (t.DOUBLE,)}
+
+
+def can_promote(old: t.Type, new: t.Type) -> bool:
+    """Whether a column of the type `old` may become a column of the different type `new`, by the specification."""
+    if isinstance(old, t.Decimal) and isinstance(new, t.Decimal):
+        return new.scale == old.scale and new.precision >= old.precision
+    return old == t.UNKNOWN or new in _PLAIN.get(old, ()) or (old == t.DATE and new in FROM_DATE)
+
+
+def find_unreadable_column(written: Schema, read: Schema) -> str | None:
+    """Describe the first column whose written type cannot be promoted to its type in the read schema."""
+    types = {each.id: each.type for each in t.walk(read.fields)}
+    nested = t.Struct | t.ListOf | t.MapOf
+    for each in t.walk(written.fields):
+        kind = types.get(each.id, each.type)
+        if kind != each.type and not isinstance(kind, nested) and not can_promote(each.type, kind):
+            name = written.reference_of.get(each.id, each.name)
+            return f"a column {name!r} of type {each.type}, which is {kind} in the read schema"
+    return None
