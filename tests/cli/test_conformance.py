@@ -148,8 +148,8 @@ def test_what_lakescan_refuses_is_told_by_the_name_of_the_feature(orders: str) -
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["later"], "writerFeatures": ["later"]}
     (log / "00000000000000000001.json").write_text(json.dumps({"protocol": protocol}))
     found = conformance("orders", job_of(orders, {}, {}), LIMITS, engines=("deltalake",))
-    assert found.own.outcome == "unsupported"
-    assert "later" in found.own.detail
+    assert found.lakescan_reading.outcome == "unsupported"
+    assert "later" in found.lakescan_reading.detail
     assert found.readings[1].outcome in ("unsupported", "error")
 
 
@@ -360,7 +360,7 @@ def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pyt
 def test_the_name_of_a_folder_is_no_refusal(tmp_path: Path) -> None:
     place = str(tmp_path / "unsupported types")
     answers = {"lakescan": {"error": "CorruptMetadata", "words": f"{place}: the log has no protocol action"}}
-    assert compare_answers("t", Job("delta", place), answers).own.outcome == "error"
+    assert compare_answers("t", Job("delta", place), answers).lakescan_reading.outcome == "error"
 
 
 def test_the_command_line_is_run_by_python_too() -> None:
