@@ -161,7 +161,7 @@ def plan_delta_table(
 def delta_registration(
     catalog: Any, identifier: Identifier, location: str, storage: Storage
 ) -> AbstractContextManager[None]:
-    """What gives a Delta table that `planned_delta` has planned its name, while it is created."""
+    """What gives a Delta table that `plan_delta_table` has planned its name, while it is created."""
     if isinstance(catalog, UnityCatalog):
         return unity_named(catalog, identifier, storage)
     return place_of_delta(catalog, identifier, location).registration()

@@ -52,7 +52,9 @@ def commit_change(
     Raises `CommitStateUnknown` if the last look has no outcome, and the error of `change` if it was not made.
 
     Example:
-        >>> settled("dropping db.t", lambda: catalog.drop_table("db.t"), lambda: None if is_there("db.t") else True)
+        >>> def outcome():
+        ...     return None if is_there("db.t") else True
+        >>> commit_change("dropping db.t", lambda: catalog.drop_table("db.t"), outcome)
     """
     try:
         return change()

@@ -194,7 +194,7 @@ def _texts_in(values: Mapping[str, Any]) -> Iterator[str]:
 def filter_server_properties(said: Mapping[str, Any], server: str, location: str | None = None) -> dict[str, str]:
     """Return those properties of a server's answer that it may set.
 
-    `with_server` decides whether its hosts count.
+    `merge_server_properties` decides whether its hosts count.
 
     Args:
         said: The answer's properties.

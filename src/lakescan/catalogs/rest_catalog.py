@@ -120,7 +120,7 @@ def rest_catalog_class() -> Any:
             return {**filter_server_properties(said, self._server), **addresses}
 
         def _merge_storage(self, said: Mapping[str, str]) -> dict[str, Any]:
-            """Return the properties of the user and the server, with those of storage merged by `with_server`."""
+            """Return the properties of the user and the server; `merge_server_properties` merges those of storage."""
             merged = {**self.user_properties, **said}
             storage = merge_server_properties(self.user_properties, said, self._server)
             return {name: value for name, value in merged.items() if not is_storage_property(name)} | storage

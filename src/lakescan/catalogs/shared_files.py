@@ -80,7 +80,7 @@ def referenced_files(tables: Iterable[Table], storage: Storage) -> Iterator[pa.A
 
 
 def metadata_of_tables(files: pa.Table) -> pa.Table:
-    """Return those listed files (`listed.LISTED`) that are a table's metadata or log by their names: few."""
+    """Return those listed files (`listing.LISTED`) that are a table's metadata or log by their names: few."""
     return files.filter(pc.match_substring_regex(as_array(files["location"]), _OF_TABLES))
 
 

@@ -63,7 +63,7 @@ def remove_inner_offsets(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.Ch
 
 
 def remove_table_offsets(table: pa.Table) -> pa.Table:
-    """A table with `without_inner_offsets` of all its chunks."""
+    """A table with `remove_inner_offsets` of all its chunks."""
     if not any(_holds_struct(kind) for kind in table.schema.types):
         return table
     return pa.table([remove_inner_offsets(column) for column in table.columns], schema=table.schema)

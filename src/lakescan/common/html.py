@@ -68,7 +68,7 @@ def _text(text: str, most: int = _MOST_CHARACTERS) -> str:
 
 _SHOWN_ROWS = 20
 _MOST_BYTES = 32  # of a binary value
-_OURS: dict[int, weakref.ref[pa.Table]] = {}  # tables of which `as_shown` was told, by `id`
+_OURS: dict[int, weakref.ref[pa.Table]] = {}  # tables of which `register_display` was told, by `id`
 
 _BYTES = (
     pa.types.is_binary,

@@ -69,8 +69,8 @@ class Attempts:
         ...     try:
         ...         return commit(table)
         ...     except CommitConflict as error:
-        ...         attempts.again(table.name, error)
-        ...         table = table.reopened()
+        ...         attempts.wait_or_raise(table.name, error)
+        ...         table = table.reopen()
     """
 
     def __init__(self, policy: RetryPolicy) -> None:

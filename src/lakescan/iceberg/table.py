@@ -192,7 +192,7 @@ class IcebergTable:
         return self.metadata.source, selector
 
     def starting_point(self, start: StreamStart, branch: str | None = None) -> Offset:
-        """The offset before the first snapshot that a stream reads; see `Start`."""
+        """The offset before the first snapshot that a stream reads; see `StreamStart`."""
         return starting_point(self.metadata, self._head(branch), start, self._tag_snapshot_id)
 
     def commits(self, request: CommitRequest, snapshot: Snapshot) -> Iterator[Commit]:

@@ -33,7 +33,7 @@ def expire_with_files(
 
     Files stay that other tables reference whose metadata is in the same folder, and those in other folders than the
     table's own: they were added from there, and may be files of others, too. Returns what expired, and how many
-    files of each kind (`FilesPart`) were removed. Those that could not be removed stay as orphans.
+    files of each kind (`SnapshotFiles`) were removed. Those that could not be removed stay as orphans.
     An executor that exchanges rows, as Spark's does, reads manifests, compares and removes on its workers.
     """
     result = target.expire(older_than, retain_last, snapshots=snapshots)

@@ -18,7 +18,7 @@ from lakescan.tables.base import FileRules
 
 @dataclass(frozen=True)
 class Listing:
-    """What listed files (`listed.LISTED`) are to the table at `location` (normalized); places are compared normalized.
+    """What listed files (`listing.LISTED`) are to the table at `location` (normalized); places are compared normalized.
 
     `partitions` are the names of partition columns: folders named after them are never hidden, and neither are names
     that start with one of `shown`. Elsewhere, names below the folders `elsewhere` (normalized) may be hidden.

@@ -124,7 +124,7 @@ _AT_ONCE = 10_000  # files that are looked up in one call
 
 
 def inventory_files(inventory: Any, location: str) -> pa.Table:
-    """The files of an inventory that are in the table's folder (`listed.LISTED`).
+    """The files of an inventory that are in the table's folder (`listing.LISTED`).
 
     It is a table (Arrow, or anything with an Arrow stream) with the columns `path` (absolute, or within the table's
     folder), `length` in bytes, `isDir` and `modificationTime` in milliseconds since 1970. Raises `InvalidOption`.

@@ -42,7 +42,7 @@ _ROWS = pa.schema(
         pa.field("size", pa.int64()),  # bytes of a candidate, where they are known
         pa.field("kind", pa.string()),  # of a candidate: 'data', 'manifest', ...
         pa.field("named", pa.bool_()),  # whether metadata names it; otherwise it is a candidate
-        # Of a name that holds only if nothing newer is said of the same entry; see `ClaimingPart`.
+        # Of a name that holds only if nothing newer is said of the same entry; see `ReferenceClaims`.
         pa.field("entry", pa.string()),
         pa.field("rank", pa.int64()),
         pa.field("holds", pa.bool_()),
@@ -247,7 +247,7 @@ def find_orphans(
 def find_listed_orphans(
     target: Target, rules: FileRules, files: pa.Table, cutoff: datetime, executor: ExchangingExecutor
 ) -> pa.Table:
-    """Orphan files among listed ones (`listed.LISTED`), as `find_orphans`; else, metadata files alone are listed."""
+    """Orphan files among listed ones (`listing.LISTED`), as `find_orphans`; else, metadata files alone are listed."""
     storage = target.storage
     listing = Listing(normal(storage.current_location(rules.location)), rules.partition_names, rules.shown)
     metadata = [*listing.metadata_files(files), *metadata_in_folder(storage, rules)]
@@ -275,7 +275,7 @@ def select_unreferenced_files(
     """The candidates that the table does not reference (`location`, `size`, `kind`), each once.
 
     Nor do tables whose `metadata` files are in the same folder, nor what is named `elsewhere`. The table is read anew;
-    commits that are made meanwhile are read at the end. Raises `UnsupportedFeature` as `removal.unnamed`.
+    commits that are made meanwhile are read at the end. Raises `UnsupportedFeature` as `removal.unreferenced_by_name`.
     """
     storage, before = target.storage, target.reopen()
     parts: list[ReferencedFiles] = [*before.parts_in_use(since, metadata), *elsewhere]

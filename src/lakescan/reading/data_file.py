@@ -144,7 +144,7 @@ def open_rows(
 def row_batches(
     task: FileScanTask, context: ReadContext, columns: Schema, residual: Predicate = TRUE
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Batches of these columns of a task, each with the file position of its first row; see `opened_rows`."""
+    """Batches of these columns of a task, each with the file position of its first row; see `open_rows`."""
     with open_rows(task, context, columns, residual) as rows:
         yield from rows.batches(columns)
 

@@ -74,7 +74,7 @@ def client_config(options: StorageOptions, root: str) -> tuple[tuple[str, str], 
 def object_store(root: str, settings: tuple[tuple[str, str], ...], *, retries: int | None = 0) -> Any:
     """The client of a bucket or container (`s3://bucket`); None: it repeats requests as often as it likes.
 
-    `settings` are those of `settings_for`. With any number but 0, theirs comes first.
+    `settings` are those of `client_config`. With any number but 0, theirs comes first.
     """
     return _client(root, settings, environment_of_clients(), retries)
 

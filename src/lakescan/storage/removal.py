@@ -50,7 +50,7 @@ def remove_unreferenced_files(
 
 
 def discard(storage: Storage, locations: Sequence[str], look: Callable[[], Named], first: Sequence[str] = ()) -> None:
-    """Remove the files of a commit that has provably failed, as `remove_unnamed`; on an error, log it and keep them.
+    """Remove the files of a commit that has provably failed (see `remove_unreferenced_files`); on an error, keep them.
 
     Where the table must not lead, nothing was written.
     """

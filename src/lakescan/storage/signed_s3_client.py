@@ -273,7 +273,7 @@ class SignedBucket:
     ) -> S3Response:
         """The answer to a request, of at most `most` bytes, whatever its status is.
 
-        Raises `Unobeyed` without one, and what `Signatures.of` raises.
+        Raises `UnknownOutcome` without one, and what `Signatures.of` raises.
         """
         pairs = [
             f"{_percent_encode(name)}={_percent_encode(value)}" if value else name

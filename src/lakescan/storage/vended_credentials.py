@@ -88,7 +88,7 @@ class CredentialSource(Protocol):
 
 
 class Credentials:
-    """Those that a REST catalog hands out (`Vended`): the longest prefix of a location counts. Thread-safe.
+    """Those that a REST catalog hands out (`VendedCredentials`): the longest prefix of a location counts. Thread-safe.
 
     Workers get a copy.
 

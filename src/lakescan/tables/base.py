@@ -105,7 +105,7 @@ class ReferencedFiles(Protocol):
 
 @runtime_checkable
 class ReferenceClaims(ReferencedFiles, Protocol):
-    """A `NamedPart` of a log, whose later parts may withdraw what earlier ones say: workers compare them by entry.
+    """`ReferencedFiles` of a log: its later parts may withdraw entries of earlier ones, so workers compare entries.
 
     Its `locations` are those that hold unless another part withdraws them.
     """
@@ -127,7 +127,7 @@ class SnapshotFiles(Protocol):
 
 @dataclass(frozen=True)
 class KnownLocations:
-    """A `NamedPart` whose locations are known."""
+    """A `ReferencedFiles` whose locations are known."""
 
     chunk: pa.Array
 

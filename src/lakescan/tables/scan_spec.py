@@ -85,8 +85,9 @@ class ScanSpec:
 
     Immutable: every refinement returns a new spec. The snapshot, the output columns and the bound filter are resolved
     once, cached, and pickled with the spec. `keeps_deleted`: deleted rows are read, whatever columns are; see
-    `reads_deleted`. `pruning`: files without a row for which this is true are not read either, but rows are not tested.
-    `prunes_deletes`: the plan need not have deletes whose rows the filter rules out; see `for_reading`.
+    `reads_deleted_rows`. `pruning`: files without a row for which this is true are not read either, but rows are not
+    tested.
+    `prunes_deletes`: the plan need not have deletes whose rows the filter rules out; see `prune_deletes`.
     `weighs_opening`: the cost of opening files makes no more task groups than there are readers.
     `table_reporter` are the reporters of the table's catalog; `is_silent`: plans are reported to nobody. `name` is the
     table's name in its catalog; `engine`, the name and version of who runs the scan, for reports; None: lakescan.

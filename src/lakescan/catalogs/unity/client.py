@@ -70,7 +70,7 @@ class UnityClient:
         return UnityClient(base if API in base else base + API, properties.get("token"))
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> UnityResponse:
-        """Read something; repeated if the server does not answer. Raises `Refused`, `Unanswered`."""
+        """Read something; repeated if the server does not answer. Raises `UnityRefusal`, `NoAnswer`."""
         waits = _READS.waits()
         while True:
             try:
@@ -102,7 +102,7 @@ class UnityClient:
     def send(
         self, method: str, path: str, body: Any = None, *, query: Mapping[str, Any] | None = None
     ) -> UnityResponse:
-        """Send one request, and return the answer; raises `Refused`, `Unanswered`."""
+        """Send one request, and return the answer; raises `UnityRefusal`, `NoAnswer`."""
         from requests import RequestException
 
         asked = {name: str(value) for name, value in (query or {}).items() if value is not None}

@@ -178,7 +178,7 @@ class ManagedUnityTable(UnityTable):
     def _send_update(self, body: Node, policy: RetryPolicy) -> RatifiedCommits:
         """Send an update; a server that is too busy, or has the table locked, is asked again by the policy.
 
-        Raises `Refused` if the server itself says so, `Unanswered` for what anything in between may have said.
+        Raises `UnityRefusal` if the server itself says so, `NoAnswer` for what anything in between may have said.
         """
         waits = policy.waits()
         while True:
@@ -210,7 +210,8 @@ class ManagedUnityTable(UnityTable):
     def _resolve_refusal(self, commit: StagedCommit, body: Node, error: UnityRefusal) -> RatifiedCommits:
         """The outcome of a proposal that the server refuses, which is no proof: the request may have come twice.
 
-        Raises `Taken`, `TooManyStaged`, `NotCreated` for a commit that is provably not made, `CommitStateUnknown`.
+        Raises `VersionConflict`, `TooManyStaged`, `CommitStateUnknown`, and `NotCreated` for a commit that is provably
+        not made.
         """
         try:
             made = self._find_commit(commit)
@@ -227,7 +228,7 @@ class ManagedUnityTable(UnityTable):
     def _retry_proposal(self, commit: StagedCommit, body: Node, error: Exception) -> RatifiedCommits:
         """The outcome of a proposal whose answer was lost. It is sent again: the catalog ratifies the same one once.
 
-        Raises `Taken`, and `CommitStateUnknown`.
+        Raises `VersionConflict`, and `CommitStateUnknown`.
         """
 
         def retry_update() -> RatifiedCommits:
@@ -244,7 +245,7 @@ class ManagedUnityTable(UnityTable):
     def _find_commit(self, commit: StagedCommit) -> RatifiedCommits | None:
         """What the catalog has, if this commit is among it; None if the version has none.
 
-        Raises `Taken`, and what `ratified` raises.
+        Raises `VersionConflict`, and what `ratified` raises.
         """
         ratified = self.ratified_commits()
         name = {each.version: each.name for each in ratified.commits}.get(commit.version)

@@ -97,7 +97,7 @@ def add_actions(files: Sequence[WrittenFile], writes: DeltaWrites, *, changes_da
 
 
 def change_actions(files: Sequence[WrittenFile], writes: DeltaWrites) -> pa.Table:
-    """Return the cdc actions (`CDC`) of files written by `DeltaWrites.of_change_files`.
+    """Return the cdc actions (`CDC`) of files written by `DeltaWrites.change_file_writes`.
 
     Readers then take all changes of the commit from them, and none from its adds and removes. So they must hold each
     changed row, new rows too, and no row that is only moved from one file to another.

@@ -1,6 +1,6 @@
 """Assign row ids to added files (protocol, "Row Tracking"): each file takes as many ids as it has rows.
 
-Rows that are moved from one file to another keep theirs in columns of the new file (`DeltaWrites.of_moved_rows`).
+Rows that are moved from one file to another keep theirs in columns of the new file (`DeltaWrites.lineage_writes`).
 """
 
 from __future__ import annotations

@@ -75,9 +75,9 @@ class ManagedTable(Protocol):
     def propose(self, commit: StagedCommit, change: MetadataChange) -> RatifiedCommits:
         """Propose a commit, as often as an answer is lost: the same proposal is ratified once.
 
-        Returns what is ratified then. Raises `Taken` if the version has a commit, `NotCreated` if the catalog refuses
-        this one, `TooManyStaged` if others have to be published first, `CommitStateUnknown` if no attempt has an
-        answer.
+        Returns the ratified commits. Raises `VersionConflict` if the version has a commit, `NotCreated` if the catalog
+        refuses this one, `TooManyStaged` if others have to be published first, `CommitStateUnknown` if no attempt has
+        an answer.
         """
 
     def report_publication(self, version: int) -> None:

@@ -75,7 +75,7 @@ def check_proofs(draft: MetadataDraft, opened: IcebergTable, storage: Storage) -
 
 
 def _check_rows(proof: Proof, draft: MetadataDraft, opened: IcebergTable, storage: Storage) -> None:
-    """Raise `InvalidOption` if a row of a branch contradicts what a change takes for granted; see `_check_ids`."""
+    """Raise `InvalidOption` if a row of a branch contradicts a change, or a file has no field ids."""
     if isinstance(proof, FilesHaveIds):
         _check_files_have_ids(proof, opened, storage)
         return

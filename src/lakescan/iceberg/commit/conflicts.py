@@ -1,7 +1,7 @@
 """Whether a commit may follow those that were made since the state that it read.
 
 The rules are those of Iceberg's `MergingSnapshotProducer` and its subclasses. What another commit added or removed is a
-table of manifest entries (`since.CHANGED`); `Validation` says which of them are conflicts. No I/O here.
+table of manifest entries (`CHANGED`); `Validation` says which of them are conflicts. No I/O here.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Validation:
     ) -> bool:
         """Raise `CommitConflict` if delete files that were added since apply to data files that the commit removes.
 
-        `removed` are these data files: the columns of `since.CHANGED`, `file_format`, `record_count` and `stats`;
+        `removed` are these data files: the columns of `CHANGED`, `file_format`, `record_count` and `stats`;
         `specs` are the partition specs of the files that replace them. Returns whether these must keep an old sequence
         number, so that equality deletes since apply to them, too.
         """

@@ -1,4 +1,4 @@
-"""The commit that expires snapshots, branches and tags; which ones: `metadata/expired_snapshots.py`."""
+"""The commit that expires snapshots, branches and tags; which ones: `metadata/snapshot_retention.py`."""
 
 from __future__ import annotations
 

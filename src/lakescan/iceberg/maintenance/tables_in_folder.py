@@ -32,7 +32,7 @@ _UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"]+)"')
 def neighbour_files(table: IcebergTable, metadata_files: Sequence[FileEntry]) -> Iterator[pa.Array]:
     """The files that the newest metadata of each other table in the same folder references, and that of each copy.
 
-    See `named_by_copies`. Raises `UnsupportedFeature` if such metadata cannot be read.
+    See `copy_files`. Raises `UnsupportedFeature` if such metadata cannot be read.
     """
     return _other_files(table, metadata_files, only_copies=False)
 

@@ -237,7 +237,7 @@ def _check_names(part: Predicate, schema: Schema) -> Predicate:
 
 
 class _Encoder(PredicateEncoder):
-    """Encodes what the specification's expressions mean alike; raises `_NotSaid` for others."""
+    """Encodes what the specification's expressions mean alike; raises `_NotExpressible` for others."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema

@@ -167,8 +167,8 @@ def _encode_bytes(data: bytes) -> bytes:
 
 
 # A stored schema describes the same bytes without logical types, and with names of its own: fields are `c0`, `c1`,
-# ..., whatever their names are. `as_meant` makes of such columns those of `records.arrow_field`: dates and times of
-# numbers, decimals of bytes, maps of arrays of pairs.
+# ..., whatever their names are. `apply_logical_types` converts such columns to those of `records.arrow_field`: numbers
+# to dates and times, bytes to decimals, arrays of pairs to maps.
 
 _DAY = 86_400_000_000  # microseconds
 _WIDTH = 16  # bytes of a decimal

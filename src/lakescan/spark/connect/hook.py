@@ -416,7 +416,7 @@ class ReadReplacement:
             return None
 
     def create_read(self, scan: ScanSpec) -> DataFrame | None:
-        """A read that stands for a scan, pinned to the snapshot that the scan resolves to now; see `read_of`."""
+        """A read that stands for a scan, pinned to the snapshot that the scan resolves to now; see `create_read`."""
         if self._is_busy or "lakescan" not in self._sources() or not self._is_replaced(scan):
             return None
         reader = self._session.read.format("lakescan").schema(schema_of(scan)).options(**scan.to_options())

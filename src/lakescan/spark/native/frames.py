@@ -50,7 +50,7 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
     The frame is a read that is replaced in each query, so that later filters prune files: by Spark's optimizer in a
     classic session (`native/rule.py`), and by a hook of the client on Connect (`connect/hook.py`). For a scan that such
-    a read cannot express, see `planned_now`. Spark evaluates SQL conditions of the filter on the frame.
+    a read cannot express, see `plan_now`. Spark evaluates SQL conditions of the filter on the frame.
     """
     scan = replace(scan, zone=session_zone(spark))
     if has_sql(scan.condition):
@@ -83,7 +83,7 @@ def plan_now(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
 
 def session_frame(spark: SparkSession, scan: ScanSpec) -> DataFrame:
-    """The rows of a scan as the session reads it; see `as_session_reads` and `frame_of`."""
+    """The rows of a scan as the session reads it; see `apply_session_reads` and `frame_of`."""
     return frame_of(spark, apply_session_reads(scan, settings_of_session(spark)))
 
 

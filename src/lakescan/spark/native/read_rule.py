@@ -1,7 +1,7 @@
 """Classic sessions: reads of lakescan's data sources become scans of Spark's Parquet reader before Spark plans a query.
 
 A read of a Python data source is complete and right by itself. A rule of Spark's optimizer (`Lakescan.java`) hands each
-read that is left in a plan to `Replacement`, with the columns, conditions and the limit above it. The answer is a
+read that is left in a plan to `RuleAnswers`, with the columns, conditions and the limit above it. The answer is a
 plan over the files that the query needs. Spark evaluates all conditions again. Where something is not understood, the
 read stays as it is.
 """

@@ -153,7 +153,7 @@ class ArrowTransfer:
         return pieced.select(*columns, F.col(PIECE)).toDF(*frame.columns, PIECE)
 
     def run(self, frame: DataFrame, action: Callable[[DataFrame], T]) -> T:
-        """Run an action of a frame that `in_arrow` made, or of one that is made from it."""
+        """Run an action of a frame that `map_in_arrow` made, or of one that is made from it."""
         if self.properties is None:
             return action(frame)
         with _local_properties(self._spark, self.properties):

@@ -64,7 +64,7 @@ def native_files(
     """The plan of a scan, and its files that DuckDB reads exactly; None if there are none.
 
     `plan` is the scan's, if it was made already. The filter of the scan is not applied: it must be one that the query
-    applies, too. `times`: the query computes with times, which must be ones that `with_known_years` accepts.
+    applies, too. `times`: the query computes with times, which must be ones that `check_years` accepts.
     """
     if not _is_simple(spec):
         return None

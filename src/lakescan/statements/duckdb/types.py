@@ -101,7 +101,7 @@ def _field(each: t.Field, name: str) -> t.Field:
 
 
 def column_of(sql: str, kind: t.Type) -> TypedSql:
-    """A column that DuckDB reads from Arrow, as `Typed` values are: instants are wall-clock times in UTC."""
+    """A column that DuckDB reads from Arrow, as `TypedSql` values are: instants are wall-clock times in UTC."""
     if isinstance(kind, t.Timestamp):
         if kind.zoned:  # DuckDB casts no instants of nanoseconds, as pandas has them, to wall-clock times
             sql = f"CAST({sql} AS TIMESTAMPTZ)"

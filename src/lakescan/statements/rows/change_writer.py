@@ -87,7 +87,7 @@ class ChangeSink:
         self._changes: PartitionedWriter | None = None
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Take rows; raises `FoundTwice`, and `SchemaMismatch` for rows that the table does not take."""
+        """Take rows; raises `DuplicateMatch`, and `SchemaMismatch` for rows that the table does not take."""
         numbers = np.asarray(batch.column(ACTION_AT).cast(pa.int32()).fill_null(0))
         is_changed = np.isin(
             numbers, [n for n, each in self._query.actions.items() if each.action != MergeAction.INSERT]

@@ -32,7 +32,7 @@ class RowPositions:
         self.matched: dict[str, BitMap64] = {}
 
     def add(self, files: pa.Array, positions: pa.Array, is_changed: np.ndarray) -> None:
-        """Add the rows of a batch. A row to insert has no file; raises `FoundTwice`.
+        """Add the rows of a batch. A row to insert has no file; raises `DuplicateMatch`.
 
         One step of the loop is for all rows of a file in the batch.
         """
@@ -71,7 +71,7 @@ def unite(found: dict[str, BitMap64], path: str, more: BitMap64) -> None:
 
 
 def unite_matches(found: dict[str, BitMap64], path: str, more: BitMap64) -> None:
-    """Add rows of a file, of which none may be there already; raises `FoundTwice`."""
+    """Add rows of a file, of which none may be there already; raises `DuplicateMatch`."""
     known = found.get(path)
     if known is not None and (both := known & more):
         raise DuplicateMatch(path, int(both[0]))

@@ -108,7 +108,7 @@ class StoredKeys:
         return f"SELECT {', '.join(items)} FROM {backquote(name)} WHERE {condition} LIMIT 1"
 
     def refuse(self, table: str, row: Mapping[str, Any]) -> None:
-        """Raise `SchemaMismatch` for a row of `changed_in`."""
+        """Raise `SchemaMismatch` for a row of `change_query`."""
         for n, each in enumerate(self.lossy_keys):
             if row[_mark(n)]:
                 raise SchemaMismatch(f"upsert into {table}: a row has {each.name} = {row[each.name]!r}, {each.problem}")

@@ -1,8 +1,8 @@
 """Pruning by the keys of joins: the small side's values, read when the statement runs, prune the other side's files.
 
-A join asks that a column has a value that columns of other tables have (`Pushed.among`). The tables are looked at from
-the smallest on: where one is small, and narrowed itself, its values are read, and the scans of larger ones that they
-join with are pruned by them. So a filter on the smallest of a chain of tables reaches the largest.
+A join requires that a column has one of the values that columns of other tables have (`Pushdown.among`). The smallest
+table comes first: if it is small and has a filter, its keys are read, and prune the scans of the larger tables that it
+joins. So a filter on the smallest of a chain of tables reaches the largest.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class JoinKeys:
     """The scans of a statement's tables, and what the keys of their joins add to them.
 
     - `specs`: the scans, with what the statement itself says about each.
-    - `among`: of the scans that keys may narrow, the columns that have values of other columns (`Pushed.among`).
+    - `among`: of the scans that keys may narrow, the columns that have values of other columns (`Pushdown.among`).
     - `rows`: the rows of the engine's own frames, where they are at hand.
     """
 

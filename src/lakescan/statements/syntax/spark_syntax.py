@@ -267,7 +267,7 @@ def hide_with_clauses(text: str) -> str:
 
 
 def restore_with_clauses(text: str) -> str:
-    """The text with the clauses that `with_clauses_as_hints` has written as comments, for Spark's own tables."""
+    """The text with the clauses that `hide_with_clauses` has written as comments, for Spark's own tables."""
     return OPTIONS_AS_COMMENT.sub(r"\1", text)
 
 
