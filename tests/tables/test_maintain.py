@@ -80,6 +80,7 @@ def test_just_some_files_are_compacted(local: lakescan.Catalog) -> None:
 
 
 def test_rows_that_are_added_meanwhile_stay_and_files_that_went_are_a_conflict(local: lakescan.Catalog) -> None:
+    from lakescan.catalogs.committer import CatalogCommitter
     from lakescan.iceberg.target import IcebergTarget
     from lakescan.maintenance import compact
     from lakescan.options.write import WriteOptions
@@ -87,12 +88,12 @@ def test_rows_that_are_added_meanwhile_stay_and_files_that_went_are_a_conflict(l
     local.create_table("db.t", "id BIGINT, part STRING", partition_by=["part"])
     for pair in ALL[:4]:
         now().append(rows(pair))
-    before = IcebergTarget.open(now().name, WriteOptions())  # type: ignore[arg-type]
+    before = IcebergTarget.open(CatalogCommitter(now().name), WriteOptions())  # type: ignore[arg-type]
     now().append(rows((9, "a")))
     assert compact(before, None).removed_files == 4
     assert pairs() == [*ALL[:4], (9, "a")]
     now().append(rows((10, "a")))
-    before = IcebergTarget.open(now().name, WriteOptions())  # type: ignore[arg-type]
+    before = IcebergTarget.open(CatalogCommitter(now().name), WriteOptions())  # type: ignore[arg-type]
     now().overwrite(rows(), where="part = 'a'")
     with pytest.raises(lakescan.CommitConflict, match=r"\(overwrite\) removed .*part=a.*, which this commit replaces"):
         compact(before, None)

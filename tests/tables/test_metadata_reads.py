@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 import lakescan
+from lakescan.catalogs.committer import CatalogCommitter
 from lakescan.iceberg.target import IcebergTarget
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
@@ -80,17 +81,17 @@ def test_each_state_is_read_once(
 
 def test_a_table_in_its_place_is_read_anew(local: lakescan.Catalog, table: lakescan.Table, reads: Counter[str]) -> None:
     """Known metadata serves only for the same file of the same table."""
-    known = IcebergTarget.open(table.name, WriteOptions()).opened.metadata  # type: ignore[arg-type]
-    same = IcebergTarget.open(table.name, WriteOptions(), known=known)  # type: ignore[arg-type]
+    known = IcebergTarget.open(CatalogCommitter(table.name), WriteOptions()).opened.metadata  # type: ignore[arg-type]
+    same = IcebergTarget.open(CatalogCommitter(table.name), WriteOptions(), known=known)  # type: ignore[arg-type]
     assert same.opened.metadata is known
     _append(now())
-    later = IcebergTarget.open(table.name, WriteOptions(), known=known)  # type: ignore[arg-type]
+    later = IcebergTarget.open(CatalogCommitter(table.name), WriteOptions(), known=known)  # type: ignore[arg-type]
     assert later.opened.metadata.current_snapshot_id != known.current_snapshot_id
     assert len(later.opened.metadata.snapshots) == 2
 
 
 def test_settings_of_writes_reach_workers_whole(local: lakescan.Catalog, table: lakescan.Table) -> None:
-    writes = IcebergTarget.open(table.name, WriteOptions()).writes  # type: ignore[arg-type]
+    writes = IcebergTarget.open(CatalogCommitter(table.name), WriteOptions()).writes  # type: ignore[arg-type]
     sent = pickle.loads(pickle.dumps(writes))
     assert sent.schema == writes.schema
     assert sent.partition_names == writes.partition_names == ["part"]

@@ -16,6 +16,7 @@ from lakescan.api.open import table
 from lakescan.api.rows import as_rows
 from lakescan.api.table import Table
 from lakescan.api.transaction import Transaction
+from lakescan.catalogs.committer import CatalogCommitter
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.formats import format_named
 from lakescan.catalogs.hive_metastore import is_hive
@@ -401,15 +402,16 @@ class Catalog(CatalogViews):
             >>> lake.create("shop.sales", definition, exist_ok=True, replace=False)
         """
         identifier, wanted = self._identifier(name), format_named(format)
+        committer = CatalogCommitter(identifier)
         if self.table_exists(name):
             if exist_ok:
                 return self.load_table(name)
             if not replace:
                 raise TableExists(f"{identifier} already exists: replace=True replaces it, exist_ok=True opens it")
-            wanted.replace(self._catalog, identifier, self._find_replacement_target(identifier, wanted), definition)
+            wanted.replace(committer, self._find_replacement_target(identifier, wanted), definition)
             return self._reopen_table(name, "replaced")
         try:
-            wanted.create(self._catalog, identifier, definition)
+            wanted.create(committer, definition)
         except (CreatedConcurrently, CommitStateUnknown):
             if not exist_ok or not self.table_exists(name):
                 raise
@@ -464,12 +466,12 @@ class Catalog(CatalogViews):
         there = self.table_exists(name)
         if there and not replace:
             raise TableExists(f"{identifier} already exists: replace=True replaces it")
+        committer = CatalogCommitter(identifier)
         if there:
-            new = wanted.replacement(
-                self._catalog, identifier, self._find_replacement_target(identifier, wanted), whole, checked
-            )
+            found = self._find_replacement_target(identifier, wanted)
+            new = wanted.replacement(committer, found, whole, checked)
         else:
-            new = wanted.new_table(self._catalog, identifier, whole, checked)
+            new = wanted.new_table(committer, whole, checked)
         return create_with_rows(new, given)
 
     def create_from_files(
@@ -753,7 +755,7 @@ class Catalog(CatalogViews):
             raise TableExists(f"{identifier} already exists")
         check_free(identifier)
         opened = table(location)
-        format_named(opened.format).register(self._catalog, identifier, opened.scan().spec)
+        format_named(opened.format).register(CatalogCommitter(identifier), opened.scan().spec)
         return self._reopen_table(name, "registered")
 
     def _identifier(self, name: str) -> Identifier:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from lakescan.api.maintenance import TableMaintenance, TableMetadataFiles
 from lakescan.api.scan import Scan
 from lakescan.api.snapshots import TableRefs
+from lakescan.catalogs.committer import committer_of
 from lakescan.catalogs.formats import format_named
 from lakescan.common.executors import PlanningExecutor
 from lakescan.common.html import register_display
@@ -955,7 +956,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
     def _target(self, options: WriteOptions, *, same: bool = True) -> Target:
         """The table as it is now, to write to; it must be the `same` table, not one made again in its place."""
         opened = self._opened
-        target = format_named(self.format).open_target(self.location, self.name, options, opened.storage, opened.table)
+        committer = committer_of(self.name, self.location, opened.storage)
+        target = format_named(self.format).open_target(self.location, committer, options, opened.storage, opened.table)
         return target.require_same_table(opened.table) if same else target
 
     def changes(

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakescan.catalogs.committer import CatalogCommitter, committer_of
 from lakescan.catalogs.lookup import find_table, identifier_of
-from lakescan.catalogs.registry import connection
 from lakescan.common.identifiers import Identifier
 from lakescan.definition.table_definition import TableDefinition, Term, assign_ids
 from lakescan.delta.format import DeltaFormat
@@ -78,7 +78,7 @@ def existing_target(
         return None
     options.check_format(found.name)
     storage.allowed = storage.allowed.at(path, None)
-    target = found.open_target(path, None, options, storage)
+    target = found.open_target(path, committer_of(None, path, storage), options, storage)
     _check_format(path, found, wanted)
     return target
 
@@ -100,7 +100,7 @@ def new_table(
     options.check_new_table()
     if identifier is None:
         return chosen.new_table_at(absolute(path), definition, options, storage_options)
-    return chosen.new_table(connection(identifier.catalog), identifier, definition, options)
+    return chosen.new_table(CatalogCommitter(identifier), definition, options)
 
 
 def _find_target(identifier: Identifier, wanted: Format | None, options: WriteOptions) -> Target | None:
@@ -114,7 +114,7 @@ def _find_target(identifier: Identifier, wanted: Format | None, options: WriteOp
     _check_format(str(identifier), found, wanted)
     options.check_format(found.name)
     storage = entry.storage()
-    return found.open_target(entry.location, identifier, options, storage)
+    return found.open_target(entry.location, CatalogCommitter(identifier), options, storage)
 
 
 def _check_format(table: str, found: Format, wanted: Format | None) -> None:

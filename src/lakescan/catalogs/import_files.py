@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lakescan.catalogs.committer import CatalogCommitter
 from lakescan.catalogs.registry import location_limits
 from lakescan.common import types as t
 from lakescan.common.identifiers import Identifier
@@ -99,7 +100,7 @@ def import_files(format: Format, catalog: Any, name: Identifier, wanted: Import)
         properties=wanted.properties,
         location=wanted.location,
     )
-    new, files = format.new_table(catalog, name, definition, WriteOptions()).adopt_files(wanted.folder, found)
+    new, files = format.new_table(CatalogCommitter(name), definition, WriteOptions()).adopt_files(wanted.folder, found)
     new.commit(files)
     return write_result(files)
 

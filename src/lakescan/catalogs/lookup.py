@@ -100,7 +100,8 @@ def find_table(identifier: Identifier) -> CatalogTable:
             if location is None:
                 raise
             properties, manager = storage_properties(catalog.properties), key_manager_name(identifier.catalog)
-            return CatalogTable("iceberg", location, properties, manager, allowed_locations=allowed)
+            entry = CatalogEntry(identifier)
+            return CatalogTable("iceberg", location, properties, manager, entry, allowed_locations=allowed)
         if not table.metadata_location:
             raise _no_metadata(identifier)
         if _has_sql_names(catalog) and (location := DeltaNames(catalog).location(identifier.within)) is not None:
@@ -110,7 +111,7 @@ def find_table(identifier: Identifier) -> CatalogTable:
         table.metadata_location,
         storage_properties(table.io.properties),
         key_manager_name(identifier.catalog),
-        ServerPlanning.find(catalog, table),
+        CatalogEntry(identifier, ServerPlanning.find(catalog, table)),
         credentials_for(getattr(catalog, "collects_for", catalog), table),
         allowed_locations=allowed,
     )
@@ -208,6 +209,14 @@ def check_free(identifier: Identifier) -> None:
             raise TableExists(f"{identifier} is {other}: give the table another name, or drop that where it was made")
         if names.location(identifier.within) is not None:
             raise CreatedConcurrently(f"another writer created {identifier} at the same time")
+
+
+def check_namespace_exists(identifier: Identifier) -> None:
+    """Raise `NoSuchNamespace` if the catalog does not have the namespace of a table."""
+    with translate_catalog_errors(identifier):
+        is_there = connection(identifier.catalog).namespace_exists(identifier.namespace)
+    if not is_there:
+        raise NoSuchNamespace(f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}")
 
 
 def check_not_other(identifier: Identifier) -> None:

@@ -15,7 +15,6 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from lakescan.catalogs.lookup import translate_catalog_errors
 from lakescan.common.identifiers import Identifier
 from lakescan.common.types import Field
 from lakescan.definition.table_definition import TableDeclarations, TableDefinition
@@ -29,6 +28,7 @@ from lakescan.storage import Storage, join
 from lakescan.storage.errors import storage_boundary
 from lakescan.storage.locations import absolute
 from lakescan.tables.base import CatalogTable
+from lakescan.tables.committer import Committer, TableCreator
 from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class DeltaFormat:
     def open_target(
         self,
         location: str,
-        name: Identifier | None,
+        committer: Committer,
         options: WriteOptions,
         storage: Storage,
         known: TableFormat | None = None,
@@ -100,7 +100,8 @@ class DeltaFormat:
         """The table in the folder."""
         from lakescan.delta.target import DeltaTarget
 
-        return DeltaTarget.open(location, options, storage.request_write_access(), name)
+        name = committer.identifier
+        return DeltaTarget.open(location, options, storage.request_write_access(), None if name.is_path else name)
 
     def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
         """Columns of Delta's types."""
@@ -108,11 +109,11 @@ class DeltaFormat:
 
         return delta_columns(rows)
 
-    def create(self, catalog: Any, name: Identifier, definition: TableDefinition) -> None:
+    def create(self, committer: TableCreator, definition: TableDefinition) -> None:
         """Create a table in its location, or under the catalog's warehouse, and give it the name."""
-        from lakescan.catalogs.create import create_named_delta
+        from lakescan.delta.commit.creation import create_named_table
 
-        create_named_delta(catalog, name, definition)
+        create_named_table(committer, definition)
 
     def create_at(self, location: str, definition: TableDefinition, storage_options: Mapping[str, Any]) -> None:
         """Create a table in a folder."""
@@ -120,21 +121,20 @@ class DeltaFormat:
 
         create_table(absolute(location), definition, Storage(storage_options))
 
-    def replace(self, catalog: Any, name: Identifier, found: CatalogTable, definition: TableDefinition) -> None:
+    def replace(self, committer: TableCreator, found: CatalogTable, definition: TableDefinition) -> None:
         """Replace the table in its folder."""
         from lakescan.delta.commit.creation import replace_table
 
         replace_table(found.location, definition, found.storage().request_write_access())
 
-    def new_table(
-        self, catalog: Any, name: Identifier, definition: TableDefinition, options: WriteOptions
-    ) -> NewDeltaTable:
+    def new_table(self, committer: TableCreator, definition: TableDefinition, options: WriteOptions) -> NewDeltaTable:
         """A table whose name the catalog has from its commit on."""
-        from lakescan.catalogs.create import plan_delta_table
         from lakescan.delta.commit.create_with_rows import NewDeltaTable
+        from lakescan.delta.commit.creation import new_table_at
 
-        storage, location, new = plan_delta_table(catalog, name, definition)
-        return NewDeltaTable(location, new, options, storage, name)
+        place = committer.place_table(definition.location)
+        new = new_table_at(place, definition, str(committer.identifier))
+        return NewDeltaTable(place.location, new, options, place.storage, committer)
 
     def new_table_at(
         self, location: str, definition: TableDefinition, options: WriteOptions, storage_options: Mapping[str, Any]
@@ -146,7 +146,7 @@ class DeltaFormat:
         return NewDeltaTable(absolute(location), new_table(definition), options, Storage(storage_options))
 
     def replacement(
-        self, catalog: Any, name: Identifier, found: CatalogTable, definition: TableDefinition, options: WriteOptions
+        self, committer: TableCreator, found: CatalogTable, definition: TableDefinition, options: WriteOptions
     ) -> ReplacedDeltaTable:
         """What replaces the table in its folder."""
         from lakescan.delta.commit.create_with_rows import ReplacedDeltaTable
@@ -162,12 +162,9 @@ class DeltaFormat:
 
         return declarations_of(DeltaTable.version_of(scan.snapshot), scan.storage)
 
-    def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
-        """Keep the name beside the catalog's own."""
-        from lakescan.catalogs.delta_names import DeltaNames
-
-        with translate_catalog_errors(name):
-            DeltaNames(catalog).add(name.within, scan.location)
+    def register(self, committer: TableCreator, scan: ScanSpec) -> None:
+        """Register the table's folder."""
+        committer.register_folder(scan.location)
 
 
 # The syntax is Delta's own: `/t@v3`, `/t@20260131120000000` and `/t/date=2026-01-31`.

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.lookup import CatalogEntry, translate_catalog_errors
 from lakescan.common.identifiers import Identifier
 from lakescan.common.types import Field
 from lakescan.definition.table_definition import TableDeclarations, TableDefinition
-from lakescan.errors import LakescanError, TableExists, UnsupportedFeature
+from lakescan.errors import LakescanError, UnsupportedFeature
 from lakescan.formats.table_format import TableFormat, TablePath
 from lakescan.iceberg.metadata.metadata_location import is_metadata_file
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage, join
 from lakescan.tables.base import CatalogTable
+from lakescan.tables.committer import Committer, TableCreator
 from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
@@ -64,27 +64,27 @@ class IcebergFormat:
         """A scan of the table that the catalog names; refreshed by asking the catalog."""
         from lakescan.iceberg.table import IcebergTable
 
-        table = IcebergTable.load(CatalogEntry(name, found.planning), storage, found.location)
+        table = IcebergTable.load(found.source, storage, found.location)
         return ScanSpec(table, storage, str(name), options)
 
     def open_target(
         self,
         location: str,
-        name: Identifier | None,
+        committer: Committer,
         options: WriteOptions,
         storage: Storage,
         known: TableFormat | None = None,
     ) -> IcebergTarget:
-        """The table of the name or, without one, of the folder; raises `UnsupportedFeature` if a catalog owns that."""
+        """The committer's table; raises `UnsupportedFeature` for one in a folder that a catalog owns."""
         from lakescan.iceberg.table import IcebergTable
         from lakescan.iceberg.target import IcebergTarget
 
-        if name is None:
-            from lakescan.iceberg.commit.hadoop_table_operations import VersionFiles
+        if committer.identifier.is_path:
+            from lakescan.iceberg.metadata.hadoop_metadata import VersionFiles
 
             VersionFiles(location, storage).check_owner()
         metadata = known.metadata if isinstance(known, IcebergTable) else None
-        return IcebergTarget.open(name or Identifier.of_path(location), options, storage, metadata)
+        return IcebergTarget.open(committer, options, storage, metadata)
 
     def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
         """Columns of the types of the format version in `properties`."""
@@ -93,30 +93,28 @@ class IcebergFormat:
 
         return iceberg_columns(rows, nanoseconds=chosen_version(properties).nanoseconds)
 
-    def create(self, catalog: Any, name: Identifier, definition: TableDefinition) -> None:
+    def create(self, committer: TableCreator, definition: TableDefinition) -> None:
         """Create a table in the catalog."""
-        from lakescan.catalogs.create import create_iceberg
+        from lakescan.iceberg.commit.create_table import create_table
 
-        create_iceberg(catalog, name, definition)
+        create_table(committer, definition)
 
     def create_at(self, location: str, definition: TableDefinition, storage_options: Mapping[str, Any]) -> None:
         """Raise `UnsupportedFeature`: a table is created in a catalog."""
         raise _needs_a_name(location)
 
-    def replace(self, catalog: Any, name: Identifier, found: CatalogTable, definition: TableDefinition) -> None:
+    def replace(self, committer: TableCreator, found: CatalogTable, definition: TableDefinition) -> None:
         """Replace columns, partition spec, properties and rows in one commit; earlier snapshots stay."""
-        from lakescan.catalogs.create import commit_replacement, replacement_of
+        from lakescan.iceberg.commit.create_table import commit_replacement, replacement_of
 
-        commit_replacement(name, replacement_of(catalog, name, definition, {}))
+        commit_replacement(committer, replacement_of(committer, definition, {}))
 
-    def new_table(
-        self, catalog: Any, name: Identifier, definition: TableDefinition, options: WriteOptions
-    ) -> NewIcebergTable:
+    def new_table(self, committer: TableCreator, definition: TableDefinition, options: WriteOptions) -> NewIcebergTable:
         """A table that the catalog has only once it is committed."""
-        from lakescan.catalogs.create import stage_iceberg
+        from lakescan.iceberg.commit.create_table import stage_new_table
         from lakescan.iceberg.commit.create_table_as_select import NewIcebergTable
 
-        return NewIcebergTable.create(name, stage_iceberg(catalog, name, definition), options)
+        return NewIcebergTable.create(committer, stage_new_table(committer, definition), options)
 
     def new_table_at(
         self, location: str, definition: TableDefinition, options: WriteOptions, storage_options: Mapping[str, Any]
@@ -125,15 +123,16 @@ class IcebergFormat:
         raise _needs_a_name(location)
 
     def replacement(
-        self, catalog: Any, name: Identifier, found: CatalogTable, definition: TableDefinition, options: WriteOptions
+        self, committer: TableCreator, found: CatalogTable, definition: TableDefinition, options: WriteOptions
     ) -> ReplacedIcebergTable:
         """What replaces columns, partition spec, sort order, properties and rows in one commit."""
-        from lakescan.catalogs.create import replacement_of
+        from lakescan.iceberg.commit.create_table import replacement_of
         from lakescan.iceberg.commit.create_table_as_select import ReplacedIcebergTable
         from lakescan.iceberg.commit.row_level_operations import staged_options, summary_properties
         from lakescan.iceberg.metadata.table_metadata import MAIN
 
-        replacement = replacement_of(catalog, name, definition, summary_properties(options))
+        name = committer.identifier
+        replacement = replacement_of(committer, definition, summary_properties(options))
         staged = staged_options(options, replacement.metadata.properties, str(name))
         if staged.is_staged or staged.branch != MAIN:
             raise UnsupportedFeature(
@@ -141,38 +140,21 @@ class IcebergFormat:
                 "The columns of all branches are replaced at once: overwrite its rows (Table.overwrite), which are "
                 "staged, or replace it without write.wap.enabled.",
             )
-        return ReplacedIcebergTable(name, replacement, options)
+        return ReplacedIcebergTable(committer, replacement, options)
 
     def declarations(self, scan: ScanSpec) -> TableDeclarations:
         """Nothing: columns have all of it."""
         return TableDeclarations()
 
-    def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
+    def register(self, committer: TableCreator, scan: ScanSpec) -> None:
         """Register the metadata file that the scan reads."""
-        from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
-
-        from lakescan.catalogs.lost_answers import commit_change
-        from lakescan.catalogs.responses import check_readable
         from lakescan.iceberg.maintenance.tables_in_folder import warn_of_copy
         from lakescan.iceberg.table import IcebergTable
 
         location = scan.to_options()["path"]
-        check_readable(scan.storage.read(location), location)  # catalogs may look at it only once it has the name
-
-        def is_made() -> bool | None:
-            try:
-                now = catalog.load_table(name.within)
-            except NoSuchTableError:
-                return None
-            return location in (now.metadata_location, *(each.metadata_file for each in now.metadata.metadata_log))
-
-        with translate_catalog_errors(name):
-            try:
-                commit_change(f"registering {name}", lambda: catalog.register_table(name.within, location), is_made)
-            except TableAlreadyExistsError as error:
-                raise TableExists(f"{name} already exists") from error
+        committer.register_metadata(location, scan.storage.read(location))
         with suppress(LakescanError):  # the table is registered, whether or not the store answers here
-            warn_of_copy(IcebergTable.open(location, scan.storage), f"{name} was registered from")
+            warn_of_copy(IcebergTable.open(location, scan.storage), f"{committer.identifier} was registered from")
 
 
 def _needs_a_name(location: str) -> UnsupportedFeature:

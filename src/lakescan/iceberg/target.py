@@ -1,25 +1,19 @@
-"""An Iceberg table in a catalog as the target of a write. Commits go through the catalog, with pyiceberg."""
+"""An Iceberg table as the target of a write. Commits go through its committer: the catalog, with pyiceberg."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Integral
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.catalogs.create import commit_replacement
-from lakescan.catalogs.lookup import translate_catalog_errors
-from lakescan.catalogs.metrics import report_commit, wants_commits
-from lakescan.catalogs.registry import connection, key_manager_name, key_manager_of, location_limits
-from lakescan.catalogs.rest_credentials import credentials_for
-from lakescan.catalogs.shared_files import referenced_files, tables_that_may_share
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
@@ -38,7 +32,8 @@ from lakescan.iceberg.commit.commit import IcebergCommit
 from lakescan.iceberg.commit.commit_base import CommitBase
 from lakescan.iceberg.commit.commit_collector import check_not_collected
 from lakescan.iceberg.commit.conflicts import Validation
-from lakescan.iceberg.commit.create_table import replace_columns
+from lakescan.iceberg.commit.create_table import commit_replacement, replace_columns
+from lakescan.iceberg.commit.encryption import check_catalog
 from lakescan.iceberg.commit.file_changes import written_partitions
 from lakescan.iceberg.commit.manage_snapshots import IcebergSnapshots, restore
 from lakescan.iceberg.commit.outcomes import check_same_table, wait_before_retry
@@ -70,7 +65,6 @@ from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.planning.scan_report import CommitReport
 from lakescan.storage import FileEntry, Storage, join
-from lakescan.storage.issued import storage_properties
 from lakescan.storage.locations import is_in, normal
 from lakescan.tables.base import (
     AS_NEEDED,
@@ -82,6 +76,7 @@ from lakescan.tables.base import (
     SnapshotFiles,
 )
 from lakescan.tables.commit_files import remove_on_failure
+from lakescan.tables.committer import Committer
 from lakescan.tables.results import (
     CheckpointResult,
     ExpireResult,
@@ -101,12 +96,12 @@ _SKEW = timedelta(minutes=5)  # that clocks may disagree by
 
 @dataclass(frozen=True)
 class IcebergTarget:
-    """An Iceberg table by its identifier; `_table` is pyiceberg's table, with the same metadata as `scan`.
+    """An Iceberg table, and what commits to it; `_table` is pyiceberg's table, with the same metadata as `scan`.
 
     `_known` is metadata that was parsed before, which serves if the table still has it.
     """
 
-    identifier: Identifier
+    committer: Committer
     options: WriteOptions
     storage: Storage
     _table: Any = field(repr=False)
@@ -116,7 +111,7 @@ class IcebergTarget:
 
     @staticmethod
     def open(
-        identifier: Identifier,
+        committer: Committer,
         options: WriteOptions,
         storage: Storage | None = None,
         known: TableMetadata | None = None,
@@ -125,8 +120,8 @@ class IcebergTarget:
 
         `known` is the metadata of a state that was read before. Raises `NoSuchTable`.
         """
-        catalog = _catalog_of(identifier, storage)
-        with translate_catalog_errors(identifier):
+        catalog, identifier = committer.catalog, committer.identifier
+        with committer.translate_errors():
             table = catalog.load_table(identifier.within)
             if (check_writable := getattr(catalog, "check_writable", None)) is not None:
                 check_writable(table)
@@ -135,16 +130,16 @@ class IcebergTarget:
             options = staged_options(options, table.metadata.properties, str(identifier))
             table = ensure_branch(table, options.branch)
         if storage is None:
-            storage = Storage(
-                io_properties=storage_properties(table.io.properties),
-                key_manager=key_manager_of(identifier.catalog),
-                vended=credentials_for(catalog, table),
-                allowed=location_limits(identifier.catalog, table.metadata_location),
-            )
-        target = IcebergTarget(identifier, options, storage, table, known)
+            storage = committer.storage(table)
+        target = IcebergTarget(committer, options, storage, table, known)
         if not table.metadata_location.startswith(f"{table.metadata.location}/"):
             warn_of_copy(target.opened, f"writing {identifier} from")
         return target
+
+    @property
+    def identifier(self) -> Identifier:
+        """The table's name in its catalog, or its location."""
+        return self.committer.identifier
 
     @property
     def name(self) -> str:
@@ -200,7 +195,7 @@ class IcebergTarget:
         table, made = self.opened, self._with_columns
         if made is not None:
             table = IcebergTable(made.metadata, self.storage, FolderSource(self._table.metadata_location, self.storage))
-        manager = key_manager_name(self.identifier.catalog)  # which workers import
+        manager = self.committer.key_manager  # which workers import
         options = ReadOptions() if manager is None else ReadOptions.parse({"key-manager": manager})
         return ScanSpec(table, self.storage, self.name, options, selector=selector)
 
@@ -236,7 +231,7 @@ class IcebergTarget:
 
     def append(self, files: Sequence[WrittenFile]) -> None:
         """Commit an append; it is retried after concurrent commits."""
-        with translate_catalog_errors(self.identifier):
+        with self.committer.translate_errors():
             self._commit().append(files)
 
     def replace(
@@ -247,7 +242,7 @@ class IcebergTarget:
         changes: Sequence[WrittenFile] | None = None,
     ) -> None:
         """Commit the replacement; it is retried after commits that do not touch what it read."""
-        with translate_catalog_errors(self.identifier):
+        with self.committer.translate_errors():
             commit = self._commit()
             read = self._read(files, what, commit.base)
             commit.replace([each.location for each in removed], files, read, is_dynamic=what.dynamic)
@@ -255,7 +250,7 @@ class IcebergTarget:
     def replace_all(self, removed: Sequence[RemovedFile], files: Sequence[WrittenFile]) -> None:
         """Commit the replacement of all files, as `replace` does; with other columns, any other commit conflicts."""
         if self._replacement is not None:
-            return commit_replacement(self.identifier, self._replacement, files)
+            return commit_replacement(self.committer, self._replacement, files)
         return self.replace(removed, files, OverwriteScope())
 
     def _read(self, files: Sequence[WrittenFile], what: OverwriteScope, base: CommitBase) -> Validation:
@@ -278,7 +273,7 @@ class IcebergTarget:
 
         It is retried after commits that leave the files and add no deletes by position to them.
         """
-        with translate_catalog_errors(self.identifier):
+        with self.committer.translate_errors():
             commit = self._commit()
             read = Validation.create(commit.base, same_rows=how.keeps_sequence_number is not False)
             commit.rewrite(
@@ -291,20 +286,20 @@ class IcebergTarget:
 
     def alter(self, changes: Sequence[TableChange]) -> None:
         """Change columns, layout and properties in one commit; see `iceberg_alter`."""
-        with translate_catalog_errors(self.identifier):
+        with self.committer.translate_errors():
             alter(self._table, self.opened, self.storage, changes, self.retries)
 
     @property
     def snapshots(self) -> IcebergSnapshots:
         """Its branches, tags and snapshots."""
         check_not_collected(self._table, "changing branches, tags or snapshots of")
-        return IcebergSnapshots(self.identifier, self._table, self.opened, self.storage, self.retries)
+        return IcebergSnapshots(self.committer, self._table, self.opened, self.storage, self.retries)
 
     @property
     def metadata_files(self) -> IcebergMetadataFiles:
         """Its statistics, and copies of its metadata."""
         check_not_collected(self._table, "writing statistics or metadata of")
-        return IcebergMetadataFiles(self.identifier, self._table, self.opened, self.scan, self.retries)
+        return IcebergMetadataFiles(self.committer, self._table, self.opened, self.scan, self.retries)
 
     def check_owned(self, doing: str) -> None:
         """Raise `UnsupportedFeature` if `gc.enabled` is false: its files may belong to another table."""
@@ -330,7 +325,7 @@ class IcebergTarget:
     ) -> Mapping[str, str]:
         """Add Parquet files of other writers in one append, to the branch main."""
         check_not_collected(self._table, "adding files of others to")
-        with translate_catalog_errors(self.identifier):
+        with self.committer.translate_errors():
             return add_files(
                 *(self._table, self.opened, folder, partitions, self.storage, self.retries),
                 check_duplicates=check_duplicates,
@@ -370,7 +365,7 @@ class IcebergTarget:
             result = ExpireResult(tuple(sorted(expired.snapshots)), tuple(sorted(expired.refs)), dry_run)
             if dry_run or not result:
                 return result
-            with translate_catalog_errors(self.identifier):
+            with self.committer.translate_errors():
                 failure = commit_expiry(copy(target._table), target.opened, expired, self.storage)
             if failure is None:
                 return result
@@ -378,7 +373,7 @@ class IcebergTarget:
             target = target.reopen()
 
     def _commit(self) -> IcebergCommit:
-        options = self.options
+        options, reporter = self.options, self.committer.reporter()
         return IcebergCommit(
             self._table,
             self.writes,
@@ -388,17 +383,19 @@ class IcebergTarget:
             options.transaction,
             options.wap_id,
             self.added,
-            self._report if wants_commits(self.identifier) else None,
+            None if reporter is None else partial(self._report, reporter),
         )
 
-    def _report(self, new: NewSnapshot, attempts: int, seconds: float) -> None:
+    def _report(
+        self, reporter: Callable[[CommitReport], None], new: NewSnapshot, attempts: int, seconds: float
+    ) -> None:
         engine = {"engine-name": "lakescan", "engine-version": own_version(), "lakescan-version": own_version()}
         report = CommitReport(
             *(self.name, new.snapshot_id, new.sequence_number, new.operation, attempts, seconds),
             summary=dict(new.summary),
             metadata=engine,
         )
-        report_commit(self.identifier, report)
+        reporter(report)
 
     def mode_of(self, statement: RowLevelCommand) -> RowLevelOperationMode:
         """The option `row-change-mode`, else the table's property for the statement; see `iceberg_changes`."""
@@ -410,7 +407,7 @@ class IcebergTarget:
 
     def change(self, changes: RowChanges) -> None:
         """Commit changes of rows; they go onto commits that do not conflict with them."""
-        with translate_catalog_errors(self.identifier):
+        with self.committer.translate_errors():
             commit = self._commit()
             read = row_change_validation(changes, commit.base, self.options)
             commit.change([each.location for each in changes.removed], changes.deletes, changes.files, read)
@@ -421,7 +418,7 @@ class IcebergTarget:
 
     def upsert(self, files: Sequence[WrittenFile], deletes: Sequence[WrittenFile]) -> None:
         """Commit new rows and equality deletes, onto any commits since: nothing was read."""
-        with translate_catalog_errors(self.identifier):
+        with self.committer.translate_errors():
             self._commit().upsert(files, deletes)
 
     def equality_deletes(self) -> Sequence[str]:
@@ -430,7 +427,7 @@ class IcebergTarget:
 
     def replace_equality(self, deletes: Sequence[WrittenDeletes], gone: Sequence[str]) -> None:
         """Commit the deletes in a `replace` snapshot, which streams skip; it is retried after commits beside it."""
-        with translate_catalog_errors(self.identifier):
+        with self.committer.translate_errors():
             self._commit().replace_equality(deletes, gone)
 
     @property
@@ -514,7 +511,7 @@ class IcebergTarget:
 
     def rewrite_manifests(self) -> ManifestsResult:
         """Rewrite manifests in a `replace` snapshot; no snapshot is made if there is nothing to rewrite."""
-        with translate_catalog_errors(self.identifier):
+        with self.committer.translate_errors():
             summary = self._commit().rewrite_manifests()
         if summary is None:
             return ManifestsResult(0, 0)
@@ -539,7 +536,7 @@ class IcebergTarget:
             return PositionDeletesResult(0, 0, 0, 0)
         written = writer.write_again(found.files)
         files = {each.location: each.details["file"] for each in written}
-        with remove_on_failure(self, list(files.values())), translate_catalog_errors(self.identifier):
+        with remove_on_failure(self, list(files.values())), self.committer.translate_errors():
             self._commit().rewrite_deletes(found.removed, written, found.sequence_number)
         added = pa.array([each.size for each in files.values()], pa.int64())
         return PositionDeletesResult(len(found.removed), len(files), found.size, pc.sum(added).as_py() or 0)
@@ -568,14 +565,10 @@ class IcebergTarget:
             partition_names={field.name for spec in metadata.specs.values() for field in spec.fields},
             default_age=timedelta(days=3),
             owned=metadata.own_folders,
-            named_by_others=self._named_by_others,
+            named_by_others=partial(
+                self.committer.other_references, storage=self.storage, doing="removing orphan files of"
+            ),
         )
-
-    def _named_by_others(self, folder: str) -> Iterator[pa.Array]:
-        catalog = self._table.catalog
-        with translate_catalog_errors(self.identifier):
-            others = tables_that_may_share(catalog, self.identifier, [folder], "removing orphan files of")
-        yield from referenced_files(others, self.storage)
 
     def files_removed(self) -> Iterator[pa.Array]:
         """Raise `UnsupportedFeature`."""
@@ -591,16 +584,7 @@ class IcebergTarget:
 
     def reopen(self) -> IcebergTarget:
         """Reload the table; raises `CommitConflict` if another table now has its name."""
-        with translate_catalog_errors(self.identifier):
+        with self.committer.translate_errors():
             now = self._table.catalog.load_table(self.identifier.within)
         check_same_table(self._table, now)
         return replace(self, _table=now, _known=self.opened.metadata if "opened" in self.__dict__ else self._known)
-
-
-def _catalog_of(identifier: Identifier, storage: Storage | None) -> Any:
-    """The catalog that commits to a table; a table that is known by its location is its own."""
-    if not identifier.is_path:
-        return connection(identifier.catalog)
-    from lakescan.catalogs.hadoop import tables_in
-
-    return tables_in(storage or Storage())

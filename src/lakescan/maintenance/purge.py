@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.catalogs.committer import CatalogCommitter
 from lakescan.catalogs.lookup import translate_catalog_errors
 from lakescan.catalogs.lost_answers import commit_change
 from lakescan.catalogs.shared_files import referenced_files, tables_that_may_share
@@ -41,7 +42,7 @@ def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
     """
     from pyiceberg.catalog import MetastoreCatalog
 
-    target = IcebergTarget.open(identifier, WriteOptions())
+    target = IcebergTarget.open(CatalogCommitter(identifier), WriteOptions())
     target.check_owned("purging")
     with translate_catalog_errors(identifier):
 

@@ -24,6 +24,7 @@ from lakescan.storage import FileEntry, Storage
 from lakescan.storage.allowed_locations import AllowedLocations
 from lakescan.storage.encryption import named_key_manager
 from lakescan.storage.vended_credentials import VendedCredentials
+from lakescan.tables.committer import Committer, TableCreator
 from lakescan.tables.metadata_actions import MetadataFiles, SnapshotManager
 from lakescan.tables.results import (
     CheckpointResult,
@@ -450,15 +451,15 @@ class CatalogTable:
 
     `io_properties` configure access to its files; they hold secrets, as what the catalog issues does (`vended`).
     `allowed_locations` are those that the reader gives the catalog.
-    `key_manager` is the name of the catalog's. `planning` is how the catalog's server plans scans of it; None for a
-    catalog that is not of type rest.
+    `key_manager` is the name of the catalog's. `source` asks the catalog for the location again; None for a table whose
+    location never changes.
     """
 
     format: str
     location: str
     io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     key_manager: str | None = None
-    planning: Any = None
+    source: Any = None
     vended: VendedCredentials | None = None
     allowed_locations: tuple[str, ...] | None = None
 
@@ -514,30 +515,30 @@ class Format(Protocol):
     def open_target(
         self,
         location: str,
-        name: Identifier | None,
+        committer: Committer,
         options: WriteOptions,
         storage: Storage,
         known: TableFormat | None = None,
     ) -> Target:
-        """Open a table to write to, by its location and its name in a catalog, if it has one.
+        """Open a table to write to, by its location and its committer.
 
         `known` is the table as it was opened before; its metadata serves again if the table still has it. Raises
-        `NotATable`, and `UnsupportedFeature` if the format needs a name.
+        `NotATable`, and `UnsupportedFeature` if the format needs a catalog.
         """
 
     def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
         """Return the columns of a new table with these properties for rows; raises `UnsupportedFeature`."""
 
-    def create(self, catalog: Any, name: Identifier, definition: TableDefinition) -> None:
-        """Create a table with a name in pyiceberg's `catalog`; raises `CreatedConcurrently`."""
+    def create(self, committer: TableCreator, definition: TableDefinition) -> None:
+        """Create a table with a name in a catalog; raises `CreatedConcurrently`."""
 
     def create_at(self, location: str, definition: TableDefinition, storage_options: Mapping[str, Any]) -> None:
         """Create a table in a folder; raises `CreatedConcurrently`, and `UnsupportedFeature` if it needs a name."""
 
-    def replace(self, catalog: Any, name: Identifier, found: CatalogTable, definition: TableDefinition) -> None:
+    def replace(self, committer: TableCreator, found: CatalogTable, definition: TableDefinition) -> None:
         """Replace a table of this format by an empty one of the same name."""
 
-    def new_table(self, catalog: Any, name: Identifier, definition: TableDefinition, options: WriteOptions) -> NewTable:
+    def new_table(self, committer: TableCreator, definition: TableDefinition, options: WriteOptions) -> NewTable:
         """Return a table to be created with its rows; raises `NoSuchNamespace`, and see `create`."""
 
     def new_table_at(
@@ -546,12 +547,12 @@ class Format(Protocol):
         """Return a table to be created in a folder with its rows; see `create_at`."""
 
     def replacement(
-        self, catalog: Any, name: Identifier, found: CatalogTable, definition: TableDefinition, options: WriteOptions
+        self, committer: TableCreator, found: CatalogTable, definition: TableDefinition, options: WriteOptions
     ) -> NewTable:
         """Return what replaces a table of this format by another with its rows; see `replace`."""
 
     def declarations(self, scan: ScanSpec) -> TableDeclarations:
         """Return what the table of a scan declares beside columns and properties."""
 
-    def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
+    def register(self, committer: TableCreator, scan: ScanSpec) -> None:
         """Give the table of a scan a name in a catalog; raises `TableExists`."""

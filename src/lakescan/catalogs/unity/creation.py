@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from lakescan.catalogs.unity.catalog import UnityCatalog
@@ -18,19 +18,15 @@ from lakescan.catalogs.unity.table import ManagedUnityTable, UnityTable
 from lakescan.catalogs.unity.updates import known_domains, protocol_node, schema_node
 from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import LOOKS, outcome_of
-from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commit.actions import protocol_action
-from lakescan.delta.commit.creation import NewDelta, new_table
 from lakescan.delta.log.catalog_managed import RatifiedCommits
 from lakescan.delta.log.log_pieces import read_commits
 from lakescan.delta.log.reader import LogReader
 from lakescan.delta.log.segment import list_log
 from lakescan.delta.log.time_travel import commit_info
-from lakescan.delta.metadata.features import Support, unsupported_features
 from lakescan.errors import (
     CorruptMetadata,
     CreatedConcurrently,
-    InvalidOption,
     NoSuchNamespace,
     StorageError,
     TableExists,
@@ -103,28 +99,6 @@ def _requirements(answer: UnityResponse) -> dict[str, Any]:
     features = {name: protocol.names(name) for name in ("reader-features", "writer-features")}
     values = answer.texts("required-properties")
     return {"protocol": features, "properties": {name: values.get(name) for name in properties}}
-
-
-def definition_at(place: StagedTable | ExternalPlace, definition: TableDefinition) -> NewDelta:
-    """A new table as the server requires it.
-
-    Raises `InvalidOption` for properties with other values than required, `UnsupportedFeature` for features that it
-    requires and writers here do not support.
-    """
-    given, required = dict(definition.properties), place.required.get("properties") or {}
-    for name, value in required.items():
-        if value is not None and given.setdefault(name, value) != value:
-            raise InvalidOption(f"'{name}'={given[name]!r}: the catalog requires {value!r} of {place.name}")
-    if missing := [name for name, value in required.items() if value is None and name not in given]:
-        raise InvalidOption(f"the catalog requires a value of '{missing[0]}' for {place.name}: set the property")
-    protocol = place.required.get("protocol") or {}
-    features = {*(protocol.get("reader-features") or ()), *(protocol.get("writer-features") or ())}
-    if unknown := unsupported_features(features, Support.WRITE):
-        raise UnsupportedFeature(f"a table with the feature {unknown[0]!r}, which the catalog requires of {place.name}")
-    named = {f"delta.feature.{each.lower()}" for each in features}
-    kept = {name: value for name, value in given.items() if name.lower() not in named}
-    new = new_table(replace(definition, properties=kept, location=place.location))
-    return replace(new, protocol=new.protocol.with_features(features))
 
 
 @contextmanager

@@ -9,9 +9,6 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from lakescan.catalogs.create import delta_registration
-from lakescan.catalogs.registry import connection
-from lakescan.common.identifiers import Identifier
 from lakescan.delta.commit.actions import SetTransaction, add_actions, identity_metadata
 from lakescan.delta.commit.commit import check_commit_properties
 from lakescan.delta.commit.creation import (
@@ -31,6 +28,7 @@ from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.tables.base import NewTable
+from lakescan.tables.committer import TableCreator
 from lakescan.writing.imported_files import FolderFiles
 from lakescan.writing.table_writes import WrittenFile
 
@@ -41,14 +39,15 @@ _BEFORE_ALL = -1  # the version before the first one
 class NewDeltaTable:
     """A table of which its folder has no log until it is committed.
 
-    `name` is the one that it gets in a catalog. It can be pickled: other processes write its files, and commit it.
+    `committer` gives it a name in a catalog; None for a table without a name. It can be pickled: other processes write
+    its files, and commit it.
     """
 
     location: str
     new: NewDelta
     options: WriteOptions
     storage: Storage
-    name: Identifier | None = None
+    committer: TableCreator | None = None
 
     is_new = True
 
@@ -68,9 +67,9 @@ class NewDeltaTable:
 
     def _registration(self) -> AbstractContextManager[None]:
         """What gives it the name while it is committed."""
-        if self.name is None:
+        if self.committer is None:
             return nullcontext()
-        return delta_registration(connection(self.name.catalog), self.name, self.location, self.storage)
+        return self.committer.name_table(self.location, self.storage)
 
     def set_transaction(self, application: str, number: int) -> NewDeltaTable:
         """The table, whose rows are those of a transaction."""

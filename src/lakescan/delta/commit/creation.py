@@ -45,12 +45,14 @@ from lakescan.delta.metadata.features import (
     implied_features,
     new_table_features,
     type_feature,
+    unsupported_features,
 )
 from lakescan.delta.metadata.new_schema import IDENTITY_STEP, assign_column_ids, check_partitioning, field_node
 from lakescan.delta.metadata.protocol import CLUSTERING, Metadata, Protocol, check_columns, clustering_paths
 from lakescan.delta.metadata.table_properties import DeltaProperties, asked_features, checked_properties
 from lakescan.errors import CreatedConcurrently, InvalidOption, NotATable, UnsupportedFeature
 from lakescan.storage import Storage, join
+from lakescan.tables.committer import TableCreator, TablePlace
 
 _READER, _WRITER = DeltaProperties.reader_version.name, DeltaProperties.writer_version.name
 _MAPPING, _LAST_ID = DeltaProperties.column_mapping.name, DeltaProperties.max_column_id.name
@@ -92,6 +94,14 @@ def create_table(location: str, definition: TableDefinition, storage: Storage) -
     Raises `CreatedConcurrently` if one is there, and what `new_table` and `put_commit` raise.
     """
     commit_new_table(location, new_table(definition), storage, InitialRows(of_query=False))
+
+
+def create_named_table(committer: TableCreator, definition: TableDefinition) -> None:
+    """Create a table without rows, with a name in a catalog; raises `NoSuchNamespace` and `CreatedConcurrently`."""
+    place = committer.place_table(definition.location)
+    new = new_table_at(place, definition, str(committer.identifier))
+    with committer.name_table(place.location, place.storage):
+        commit_new_table(place.location, new, place.storage, InitialRows(of_query=False))
 
 
 def check_no_table(location: str, storage: Storage) -> None:
@@ -255,6 +265,26 @@ def new_table(definition: TableDefinition) -> NewDelta:
         TableState("the new table", protocol_of(definition, properties, asked.union(brought)), metadata), definition
     )
     return NewDelta(state.protocol, state.metadata, state.domains, state.clustering or ())
+
+
+def new_table_at(place: TablePlace, definition: TableDefinition, name: str) -> NewDelta:
+    """Return a new table by its definition, as its catalog requires it; `name` is the table's.
+
+    Raises `InvalidOption` for properties with other values than required, `UnsupportedFeature` for features that the
+    catalog requires and writers here do not support, and what `new_table` raises.
+    """
+    given = dict(definition.properties)
+    for option, value in place.properties.items():
+        if value is not None and given.setdefault(option, value) != value:
+            raise InvalidOption(f"'{option}'={given[option]!r}: the catalog requires {value!r} of {name}")
+    if missing := [option for option, value in place.properties.items() if value is None and option not in given]:
+        raise InvalidOption(f"the catalog requires a value of '{missing[0]}' for {name}: set the property")
+    if unknown := unsupported_features(place.features, Support.WRITE):
+        raise UnsupportedFeature(f"a table with the feature {unknown[0]!r}, which the catalog requires of {name}")
+    named = {f"delta.feature.{each.lower()}" for each in place.features}
+    kept = {option: value for option, value in given.items() if option.lower() not in named}
+    new = new_table(replace(definition, properties=kept, location=place.location))
+    return replace(new, protocol=new.protocol.with_features(set(place.features)))
 
 
 def protocol_of(definition: TableDefinition, properties: Mapping[str, str], declared: Collection[str] = ()) -> Protocol:

@@ -1,27 +1,44 @@
-"""Create Iceberg tables: table definition -> pyiceberg's schema, partition spec and sort order."""
+"""Create and replace Iceberg tables in their catalogs, by table definitions.
+
+A definition becomes pyiceberg's schema, partition spec and sort order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from lakescan.common import types as t
 from lakescan.common.references import parse_reference
 from lakescan.definition.table_definition import TableDefinition, Term
-from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.errors import CommitConflict, CreatedConcurrently, InvalidOption, UnsupportedFeature
 from lakescan.iceberg.commit.commit_snapshot import MetadataChanges
+from lakescan.iceberg.commit.encryption import check_catalog
+from lakescan.iceberg.commit.staged_table import (
+    MakesTables,
+    TableReplacement,
+    commit_staged_table,
+    create_tolerating_drop,
+    stage_table,
+)
 from lakescan.iceberg.metadata.format_versions import NEW, PROPERTY, FormatVersion, check_columns, chosen_version
 from lakescan.iceberg.metadata.partition_spec import Transform
 from lakescan.iceberg.metadata.pyiceberg_conversions import pyiceberg_schema, pyiceberg_transform
+from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_writes
 from lakescan.iceberg.metadata.table_properties import IcebergProperties, check_properties
+from lakescan.iceberg.table import IcebergTable
+from lakescan.tables.committer import Committer, TableCreator
+from lakescan.writing.table_writes import WrittenFile
 
 if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
-    from pyiceberg.table import Table
+    from pyiceberg.table import StagedTable, Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.sorting import SortField, SortOrder
 
+_KEY = IcebergProperties.encryption_key.name
 _ENCRYPTED = 3  # the first format version with encryption keys
 
 
@@ -269,3 +286,138 @@ def _check_partition_sources(metadata: Any) -> None:
         raise ValueError(
             f"the partition field {lost[0]!r}, which format version 1 cannot remove, would lose its column"
         )
+
+
+def create_table(committer: TableCreator, definition: TableDefinition) -> None:
+    """Create a table without rows in a catalog; raises `CreatedConcurrently` if it exists by now.
+
+    A lost answer is looked up. What a server has created cannot be told from what another writer has, as it gives the
+    table its id: then `CommitStateUnknown` is raised.
+    """
+    from pyiceberg.catalog import MetastoreCatalog
+    from pyiceberg.exceptions import CommitFailedException, NoSuchPropertyException, TableAlreadyExistsError
+
+    catalog, identifier = committer.catalog, committer.identifier
+    arguments = _checked_arguments(committer, definition)
+    has_defaults = any(each.write_default is not None for each in t.walk(definition.columns))
+    is_newer = chosen_version(arguments["properties"]).row_lineage
+    _check_place(committer, arguments)
+    with committer.translate_errors(), metadata_writes(arguments["properties"], str(identifier)) as named:
+        try:
+            if isinstance(catalog, MakesTables) or (
+                is_newer and (has_defaults or isinstance(catalog, MetastoreCatalog))
+            ):
+                # pyiceberg leaves the next row id and defaults out; a server adds the next row id itself.
+                commit_staged_table(stage_table(catalog, identifier.within, arguments))
+            else:
+                committer.commit_change(
+                    f"creating {identifier}",
+                    lambda: create_tolerating_drop(
+                        lambda: catalog.create_table(identifier.within, **arguments), catalog
+                    ),
+                    lambda: _is_made(committer, named),
+                    repeated=(TableAlreadyExistsError,) if named else (),
+                )
+        except (TableAlreadyExistsError, CommitFailedException, NoSuchPropertyException) as error:
+            # The last: Hive and Glue have a table by now that is none of Iceberg's.
+            raise CreatedConcurrently(f"another writer created {identifier} at the same time") from error
+
+
+def _is_made(committer: TableCreator, named: Sequence[str]) -> bool | None:
+    """Whether the table began with one of the metadata files that this process has named; None if it is not known."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        now = committer.catalog.load_table(committer.identifier.within)
+    except NoSuchTableError:
+        return None
+    files = {now.metadata_location, *(each.metadata_file for each in now.metadata.metadata_log)}
+    return not files.isdisjoint(named) if named else None
+
+
+def stage_new_table(committer: TableCreator, definition: TableDefinition) -> StagedTable:
+    """A table that can be made in one step with its rows; see `lakescan.iceberg.commit.staged_table`."""
+    arguments = _checked_arguments(committer, definition)
+    committer.check_namespace()
+    _check_place(committer, arguments)
+    with committer.translate_errors():
+        return stage_table(committer.catalog, committer.identifier.within, arguments)
+
+
+def _check_place(committer: TableCreator, arguments: Mapping[str, Any]) -> None:
+    """Raise `LocationRefused` if pyiceberg would write a new table's metadata where its catalog's tables must not lead.
+
+    A server writes it itself, where it likes; the table cannot be opened then.
+    """
+    from pyiceberg.catalog import MetastoreCatalog
+
+    allowed = committer.allowed_locations
+    if allowed.prefixes is not None and isinstance(committer.catalog, MetastoreCatalog):
+        with committer.translate_errors():
+            staged = stage_table(committer.catalog, committer.identifier.within, arguments)
+        allowed.check(staged.metadata_location)
+
+
+def _checked_arguments(committer: TableCreator, definition: TableDefinition) -> dict[str, Any]:
+    committer.check_free()
+    arguments = iceberg_arguments(definition)
+    _check_encryption(committer, arguments["properties"])
+    committer.check_location(definition.location)
+    return arguments
+
+
+def _check_encryption(committer: TableCreator, properties: Mapping[str, str]) -> None:
+    """Raise `UnsupportedFeature` for an encrypted table that its catalog cannot keep, or has no key manager for."""
+    if _KEY not in properties:
+        return
+    check_catalog(committer.catalog, str(committer.identifier))
+    if committer.key_manager is None:
+        raise UnsupportedFeature(
+            f"the encrypted Iceberg table {committer.identifier} in a catalog without a key manager",
+            "Set key-manager in the catalog's properties.",
+        )
+
+
+def replacement_of(
+    committer: TableCreator, definition: TableDefinition, properties: Mapping[str, str]
+) -> TableReplacement:
+    """What replaces a table's schema, partition spec, sort order and properties, and its rows; earlier snapshots stay.
+
+    `properties` go into the summary of the snapshot with its new rows. Raises `UnsupportedFeature` if the table cannot
+    get that definition.
+    """
+    identifier = committer.identifier
+    with committer.translate_errors():
+        opened = committer.catalog.load_table(identifier.within)
+    version = opened.metadata.format_version
+    if definition.properties.get(PROPERTY, str(version)) != str(version):
+        raise UnsupportedFeature(
+            f"replacing {identifier}, of format version {version}, by a table of another format version",
+            "Drop it and create it again, or upgrade it first by ALTER TABLE.",
+        )
+    arguments = iceberg_arguments(definition, version)
+    _check_encryption(committer, {**opened.properties, **arguments["properties"]})
+    if (key := opened.properties.get(_KEY)) != arguments["properties"].get(_KEY, key):
+        raise InvalidOption(
+            f"replacing {identifier} by a table with another '{_KEY}': a table is encrypted from its creation on, by "
+            "one key. Drop it and create it again."
+        )
+    storage = committer.storage(opened)
+    before = IcebergTable.open(opened.metadata_location, storage)
+    try:
+        changes = redefine_table(opened, arguments)
+    except ValueError as error:
+        raise UnsupportedFeature(
+            f"replacing {identifier} with this definition", f"{error}. Drop it and create it again."
+        ) from error
+    return TableReplacement(opened, before, changes, storage, properties)
+
+
+def commit_replacement(committer: Committer, replacement: TableReplacement, files: Iterable[WrittenFile] = ()) -> None:
+    """Replace a table, in one commit with the files of its new rows; raises `CommitConflict`, `CommitStateUnknown`."""
+    with committer.translate_errors():
+        failed = replacement.commit(files)
+    if failed is not None:
+        raise CommitConflict(
+            f"{committer.identifier} was changed concurrently while it was being replaced: {failed.error}"
+        ) from failed.error

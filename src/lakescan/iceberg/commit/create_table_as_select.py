@@ -9,14 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.create import commit_replacement
-from lakescan.catalogs.lookup import translate_catalog_errors
-from lakescan.catalogs.registry import connection, key_manager_of, location_limits
-from lakescan.catalogs.rest_credentials import credentials_for
-from lakescan.common.identifiers import Identifier
 from lakescan.common.schema import FieldMatching
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.iceberg.commit.add_files import ForeignFiles, as_data_files, spec_for
+from lakescan.iceberg.commit.create_table import commit_replacement
 from lakescan.iceberg.commit.outcomes import reload_table
 from lakescan.iceberg.commit.reachable_files import files_since
 from lakescan.iceberg.commit.row_level_operations import staged_options, summary_properties
@@ -28,9 +24,9 @@ from lakescan.iceberg.metadata.table_metadata_parser import parse_metadata
 from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.storage.issued import storage_properties
 from lakescan.storage.locations import may_overlap
 from lakescan.tables.base import NewTable
+from lakescan.tables.committer import Committer
 from lakescan.writing.imported_files import FolderFiles
 from lakescan.writing.table_writes import WrittenFile
 
@@ -45,7 +41,7 @@ class NewIcebergTable:
     It can be pickled: other processes write its files, and commit it, by the catalog that they know by the name.
     """
 
-    identifier: Identifier
+    committer: Committer
     options: WriteOptions
     storage: Storage
     _metadata: Any = field(repr=False)
@@ -56,29 +52,21 @@ class NewIcebergTable:
     is_new = True
 
     @staticmethod
-    def create(identifier: Identifier, staged: Any, options: WriteOptions) -> NewIcebergTable:
+    def create(committer: Committer, staged: Any, options: WriteOptions) -> NewIcebergTable:
         """The table, with access to the storage that its catalog gives it, whose rows are staged as `options` say.
 
         `staged` is pyiceberg's. Raises `InvalidOption` for a table that is not audited.
         """
-        io_properties = storage_properties(staged.io.properties)
-        storage = Storage(
-            io_properties=io_properties,
-            key_manager=key_manager_of(identifier.catalog),
-            vended=credentials_for(staged.catalog, staged),
-            allowed=location_limits(identifier.catalog, staged.metadata_location),
-        )
-        options = staged_options(options, staged.metadata.properties, str(identifier))
+        options = staged_options(options, staged.metadata.properties, str(committer.identifier))
         found = (staged.metadata, staged.metadata_location, staged.io, staged.config)
-        return NewIcebergTable(identifier, options, storage, *found)
+        return NewIcebergTable(committer, options, committer.storage(staged), *found)
 
     @property
     def _staged_table(self) -> Any:
         from pyiceberg.table import StagedTable
 
-        catalog = connection(self.identifier.catalog)
         found = (self._metadata, self._metadata_location, self._io)
-        return StagedTable(self.identifier.within, *found, catalog, self._config)
+        return StagedTable(self.committer.identifier.within, *found, self.committer.catalog, self._config)
 
     @property
     def writes(self) -> IcebergWrites:
@@ -94,12 +82,12 @@ class NewIcebergTable:
     def apply_session(self, session: SessionSettings) -> NewIcebergTable:
         """The table, whose rows are staged as a session says."""
         options = self.options.apply_session(session)
-        return replace(self, options=staged_options(options, self._metadata.properties, str(self.identifier)))
+        return replace(self, options=staged_options(options, self._metadata.properties, str(self.committer.identifier)))
 
     def commit(self, files: Sequence[WrittenFile]) -> None:
         """Make the table with a snapshot of these files; without any, it has no snapshot."""
         options = self.options
-        with translate_catalog_errors(self.identifier):
+        with self.committer.translate_errors():
             commit_new_table(
                 self._staged_table,
                 files,
@@ -125,7 +113,7 @@ class NewIcebergTable:
 class ReplacedIcebergTable:
     """A table whose definition and rows are replaced."""
 
-    identifier: Identifier
+    committer: Committer
     _replacement: TableReplacement
     options: WriteOptions
 
@@ -147,17 +135,19 @@ class ReplacedIcebergTable:
     def commit(self, files: Sequence[WrittenFile]) -> None:
         """Commit the definition and the rows; without files, the table is empty."""
         made = replace(self._replacement, transaction=self.options.transaction)
-        commit_replacement(self.identifier, made, files)
+        commit_replacement(self.committer, made, files)
 
     def referenced_locations(self) -> Iterator[pa.Array]:
         """The files that the table has got since it was opened."""
         known = self._replacement.before.metadata.snapshots
-        with translate_catalog_errors(self.identifier):
+        with self.committer.translate_errors():
             yield from files_since(reload_table(self._replacement.table, self._replacement.storage)[1], known)
 
     def adopt_files(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
         """Raise `UnsupportedFeature`: the files are those of a new table."""
-        raise UnsupportedFeature(f"replacing {self.identifier} by the files of {folder}", "Drop the table first.")
+        raise UnsupportedFeature(
+            f"replacing {self.committer.identifier} by the files of {folder}", "Drop the table first."
+        )
 
 
 def check_apart(folder: str, location: str) -> None:

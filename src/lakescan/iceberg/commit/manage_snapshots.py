@@ -11,8 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.catalogs.lookup import translate_catalog_errors
-from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
 from lakescan.errors import InvalidOption, NoSuchSnapshot
@@ -41,6 +39,7 @@ from lakescan.iceberg.commit.snapshot_refs import (
 from lakescan.iceberg.metadata.table_metadata import MAIN
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
+from lakescan.tables.committer import Committer
 from lakescan.tables.results import RefResult, RestoreResult
 from lakescan.tables.scan_spec import ScanSpec
 
@@ -49,7 +48,7 @@ from lakescan.tables.scan_spec import ScanSpec
 class IcebergSnapshots:
     """The branches, tags and snapshots of a table: `table` is pyiceberg's, `opened` the same as lakescan read it."""
 
-    identifier: Identifier
+    committer: Committer
     table: Any
     opened: IcebergTable
     storage: Storage
@@ -76,12 +75,14 @@ class IcebergSnapshots:
     def _id(self, now: IcebergTable, at: SnapshotSelector) -> int:
         found = now.snapshot(at).id
         if found is None:
-            raise NoSuchSnapshot(f"{self.identifier} has no snapshot yet that a branch or tag could name: write to it")
+            raise NoSuchSnapshot(
+                f"{self.committer.identifier} has no snapshot yet that a branch or tag could name: write to it"
+            )
         return found
 
     def _create_empty_branch(self, name: str, retention: RefRetention) -> RefResult:
         attempts, at, now = Attempts(self.retries), copy(self.table), self.opened
-        with translate_catalog_errors(self.identifier):
+        with self.committer.translate_errors():
             while True:
                 producer = SnapshotProducer(
                     CommitBase(now.metadata, at.metadata, name), self.storage, "append", SnapshotChanges()
@@ -93,7 +94,7 @@ class IcebergSnapshots:
                 failed = commit_snapshot(at, producer, known, self.storage, then=(ref_update(move),))
                 if failed is None:
                     return RefResult(name, None, producer.snapshot_id)
-                wait_before_retry(attempts, str(self.identifier), failed)
+                wait_before_retry(attempts, str(self.committer.identifier), failed)
                 at, now = failed.table, failed.now
 
     def drop(self, kind: RefKind, name: str, *, if_exists: bool) -> RefResult:
@@ -117,7 +118,7 @@ class IcebergSnapshots:
 
     def cherry_pick(self, version: int) -> RefResult:
         """Apply the changes of a snapshot to the current state."""
-        with translate_catalog_errors(self.identifier):
+        with self.committer.translate_errors():
             before, after = cherry_pick(
                 self.table, self.opened, version, self.storage, self.retries, self._check_picked
             )
@@ -139,7 +140,7 @@ class IcebergSnapshots:
                 check_no_nulls(now, move.new_rows, self.storage)
             return move
 
-        with translate_catalog_errors(self.identifier):
+        with self.committer.translate_errors():
             move = move_ref(self.table, self.opened, self.storage, self.retries, check_rows)
         before, after = move.before, move.after
         changed = before is not None and after is not None and before.retention != after.retention
@@ -158,7 +159,7 @@ def restore(
     earlier = scan.as_of(version=version, timestamp=timestamp)
     wanted = earlier.snapshot.id
     if wanted is None:
-        raise NoSuchSnapshot(f"{snapshots.identifier} has no snapshot to restore")
+        raise NoSuchSnapshot(f"{snapshots.committer.identifier} has no snapshot to restore")
     after, before = _files(earlier), _files(scan)
     back = after.filter(pc.invert(pc.is_in(after["path"], value_set=before["path"].combine_chunks())))
     gone = before.filter(pc.invert(pc.is_in(before["path"], value_set=after["path"].combine_chunks())))

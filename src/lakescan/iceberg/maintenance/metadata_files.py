@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakescan.catalogs.lookup import translate_catalog_errors
 from lakescan.common.executors import LOCAL, PlanningExecutor
-from lakescan.common.identifiers import Identifier
 from lakescan.common.retries import RetryPolicy
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.maintenance.compute_statistics import (
@@ -18,6 +16,7 @@ from lakescan.iceberg.maintenance.compute_statistics import (
 )
 from lakescan.iceberg.maintenance.rewrite_table_path.rewrite import rewrite_paths
 from lakescan.iceberg.table import IcebergTable
+from lakescan.tables.committer import Committer
 from lakescan.tables.metadata_actions import PathRewrite
 from lakescan.tables.results import PathsResult, StatisticsResult
 from lakescan.tables.scan_spec import ScanSpec
@@ -27,7 +26,7 @@ from lakescan.tables.scan_spec import ScanSpec
 class IcebergMetadataFiles:
     """A table by its name: `table` is pyiceberg's, `opened` and `scan` the same state as lakescan read it."""
 
-    identifier: Identifier
+    committer: Committer
     table: Any
     opened: IcebergTable
     scan: ScanSpec
@@ -37,7 +36,7 @@ class IcebergMetadataFiles:
     def _statistics_target(self) -> StatisticsTarget:
         if self.opened.metadata.table_properties.is_encrypted:
             raise UnsupportedFeature(
-                f"statistics files of the encrypted table {self.identifier}", "They would not be encrypted."
+                f"statistics files of the encrypted table {self.committer.identifier}", "They would not be encrypted."
             )
         return StatisticsTarget(self.table, self.scan, self.opened.metadata, self.opened.storage, self.retries)
 
@@ -45,12 +44,12 @@ class IcebergMetadataFiles:
         self, columns: Sequence[str] | None, version: int | None, executor: PlanningExecutor | None
     ) -> StatisticsResult:
         """Estimate the numbers of distinct values of columns, as Theta sketches in a Puffin file."""
-        with translate_catalog_errors(self.identifier):
+        with self.committer.translate_errors():
             return compute_statistics(self._statistics_target, columns, version, executor)
 
     def compute_partition_statistics(self, version: int | None, executor: PlanningExecutor | None) -> StatisticsResult:
         """Count rows and files by partition, in a Parquet file."""
-        with translate_catalog_errors(self.identifier):
+        with self.committer.translate_errors():
             return compute_partition_statistics(self._statistics_target, version, executor)
 
     def rewrite_paths(self, wanted: PathRewrite, executor: PlanningExecutor | None) -> PathsResult:
