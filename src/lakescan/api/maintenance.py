@@ -13,6 +13,7 @@ from lakescan.common.identifiers import Identifier, location_of
 from lakescan.options.write import WriteOptions
 from lakescan.storage.locations import absolute
 from lakescan.tables.base import Target
+from lakescan.tables.capabilities import MetadataFileActions, require
 from lakescan.tables.metadata_actions import PathRewrite
 from lakescan.tables.results import OrphanResult, PathsResult, StatisticsResult
 
@@ -225,7 +226,10 @@ class TableMetadataFiles(ABC):
             {'customer': 3120}
         """
         result: StatisticsResult = self.written_by(
-            {}, lambda target, _: target.metadata_files.compute_statistics(columns, version, executor)
+            {},
+            lambda target, _: require(target, MetadataFileActions).metadata_files.compute_statistics(
+                columns, version, executor
+            ),
         )
         return result
 
@@ -253,7 +257,10 @@ class TableMetadataFiles(ABC):
             statistics in s3://lake/orders/metadata/partition-stats-4712-....parquet
         """
         result: StatisticsResult = self.written_by(
-            {}, lambda target, _: target.metadata_files.compute_partition_statistics(version, executor)
+            {},
+            lambda target, _: require(target, MetadataFileActions).metadata_files.compute_partition_statistics(
+                version, executor
+            ),
         )
         return result
 
@@ -303,6 +310,6 @@ class TableMetadataFiles(ABC):
             source_prefix, target_prefix, start_version, end_version, staging, lists_files=create_file_list
         )
         result: PathsResult = self.written_by(
-            {}, lambda target, _: target.metadata_files.rewrite_paths(wanted, executor)
+            {}, lambda target, _: require(target, MetadataFileActions).metadata_files.rewrite_paths(wanted, executor)
         )
         return result

@@ -17,6 +17,7 @@ from lakescan.formats.snapshot_refs import IfRefExists, RefKind, RefRetention, S
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.options.write import WriteOptions
 from lakescan.tables.base import Target
+from lakescan.tables.capabilities import BranchesAndTags, require
 from lakescan.tables.results import RefResult
 
 Moment = datetime | date | str
@@ -253,7 +254,9 @@ class TableRefs(ABC):
         Example:
             >>> orders.drop_branch("audit")
         """
-        return self._change_refs(lambda target: target.snapshots.drop(RefKind.BRANCH, name, if_exists=if_exists))
+        return self._change_refs(
+            lambda target: require(target, BranchesAndTags).snapshots.drop(RefKind.BRANCH, name, if_exists=if_exists)
+        )
 
     def drop_tag(self, name: str, *, if_exists: bool = False) -> RefResult:
         """Drop a tag of an Iceberg table. Its snapshot stays until it expires.
@@ -273,7 +276,9 @@ class TableRefs(ABC):
         Example:
             >>> orders.drop_tag("eoy-2024", if_exists=True)
         """
-        return self._change_refs(lambda target: target.snapshots.drop(RefKind.TAG, name, if_exists=if_exists))
+        return self._change_refs(
+            lambda target: require(target, BranchesAndTags).snapshots.drop(RefKind.TAG, name, if_exists=if_exists)
+        )
 
     def fast_forward(self, branch: str, to: str) -> RefResult:
         """Move a branch of an Iceberg table to the newest snapshot of another, which has all of its commits.
@@ -293,7 +298,7 @@ class TableRefs(ABC):
         Example:
             >>> orders.fast_forward("main", "audit")
         """
-        return self._change_refs(lambda target: target.snapshots.fast_forward(branch, to))
+        return self._change_refs(lambda target: require(target, BranchesAndTags).snapshots.fast_forward(branch, to))
 
     def rollback(self, *, version: int | None = None, timestamp: Moment | None = None) -> RefResult:
         """Make an ancestor of an Iceberg table's current snapshot the current one; later ones stay until they expire.
@@ -317,7 +322,9 @@ class TableRefs(ABC):
         if (version is None) == (timestamp is None):
             raise InvalidOption("rollback takes either version= or timestamp=")
         before = None if timestamp is None else as_moment(timestamp)
-        return self._change_refs(lambda target: target.snapshots.rollback(_snapshot_id(version), before))
+        return self._change_refs(
+            lambda target: require(target, BranchesAndTags).snapshots.rollback(_snapshot_id(version), before)
+        )
 
     def set_current_snapshot(self, *, version: int | None = None, ref: str | None = None) -> RefResult:
         """Make any snapshot of an Iceberg table the current one.
@@ -340,7 +347,11 @@ class TableRefs(ABC):
         if (version is None) == (ref is None):
             raise InvalidOption("set_current_snapshot takes either version= or ref=")
         named = SnapshotSelector(version=_snapshot_id(version)) if ref is None else None
-        return self._change_refs(lambda target: target.snapshots.set_current(named or _ref_selector(target, str(ref))))
+        return self._change_refs(
+            lambda target: require(target, BranchesAndTags).snapshots.set_current(
+                named or _ref_selector(target, str(ref))
+            )
+        )
 
     def cherry_pick(self, version: int) -> RefResult:
         """Apply the changes of one snapshot of an Iceberg table to its current state.
@@ -368,7 +379,7 @@ class TableRefs(ABC):
         wanted = _snapshot_id(version)
         if wanted is None:
             raise InvalidOption("cherry_pick takes the id of a snapshot")
-        return self._change_refs(lambda target: target.snapshots.cherry_pick(wanted))
+        return self._change_refs(lambda target: require(target, BranchesAndTags).snapshots.cherry_pick(wanted))
 
     def publish(self, wap_id: str) -> RefResult:
         """Apply the changes that were staged with the write option `wap-id`, once they are audited.
@@ -388,12 +399,14 @@ class TableRefs(ABC):
             >>> orders.append(rows, wap_id="load-17")
             >>> orders.publish("load-17")
         """
-        return self._change_refs(lambda target: target.snapshots.publish(wap_id))
+        return self._change_refs(lambda target: require(target, BranchesAndTags).snapshots.publish(wap_id))
 
     def _create(
         self, kind: RefKind, name: str, at: SnapshotSelector, retention: RefRetention, if_there: IfRefExists
     ) -> RefResult:
-        return self._change_refs(lambda target: target.snapshots.create(kind, name, at, retention, if_there))
+        return self._change_refs(
+            lambda target: require(target, BranchesAndTags).snapshots.create(kind, name, at, retention, if_there)
+        )
 
     def _change_refs(self, manage: Callable[[Target], RefResult]) -> RefResult:
         found: RefResult = self.written_by({}, lambda target, _: manage(target))

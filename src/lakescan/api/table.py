@@ -34,6 +34,16 @@ from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.storage.errors import redact
 from lakescan.storage.locations import absolute
+from lakescan.tables.capabilities import (
+    Alterations,
+    Checkpoints,
+    ManifestGeneration,
+    ManifestRewrites,
+    PositionDeleteRewrites,
+    Restoration,
+    SnapshotExpiry,
+    require,
+)
 from lakescan.tables.notebook import table_as_html
 from lakescan.tables.results import (
     AlterResult,
@@ -625,7 +635,9 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
 
         target = self._target(self._write_options(options))
         limits = DeleteLimits(rewrite_all, min_input_files, min_file_size_bytes, max_file_size_bytes)
-        return self._finish_write(target, target.rewrite_position_deletes(where, limits))
+        return self._finish_write(
+            target, require(target, PositionDeleteRewrites).rewrite_position_deletes(where, limits)
+        )
 
     def alter(self) -> AlterBuilder:
         """Change the table's columns, layout and properties: several changes, in one commit.
@@ -642,7 +654,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
 
         def run(changes: Sequence[TableChange]) -> AlterResult:
             target = self._target(WriteOptions())
-            target.alter(changes)
+            require(target, Alterations).alter(changes)
             return self._finish_write(target, AlterResult(tuple(map(str, changes))))
 
         return AlterBuilder(run)
@@ -679,7 +691,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             raise InvalidOption("restore() takes a version or a timestamp: give one of them")
         target = self._target(WriteOptions())
         moment = None if timestamp is None else as_moment(timestamp)
-        return self._finish_write(target, target.restore(version, moment))
+        return self._finish_write(target, require(target, Restoration).restore(version, moment))
 
     def clone(
         self,
@@ -772,7 +784,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             self._finish_write(target, None)  # even if files cannot be removed afterwards
             result, removed = expire_with_files(target, moment, retain_last, executor=executor)
             return replace(result, removed_files=sum(removed.values()))
-        return self._finish_write(target, target.expire(moment, retain_last, dry_run=dry_run))
+        expiry = require(target, SnapshotExpiry)
+        return self._finish_write(target, expiry.expire(moment, retain_last, dry_run=dry_run))
 
     def remove_orphans(
         self,
@@ -885,7 +898,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             120 manifests rewritten as 3
         """
         target = self._target(WriteOptions())
-        return self._finish_write(target, target.rewrite_manifests())
+        return self._finish_write(target, require(target, ManifestRewrites).rewrite_manifests())
 
     def checkpoint(self, *, log_retention: timedelta | None = None) -> CheckpointResult:
         """Write a checkpoint of the newest version of a Delta table.
@@ -905,7 +918,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> print(customers.checkpoint())
             wrote a checkpoint of version 12
         """
-        return self._target(WriteOptions()).checkpoint(log_retention)
+        return require(self._target(WriteOptions()), Checkpoints).checkpoint(log_retention)
 
     def generate(self, mode: str = "symlink_format_manifest") -> GenerateResult:
         """Write symlink manifests of a Delta table's newest version, by which Presto, Athena and Hive read it.
@@ -928,7 +941,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             >>> print(events.generate())
             12 manifests of 40 files
         """
-        return self._target(WriteOptions()).generate(mode)
+        return require(self._target(WriteOptions()), ManifestGeneration, mode).generate(mode)
 
     def detail(self) -> pa.Table:
         """What the table is and how large it is, as one row.

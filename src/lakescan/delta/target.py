@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
@@ -70,21 +71,36 @@ from lakescan.tables.base import (
     OverwriteScope,
     ReferencedFiles,
     RewriteSettings,
-    SnapshotFiles,
+)
+from lakescan.tables.capabilities import (
+    Alterations,
+    BranchesAndTags,
+    Checkpoints,
+    ColumnChanges,
+    EqualityDeleteConversion,
+    FileImports,
+    KeyUpserts,
+    ManifestGeneration,
+    ManifestRewrites,
+    MetadataFileActions,
+    OrphanRemoval,
+    Overwrites,
+    PositionDeleteRewrites,
+    RemovedFilesLog,
+    Restoration,
+    Rewrites,
+    RowLevelChanges,
+    SnapshotExpiry,
 )
 from lakescan.tables.error_names import errors_name_table
-from lakescan.tables.metadata_actions import MetadataFiles, SnapshotManager
 from lakescan.tables.results import (
     CheckpointResult,
-    ExpireResult,
     GenerateResult,
-    ManifestsResult,
-    PositionDeletesResult,
     RestoreResult,
 )
 from lakescan.tables.row_changes import RemovedFile, RowChanges, RowLevelCommand, RowLevelOperationMode
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.writing.table_writes import DeleteLimits, WrittenDeletes, WrittenFile
+from lakescan.writing.table_writes import WrittenFile
 
 _GENERATED = "symlink_format_manifest"
 _SHOWN = ("_change_data", "_delta_index")  # folders that belong to the table in spite of their names
@@ -122,7 +138,18 @@ class DeltaAddedColumns:
 
 
 @dataclass(frozen=True)
-class DeltaTarget:
+class DeltaTarget(
+    Overwrites,
+    Rewrites,
+    RowLevelChanges,
+    ColumnChanges,
+    Alterations,
+    Restoration,
+    OrphanRemoval,
+    RemovedFilesLog,
+    ManifestGeneration,
+    Checkpoints,
+):
     """A Delta table by its folder, at the version that was opened; messages have the name that a catalog gives it."""
 
     location: str
@@ -234,6 +261,31 @@ class DeltaTarget:
         last = self._log.transaction(self.version.segment, self.options.transaction[0])
         return last is not None and last >= self.options.transaction[1]
 
+    def refusal(self, capability: Any, what: str) -> UnsupportedFeature | None:
+        """The errors for what the format does not have, with what to do instead."""
+        if capability is BranchesAndTags:
+            return no_refs(self.name)
+        equality = (f"equality deletes in the Delta table {self.name}", "Delta deletes by position alone.")
+        missing: dict[Any, tuple[str, str]] = {
+            KeyUpserts: equality,
+            EqualityDeleteConversion: equality,
+            SnapshotExpiry: ("snapshots of a Delta table to expire", "Its log is cleaned up as it is written to."),
+            FileImports: (
+                f"adding files to the Delta table {self.name}",
+                "CONVERT TO DELTA makes a table of a folder of Parquet files.",
+            ),
+            MetadataFileActions: (
+                f"statistics files and rewritten paths of the Delta table {self.name}",
+                "Its log has statistics of files. Its paths are relative: copy the folder.",
+            ),
+            ManifestRewrites: ("manifests of Delta tables", "Their log is summed up by checkpoint()."),
+            PositionDeleteRewrites: (
+                "position deletes of Delta tables",
+                "compact(purge=True) applies deletion vectors.",
+            ),
+        }
+        return UnsupportedFeature(*missing[capability]) if capability in missing else None
+
     @property
     def _log(self) -> LogReader:
         return LogReader(self.location, self.storage)
@@ -305,22 +357,6 @@ class DeltaTarget:
     def _live(self, removed: Sequence[RemovedFile]) -> pa.Table:
         return live_adds_at(self.version, self.storage, [each.location for each in removed])
 
-    @property
-    def metadata_files(self) -> MetadataFiles:
-        """Raise `UnsupportedFeature`: statistics are in the log, and its paths are relative."""
-        raise UnsupportedFeature(
-            f"statistics files and rewritten paths of the Delta table {self.name}",
-            "Its log has statistics of files. Its paths are relative: copy the folder.",
-        )
-
-    def rewrite_manifests(self) -> ManifestsResult:
-        """Raise `UnsupportedFeature`: the log has no manifests."""
-        raise UnsupportedFeature("manifests of Delta tables", "Their log is summed up by checkpoint().")
-
-    def rewrite_position_deletes(self, where: str | None, limits: DeleteLimits) -> PositionDeletesResult:
-        """Raise `UnsupportedFeature`: each data file has one vector, if any."""
-        raise UnsupportedFeature("position deletes of Delta tables", "compact(purge=True) applies deletion vectors.")
-
     @errors_name_table
     def generate(self, mode: str) -> GenerateResult:
         """Write symlink manifests of the version that was opened."""
@@ -385,36 +421,6 @@ class DeltaTarget:
         properties = self.writes.metadata.properties
         prefix_length = properties.prefix_length if properties.random_prefixes else 0
         return VectorWriter(self.location, self.storage, write_id, prefix_length)
-
-    @property
-    def _no_equality_deletes(self) -> UnsupportedFeature:
-        return UnsupportedFeature(
-            f"equality deletes in the Delta table {self.name}", "Delta deletes by position alone."
-        )
-
-    def equality_deletes(self) -> Sequence[str]:
-        """Raise `UnsupportedFeature`."""
-        raise self._no_equality_deletes
-
-    def key_writes(self, keys: Sequence[str]) -> DeltaWrites:
-        """Raise `UnsupportedFeature`."""
-        raise self._no_equality_deletes
-
-    def upsert(self, files: Sequence[WrittenFile], deletes: Sequence[WrittenFile]) -> None:
-        """Raise `UnsupportedFeature`."""
-        raise self._no_equality_deletes
-
-    def replace_equality(self, deletes: Sequence[WrittenDeletes], gone: Sequence[str]) -> None:
-        """Raise `UnsupportedFeature`."""
-        raise self._no_equality_deletes
-
-    @property
-    def upserts_by_default(self) -> bool:
-        """False."""
-        return False
-
-    def append_keys(self) -> None:
-        """None: rows are only added."""
 
     @errors_name_table
     def change(self, changes: RowChanges) -> None:
@@ -564,40 +570,6 @@ class DeltaTarget:
         Delta on Spark refuses such a conflict, too: rows that others add meanwhile are not removed unseen.
         """
         return restore(self.scan, self.version, self.storage, version, timestamp, self.check_removable)
-
-    @property
-    def snapshots(self) -> SnapshotManager:
-        """Raise `UnsupportedFeature`: versions have no names, and are in one line."""
-        raise no_refs(self.name)
-
-    def add_files(
-        self,
-        folder: str,
-        partitions: Mapping[str, str],
-        *,
-        check_duplicates: bool,
-        files: Sequence[str] | None = None,
-    ) -> Mapping[str, str]:
-        """Raise `UnsupportedFeature`: a folder becomes a Delta table as a whole."""
-        raise UnsupportedFeature(
-            f"adding files to the Delta table {self.name}",
-            "CONVERT TO DELTA makes a table of a folder of Parquet files.",
-        )
-
-    def files_of_snapshots(self, snapshots: Sequence[int]) -> Sequence[SnapshotFiles]:
-        """Raise `UnsupportedFeature`, too."""
-        raise no_refs(self.name)
-
-    def expire(
-        self,
-        older_than: datetime | None,
-        retain_last: int | None = None,
-        *,
-        dry_run: bool = False,
-        snapshots: Sequence[int] = (),
-    ) -> ExpireResult:
-        """Raise `UnsupportedFeature`: versions end where the log is cleaned up."""
-        raise UnsupportedFeature("snapshots of a Delta table to expire", "Its log is cleaned up as it is written to.")
 
     @errors_name_table
     def file_rules(self) -> FileRules:

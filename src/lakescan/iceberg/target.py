@@ -75,12 +75,30 @@ from lakescan.tables.base import (
     RewriteSettings,
     SnapshotFiles,
 )
+from lakescan.tables.capabilities import (
+    Alterations,
+    BranchesAndTags,
+    Checkpoints,
+    ColumnChanges,
+    EqualityDeleteConversion,
+    FileImports,
+    KeyUpserts,
+    ManifestGeneration,
+    ManifestRewrites,
+    MetadataFileActions,
+    OrphanRemoval,
+    Overwrites,
+    PositionDeleteRewrites,
+    RemovedFilesLog,
+    Restoration,
+    Rewrites,
+    RowLevelChanges,
+    SnapshotExpiry,
+)
 from lakescan.tables.commit_files import remove_on_failure
 from lakescan.tables.committer import Committer
 from lakescan.tables.results import (
-    CheckpointResult,
     ExpireResult,
-    GenerateResult,
     ManifestsResult,
     PositionDeletesResult,
     RestoreResult,
@@ -95,7 +113,23 @@ _SKEW = timedelta(minutes=5)  # that clocks may disagree by
 
 
 @dataclass(frozen=True)
-class IcebergTarget:
+class IcebergTarget(
+    Overwrites,
+    Rewrites,
+    RowLevelChanges,
+    KeyUpserts,
+    EqualityDeleteConversion,
+    ColumnChanges,
+    Alterations,
+    BranchesAndTags,
+    Restoration,
+    SnapshotExpiry,
+    FileImports,
+    OrphanRemoval,
+    MetadataFileActions,
+    ManifestRewrites,
+    PositionDeleteRewrites,
+):
     """An Iceberg table, and what commits to it; `_table` is pyiceberg's table, with the same metadata as `scan`.
 
     `_known` is metadata that was parsed before, which serves if the table still has it.
@@ -228,6 +262,21 @@ class IcebergTarget:
         if self.options.wap_id is not None:
             raise InvalidOption("wap-id is not for streams: use wap-branch")
         return has_transaction(self.opened.metadata, self.options.branch, *self.options.transaction)
+
+    def refusal(self, capability: Any, what: str) -> UnsupportedFeature | None:
+        """The errors for what the format does not need."""
+        missing: dict[Any, tuple[str, str]] = {
+            ManifestGeneration: (
+                f"GENERATE {what} for the Iceberg table {self.name}",
+                "Engines read Iceberg tables by their metadata.",
+            ),
+            Checkpoints: ("checkpoints of Iceberg tables", "Their metadata is whole at each commit."),
+            RemovedFilesLog: (
+                f"removing orphans of {self.name} by its log alone",
+                "Iceberg has none: list its folders, without lite.",
+            ),
+        }
+        return UnsupportedFeature(*missing[capability]) if capability in missing else None
 
     def append(self, files: Sequence[WrittenFile]) -> None:
         """Commit an append; it is retried after concurrent commits."""
@@ -541,16 +590,6 @@ class IcebergTarget:
         added = pa.array([each.size for each in files.values()], pa.int64())
         return PositionDeletesResult(len(found.removed), len(files), found.size, pc.sum(added).as_py() or 0)
 
-    def generate(self, mode: str) -> GenerateResult:
-        """Raise `UnsupportedFeature`."""
-        raise UnsupportedFeature(
-            f"GENERATE {mode} for the Iceberg table {self.name}", "Engines read Iceberg tables by their metadata."
-        )
-
-    def checkpoint(self, log_retention: timedelta | None = None) -> CheckpointResult:
-        """Raise `UnsupportedFeature`: there is nothing to sum up."""
-        raise UnsupportedFeature("checkpoints of Iceberg tables", "Their metadata is whole at each commit.")
-
     def file_rules(self) -> FileRules:
         """The data and metadata folders, and folders from table properties if they are inside the table's location."""
         self.check_owned("removing orphan files of")
@@ -568,12 +607,6 @@ class IcebergTarget:
             named_by_others=partial(
                 self.committer.other_references, storage=self.storage, doing="removing orphan files of"
             ),
-        )
-
-    def files_removed(self) -> Iterator[pa.Array]:
-        """Raise `UnsupportedFeature`."""
-        raise UnsupportedFeature(
-            f"removing orphans of {self.name} by its log alone", "Iceberg has none: list its folders, without lite."
         )
 
     def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[ReferencedFiles]:

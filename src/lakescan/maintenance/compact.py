@@ -25,6 +25,7 @@ from lakescan.planning.task_groups import TaskGroup, TaskGroups
 from lakescan.reading.context import ReadContext
 from lakescan.reading.reader import read_group
 from lakescan.tables.base import RewriteSettings, Target
+from lakescan.tables.capabilities import Rewrites, require
 from lakescan.tables.commit_files import remove_on_failure, write_result
 from lakescan.tables.copy_on_write import as_removed_files, rewrite_rows
 from lakescan.tables.results import CompactResult
@@ -47,7 +48,7 @@ def compact(
     Raises `CommitConflict` if another writer changed the files; with partial progress, if this happened to all commits.
     """
     options = options or CompactOptions()
-    target.check_rewritable()
+    require(target, Rewrites).check_rewritable()
     thresholds = Thresholds.resolve(options, target.writes.target_size)
     scan = _all_rows(target, where)
     if scan.snapshot.id is None:
@@ -115,7 +116,7 @@ class _Compaction:
     def remove_dangling(self) -> None:
         """Remove deletes that apply to no file, in a commit of their own."""
         if unused := self._find_unused_deletes(FileTable.empty()):
-            self.target.rewrite((), (), RewriteSettings(unused))
+            require(self.target, Rewrites).rewrite((), (), RewriteSettings(unused))
 
     def _write(self, plan: ScanPlan, groups: np.ndarray) -> list[WrittenFile]:
         writes = self.target.writes.lineage_writes
@@ -161,7 +162,7 @@ def _commit_as_planned(
     before, attempts = table.state(), Attempts(target.retries)
     while True:
         try:
-            return target.rewrite(as_removed_files(table), files, how)
+            return require(target, Rewrites).rewrite(as_removed_files(table), files, how)
         except CommitConflict as error:
             if not target.retries_overwrites:
                 raise

@@ -23,6 +23,7 @@ from lakescan.reading.data_file import row_batches
 from lakescan.reading.deletes.deletion_vectors import bitmap_of
 from lakescan.reading.deletes.equality_deletes import EqualityDeletes, compared_columns
 from lakescan.tables.base import Target
+from lakescan.tables.capabilities import EqualityDeleteConversion, RowLevelChanges, require
 from lakescan.tables.commit_files import remove_on_failure
 from lakescan.tables.results import ConvertResult
 from lakescan.writing.parquet_writer import new_write_id
@@ -53,10 +54,11 @@ class _DeletedRowFinder:
 
 def convert_equality_deletes(target: Target, executor: PlanningExecutor | None = None) -> ConvertResult:
     """Replace the equality deletes of a table by deletes by position; see `Table.convert_equality_deletes`."""
-    gone = target.equality_deletes()
+    converted = require(target, EqualityDeleteConversion)
+    gone = converted.equality_deletes()
     if not gone:
         return ConvertResult()
-    writer, scan = target.delete_writer(new_write_id()), target.scan
+    writer, scan = require(target, RowLevelChanges).delete_writer(new_write_id()), target.scan
     plan = scan.plan()
     some = scan.plan_of(plan, pa.array(plan.table.references.has_equality))
     found = _find_deleted_rows(some, scan.read_context(some), executor)
@@ -67,7 +69,7 @@ def convert_equality_deletes(target: Target, executor: PlanningExecutor | None =
     deletes = writer.write(files, list(found.values())) if len(files) else ()
     written = {each.location: WrittenFile(each.location, (), each.rows, 0) for each in deletes}
     with remove_on_failure(target, list(written.values())):
-        target.replace_equality(deletes, gone)
+        converted.replace_equality(deletes, gone)
     return ConvertResult(len(gone), len(deletes), sum(each.rows for each in deletes))
 
 

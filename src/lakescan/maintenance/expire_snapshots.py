@@ -19,6 +19,7 @@ from lakescan.maintenance.unreferenced_files import (
 from lakescan.storage.listing import list_files
 from lakescan.storage.locations import normal
 from lakescan.tables.base import Target
+from lakescan.tables.capabilities import OrphanRemoval, SnapshotExpiry, require
 from lakescan.tables.results import ExpireResult
 
 
@@ -29,17 +30,18 @@ def expire_with_files(
     snapshots: Sequence[int] = (),
     executor: PlanningExecutor | None = None,
 ) -> tuple[ExpireResult, Mapping[str, int]]:
-    """Expire snapshots, then remove the files that no snapshot has any more; see `Target.expire`.
+    """Expire snapshots, then remove the files that no snapshot has any more; see `SnapshotExpiry.expire`.
 
     Files stay that other tables reference whose metadata is in the same folder, and those in other folders than the
     table's own: they were added from there, and may be files of others, too. Returns what expired, and how many
     files of each kind (`SnapshotFiles`) were removed. Those that could not be removed stay as orphans.
     An executor that exchanges rows, as Spark's does, reads manifests, compares and removes on its workers.
     """
-    result = target.expire(older_than, retain_last, snapshots=snapshots)
+    expiry = require(target, SnapshotExpiry)
+    result = expiry.expire(older_than, retain_last, snapshots=snapshots)
     if not result.snapshots:
         return result, {}
-    now, rules = datetime.now().astimezone(), target.file_rules()
+    now, rules = datetime.now().astimezone(), require(target, OrphanRemoval).file_rules()
     storage = target.storage
     listing = Listing(normal(storage.current_location(rules.location)), rules.partition_names)
     folders = sorted({rules.clock_folder, rules.metadata_folder})
@@ -49,7 +51,7 @@ def expire_with_files(
     def remove(exchange: ExchangingExecutor) -> pa.Table:
         candidates = [
             ExpiredSnapshotFiles(each, tuple(rules.owned), storage)
-            for each in target.files_of_snapshots(result.snapshots)
+            for each in expiry.files_of_snapshots(result.snapshots)
         ]
         return remove_files(storage, select_unreferenced_files(target, candidates, now, others, exchange), exchange)
 

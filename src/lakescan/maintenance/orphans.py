@@ -18,6 +18,7 @@ from lakescan.storage import Storage, join
 from lakescan.storage.listing import LISTED
 from lakescan.storage.locations import is_below_any, is_in, may_overlap, path_of
 from lakescan.tables.base import FileRules, Target
+from lakescan.tables.capabilities import OrphanRemoval, RemovedFilesLog, require
 from lakescan.tables.results import OrphanResult
 
 _LOG = logging.getLogger("lakescan")
@@ -46,7 +47,7 @@ def remove_orphans(
     Otherwise raises `InvalidOption` if `older_than` is less than 24 hours, or the table's retention, ago, or if
     `location` is above the table's folder. `ignore_retention` is a reason to allow younger files; it is logged.
     """
-    rules, storage = target.file_rules(), target.storage
+    rules, storage = require(target, OrphanRemoval).file_rules(), target.storage
     now = datetime.now(UTC) if dry_run else store_time(storage, rules.clock_folder)  # a dry run writes nothing
     cutoff = now - rules.default_age if older_than is None else older_than
     if ignore_retention is not None and not str(ignore_retention).strip():
@@ -155,7 +156,7 @@ def inventory_files(inventory: Any, location: str) -> pa.Table:
 
 def removed_files(target: Target, rules: FileRules) -> pa.Table:
     """The files that the table's log says were removed (`LISTED`), as far as they are in the table's folder yet."""
-    parts = [each.cast(pa.string()) for each in target.files_removed()]
+    parts = [each.cast(pa.string()) for each in require(target, RemovedFilesLog).files_removed()]
     inside = pc.unique(pa.concat_arrays([pa.array([], pa.string()), *parts]))
     inside = inside.filter(is_below_any(inside, [rules.location]))
     found = [LISTED.empty_table()]

@@ -31,6 +31,7 @@ from lakescan.storage import FileEntry, Storage
 from lakescan.storage.locations import is_in, normal, split_location
 from lakescan.storage.removal import comparison_keys, file_numbers, folder_mask, unreferenced_by_name
 from lakescan.tables.base import FileRules, KnownLocations, ReferenceClaims, ReferencedFiles, SnapshotFiles, Target
+from lakescan.tables.capabilities import OrphanRemoval, require
 
 _LOG = logging.getLogger("lakescan")
 _SHARE, _MOST_SHARES = 200_000, 2000  # names of a share, about; shares at most
@@ -278,7 +279,7 @@ def select_unreferenced_files(
     commits that are made meanwhile are read at the end. Raises `UnsupportedFeature` as `removal.unreferenced_by_name`.
     """
     storage, before = target.storage, target.reopen()
-    parts: list[ReferencedFiles] = [*before.parts_in_use(since, metadata), *elsewhere]
+    parts: list[ReferencedFiles] = [*require(before, OrphanRemoval).parts_in_use(since, metadata), *elsewhere]
     named = [MetadataReferences(each) for each in parts]
     items: list[FileRowSource] = [*candidates, *named]
     count = min(_MOST_SHARES, max(8, sum(each.count for each in items) // _SHARE))
@@ -335,7 +336,7 @@ def _no_references(folder: str) -> Iterator[pa.Array]:
 def _references_since(before: Target, cutoff: datetime, metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:
     """What commits since `before` name: files that they added, and what the metadata file itself names now."""
     yield from before.files_added_since(before.base_state)
-    yield from next(iter(before.reopen().parts_in_use(cutoff, metadata))).locations()
+    yield from next(iter(require(before.reopen(), OrphanRemoval).parts_in_use(cutoff, metadata))).locations()
 
 
 T = TypeVar("T")

@@ -21,6 +21,7 @@ from lakescan.expressions.row_condition import RowCondition
 from lakescan.options.write import WriteOptions
 from lakescan.storage.removal import PROVABLE_FAILURES, discard
 from lakescan.tables.base import OverwriteScope, Target
+from lakescan.tables.capabilities import ColumnChanges, KeyUpserts, Overwrites, added_columns, commit_columns, require
 from lakescan.tables.copy_on_write import ReplacedFiles, files_to_replace
 from lakescan.tables.results import WriteResult
 from lakescan.writing.column_rules import MARKS, RowCompleter
@@ -39,14 +40,14 @@ def prepare_target(target: Target, rows: pa.Schema, options: WriteOptions) -> Ta
     given = "partition_by" in options.given
     terms = tuple(map(Term.parse, options.partition_by))
     if options.overwrite_schema:
-        if target.added is None:  # else the tasks of this write have already written files with the new columns
+        if added_columns(target) is None:  # else tasks of this write have already written files with the new columns
             new = TableDefinition(assign_ids(target.writes.columns_for(rows)), partition_by=terms)
-            target = target.with_schema(new, repartitions=given)
+            target = require(target, ColumnChanges).with_schema(new, repartitions=given)
     elif terms:
         _check_partitions(target, terms)
     if options.merge_schema and not options.overwrite_schema:
         target = add_new_columns(target, rows)
-    if not options.data_change and target.added is not None:
+    if not options.data_change and added_columns(target) is not None:
         raise InvalidOption("dataChange=false is for writes that only move rows: this one changes the table's columns")
     check_fit(target.writes, rows)
     return target
@@ -72,7 +73,7 @@ def add_new_columns(target: Target, rows: pa.Schema) -> Target:
     elsewhere a value of a wider type is stored if it fits.
     """
     changes = list(_column_changes(target.writes, target.writes.schema.fields, optional_columns_of(rows), rows))
-    return target.with_columns(changes) if changes else target
+    return require(target, ColumnChanges).with_columns(changes) if changes else target
 
 
 def _column_changes(
@@ -114,7 +115,7 @@ def append(target: Target, files: Sequence[WrittenFile]) -> WriteResult:
     If a concurrent writer committed the same transaction, the files are removed and nothing is committed.
     """
     if not files:
-        target.commit_columns()
+        commit_columns(target)
         return WriteResult(0, 0, 0)
     with remove_on_failure(target, files) as remove:
         try:
@@ -133,11 +134,11 @@ def upsert(target: Target, written: UpsertFiles) -> bool:
     If a concurrent writer committed the same transaction, the files are removed and nothing is committed.
     """
     if not written.all:
-        target.commit_columns()
+        commit_columns(target)
         return False
     with remove_on_failure(target, written.all) as remove:
         try:
-            target.upsert(written.files, written.deletes)
+            require(target, KeyUpserts).upsert(written.files, written.deletes)
         except CommitConflict:
             if not target.reopen().has_committed():
                 raise
@@ -163,7 +164,7 @@ def overwrite(
     committed the same transaction, the files are removed and nothing is committed.
     """
     written, kept, changes, replaced, conflict, first = list(files), [], None, None, None, target
-    attempts, dynamic = Attempts(target.retries), dynamic and target.has_dynamic_overwrites
+    attempts, dynamic = Attempts(target.retries), dynamic and require(target, Overwrites).has_dynamic_overwrites
     with remove_on_failure(target, written) as remove:
         while True:
             if conflict is not None and target.has_committed():
@@ -183,9 +184,10 @@ def overwrite(
             try:
                 removed = now.files_to_remove
                 if where is None and not dynamic:
-                    target.replace_all(removed, files)
+                    require(target, Overwrites).replace_all(removed, files)
                 else:
-                    target.replace(removed, [*files, *kept], OverwriteScope(where, dynamic), changes)
+                    scope = OverwriteScope(where, dynamic)
+                    require(target, Overwrites).replace(removed, [*files, *kept], scope, changes)
                 return write_result(files, len(removed), target.writes.note if files else "")
             except CommitConflict as error:
                 conflict = error
@@ -202,7 +204,7 @@ def _write_change_files(
     written: list[WrittenFile],
 ) -> list[WrittenFile] | None:
     """Write the change files of an overwrite, and add them to `written`; None if its data files tell the changes."""
-    recorded = target.change_files
+    recorded = require(target, Overwrites).change_files
     if replaced.cut is None or recorded is None:
         return None
     changes: list[WrittenFile] = []

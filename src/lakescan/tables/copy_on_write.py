@@ -23,6 +23,7 @@ from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.equality_deletes import EqualityDeletes
 from lakescan.reading.reader import read_group
 from lakescan.tables.base import ChangeFiles, Target
+from lakescan.tables.capabilities import Overwrites, require
 from lakescan.tables.row_changes import RemovedFile
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.writing.parquet_writer import GROUP_ROWS, new_write_id, remove_written, write_rows
@@ -85,7 +86,7 @@ def files_to_replace(
     table = target.scan.plan().table
     if dynamic:
         table = table.filter(_partition_mask(table, target.writes, {exact_key(file.key) for file in files}))
-        target.check_removable()
+        require(target, Overwrites).check_removable()
     return ReplacedFiles(table)
 
 
@@ -95,7 +96,7 @@ def _find_matching_files(target: Target, where: Predicate) -> ReplacedFiles:
     plan = scan.plan()
     is_cut = pa.array([residual != TRUE for residual in plan.residuals], pa.bool_()).take(plan.splits["residual"])
     cut = pc.is_in(pa.array(np.arange(len(plan.table))), value_set=plan.splits["file"].filter(is_cut).combine_chunks())
-    target.check_removable()
+    require(target, Overwrites).check_removable()
     if not pc.any(cut).as_py():
         return ReplacedFiles(plan.table)
     whole = replace(scan.select_columns(target.writes.lineage_writes.schema), ignores_residuals=True)

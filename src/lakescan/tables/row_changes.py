@@ -2,7 +2,7 @@
 
 A statement finds rows of the base by their data file and position. In merge-on-read, a `DeleteWriter` of the format
 records them as deleted, in a worker for each group of files; in copy-on-write, the files are rewritten without them.
-New and changed rows are in data files of their own. `Target.change` commits all of it at once.
+New and changed rows are in data files of their own. `RowLevelChanges.change` commits all of it at once.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class RowChanges:
     - `removed`: data files that have no rows any more: all are deleted, or written again (copy-on-write).
     - `deletes`: deletes of rows of files that stay.
     - `files`: data files with new, changed and copied rows.
-    - `change_files`: files that record the changes (`Target.change_files`); None where readers infer them from the
+    - `change_files`: files that record the changes (`Overwrites.change_files`); None where readers infer them from the
       other files.
     - `parameters`: the statement's own words for the table's history: `predicate`, a condition in SQL; of a MERGE also
       `matchedPredicates`, `notMatchedPredicates` and `notMatchedBySourcePredicates`, each a list as JSON text, such as

@@ -14,6 +14,7 @@ from lakescan.expressions.predicate import Predicate
 from lakescan.options.write import WriteOptions
 from lakescan.storage.removal import discard
 from lakescan.tables.base import Format, NewTable, Target
+from lakescan.tables.capabilities import KeyUpserts, find_capability, require
 from lakescan.tables.commit_files import append, check_fit, overwrite, prepare_target, upsert, write_result
 from lakescan.tables.results import WriteResult
 from lakescan.tables.rows import Rows
@@ -92,16 +93,18 @@ def remove_task_files(new: NewTable, write_id: str) -> None:
 def append_rows(target: Target, rows: Rows, options: WriteOptions) -> WriteResult:
     """Append rows in one commit; do nothing if the transaction of the options was already committed.
 
-    In a table whose properties say so (`Target.append_keys`), rows replace those with their keys, and the last of
+    In a table whose properties say so (`KeyUpserts.append_keys`), rows replace those with their keys, and the last of
     several rows with the same key counts.
     """
     if target.has_committed():
         return WriteResult(0, 0, 0)
     options.check_appends()
-    keys = target.append_keys()
+    keyed = find_capability(target, KeyUpserts)
+    keys = None if keyed is None else keyed.append_keys()
     target = prepare_target(target, rows.schema, options)
     if keys is not None:
-        written = rows.write_newest(target.writes, target.key_writes(keys), new_write_id())
+        of_keys = require(target, KeyUpserts).key_writes(keys)
+        written = rows.write_newest(target.writes, of_keys, new_write_id())
         return write_result(written.files if upsert(target, written) else (), note=target.writes.note)
     return append(target, rows.write(target.writes, new_write_id(), None))
 

@@ -32,6 +32,7 @@ from lakescan.statements.rows.upserts import check_all_columns, commit_upserts
 from lakescan.statements.syntax.dml import Assignment, Clause, MergeAction, When
 from lakescan.statements.syntax.text import Sql
 from lakescan.tables.base import Target
+from lakescan.tables.capabilities import KeyUpserts, find_capability, require
 from lakescan.tables.commit_files import add_new_columns
 from lakescan.tables.results import ChangeResult
 from lakescan.writing.parquet_writer import new_write_id, remove_written
@@ -96,7 +97,8 @@ class UpsertSink(BatchSink):
         mode = self._target.options.upsert_mode
         is_compared = sequence is not None and sequence.column is not None
         if mode is None:
-            return target.upserts_by_default and not is_compared
+            keyed = find_capability(target, KeyUpserts)
+            return keyed is not None and keyed.upserts_by_default and not is_compared
         if mode == "equality" and is_compared:
             raise InvalidOption(
                 "upsert-mode=equality does not read the table, so that late rows would not be told: leave out "
@@ -136,7 +138,7 @@ def upsert_rows(target: Target, frame: DataFrame, keys: Sequence[str], deletes: 
     """
     check_all_columns(target, frame.columns)
     use_this_python(frame.sparkSession)
-    writes, of_keys, write_id = target.writes, target.key_writes(keys), new_write_id()
+    writes, of_keys, write_id = target.writes, require(target, KeyUpserts).key_writes(keys), new_write_id()
     frame, written = frame.drop(*others), UpsertFiles()
     try:
         handed = ArrowTransfer(frame)

@@ -25,6 +25,7 @@ from lakescan.spark.workers import check_task_numbers, task_number
 from lakescan.spark.writing.arrow_batches import PIECE, drop_fillers
 from lakescan.storage.removal import discard
 from lakescan.tables.base import NewTable, Target
+from lakescan.tables.capabilities import KeyUpserts, add_same_columns, added_columns, find_capability
 from lakescan.tables.commit_files import append, check_and_write, check_fit, overwrite, prepare_target, upsert
 from lakescan.tables.scan_spec import as_predicate
 from lakescan.tables.write_rows import commit_new_table
@@ -66,7 +67,7 @@ class Sink:
         target = existing_target(*given)
         if target is None:
             return new_table(*given, rows)
-        return prepare_target(target if added is None else target.add_same_columns(added), rows, self.options)
+        return prepare_target(add_same_columns(target, added), rows, self.options)
 
     def reopen(self, rows: pa.Schema, identity: str | None, added: Any) -> Target:
         """Open the table again; raises `CommitConflict` if it is not the one of the identity."""
@@ -105,9 +106,10 @@ class _TaskWriter:
             check_fit(opened.writes, rows)
             self._new = opened
             return
-        if not is_overwrite and (keys := opened.append_keys()) is not None:
-            self._keys = opened.key_writes(keys)
-        self._added = opened.added
+        keyed = None if is_overwrite else find_capability(opened, KeyUpserts)
+        if keyed is not None and (keys := keyed.append_keys()) is not None:
+            self._keys = keyed.key_writes(keys)
+        self._added = added_columns(opened)
         self._identity, self._base, self._rules = opened.identity, opened.base_state, opened.rules
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskCommitMessage:

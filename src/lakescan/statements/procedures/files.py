@@ -17,6 +17,7 @@ from lakescan.statements.procedures.declaration import (
     Row,
 )
 from lakescan.statements.procedures.imports import find_source_table, parquet_folder
+from lakescan.tables.capabilities import FileImports, require
 
 _TABLE = Parameter("table", STRING, required=True)
 
@@ -35,7 +36,10 @@ def _add_files(call: ProcedureCall) -> list[Row]:
     check = call["check_duplicate_files"] is not False
     table = call.table
     summary = table.written_by(
-        {}, lambda target, _: target.add_files(folder, partitions, check_duplicates=check, files=files)
+        {},
+        lambda target, _: require(target, FileImports).add_files(
+            folder, partitions, check_duplicates=check, files=files
+        ),
     )
     changed = summary.get("changed-partition-count") if _counts_partitions(table) else None
     return [(int(summary.get("added-data-files", 0)), None if changed is None else int(changed))]

@@ -24,6 +24,7 @@ from lakescan.statements.rows.matched_rows import RowPositions
 from lakescan.statements.syntax.dml import MergeAction, When
 from lakescan.storage import Storage
 from lakescan.tables.base import Target
+from lakescan.tables.capabilities import RowLevelChanges, require
 from lakescan.tables.copy_on_write import as_removed_files, rewrite_rows
 from lakescan.tables.row_changes import DeleteWriter, RemovedFile, RowCounts, RowLevelOperationMode
 from lakescan.tables.scan_spec import ScanSpec
@@ -227,7 +228,7 @@ class ChangeRecorder:
     def build(target: Target, mode: RowLevelOperationMode, write_id: str) -> ChangeRecorder:
         """How the changes of a write are finished."""
         if mode is RowLevelOperationMode.MERGE_ON_READ:
-            return ChangeRecorder(target.scan, target.writes, target.delete_writer(write_id))
+            return ChangeRecorder(target.scan, target.writes, require(target, RowLevelChanges).delete_writer(write_id))
         moved = target.writes.lineage_writes
         return ChangeRecorder(target.scan.select_columns(moved.schema), moved, None)
 

@@ -49,6 +49,7 @@ from lakescan.statements.syntax.parse import Arguments, name_parameters
 from lakescan.statements.syntax.parse_dml import parse
 from lakescan.tables import row_changes
 from lakescan.tables.base import Target
+from lakescan.tables.capabilities import Overwrites, RowLevelChanges, commit_columns, require
 from lakescan.tables.commit_files import add_new_columns, remove_on_failure
 from lakescan.tables.results import ChangeResult, WriteResult
 from lakescan.tables.row_changes import OperationTimes, RowChanges
@@ -84,7 +85,8 @@ class Change:
         pinned: ScanSpec | None = None,
         case_sensitive: bool = False,
     ) -> None:
-        target.check_removable()
+        overwriting = require(target, Overwrites)
+        overwriting.check_removable()
         self.started: float = time.perf_counter() if started is None else started
         self._source_columns = source_columns
         self.given = given
@@ -99,10 +101,10 @@ class Change:
         if _writes_rows(plain):
             _check_types(target)
         self.kind: row_changes.RowLevelCommand = row_changes.RowLevelCommand(type(statement).__name__.lower())
-        self.mode: row_changes.RowLevelOperationMode = target.mode_of(self.kind)
+        self.mode: row_changes.RowLevelOperationMode = require(target, RowLevelChanges).mode_of(self.kind)
         self.write_id: str = new_write_id()
         self._check_stable()
-        changes = target.change_files
+        changes = overwriting.change_files
         self._plans = PlanCache()
         self._change_writes = None if changes is None else changes.writes
         self._moved = target.writes.lineage_writes if _updates(statement) else target.writes
@@ -249,10 +251,10 @@ class Change:
             OperationTimes(now - self.started, scan, rewrite),
         )
         if not changes:
-            self.target.commit_columns()
+            commit_columns(self.target)
             return ChangeResult()
         with remove_on_failure(self.target, written):
-            self.target.change(changes)
+            require(self.target, RowLevelChanges).change(changes)
         return ChangeResult(
             counts.inserted,
             counts.updated,

@@ -18,6 +18,7 @@ from lakescan.errors import SchemaMismatch
 from lakescan.statements.duckdb.types import ForeignType, comparable_type
 from lakescan.statements.rows.store_assignment import cast_to_column, check_members
 from lakescan.tables.base import Target
+from lakescan.tables.capabilities import KeyUpserts, require
 from lakescan.tables.commit_files import upsert
 from lakescan.tables.results import ChangeResult
 from lakescan.writing.column_rules import TextLength
@@ -163,7 +164,7 @@ def upsert_by_equality(target: Target, rows: pa.Table, keys: Sequence[str]) -> C
     columns = {each.name.lower(): each for each in columns_of(rows.schema)}
     for each in target.writes.schema.fields:
         check_members(each.name, columns[each.name.lower()].type, each.type)
-    writer = UpsertWriter(target.writes, target.key_writes(keys), new_write_id())
+    writer = UpsertWriter(target.writes, require(target, KeyUpserts).key_writes(keys), new_write_id())
     try:
         for batch in rows.to_batches():
             writer.take(batch)
