@@ -80,7 +80,7 @@ class IcebergFormat:
         from lakescan.iceberg.target import IcebergTarget
 
         if committer.identifier.is_path:
-            from lakescan.iceberg.metadata.hadoop_metadata import VersionFiles
+            from lakescan.iceberg.commit.hadoop_table_operations import VersionFiles
 
             VersionFiles(location, storage).check_owner()
         metadata = known.metadata if isinstance(known, IcebergTable) else None

@@ -33,7 +33,6 @@ from lakescan.iceberg.commit.commit_base import CommitBase
 from lakescan.iceberg.commit.commit_collector import check_not_collected
 from lakescan.iceberg.commit.conflicts import Validation
 from lakescan.iceberg.commit.create_table import commit_replacement, replace_columns
-from lakescan.iceberg.commit.encryption import check_catalog
 from lakescan.iceberg.commit.file_changes import written_partitions
 from lakescan.iceberg.commit.manage_snapshots import IcebergSnapshots, restore
 from lakescan.iceberg.commit.outcomes import check_same_table, wait_before_retry

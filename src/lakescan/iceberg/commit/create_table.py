@@ -14,7 +14,6 @@ from lakescan.common.references import parse_reference
 from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.errors import CommitConflict, CreatedConcurrently, InvalidOption, UnsupportedFeature
 from lakescan.iceberg.commit.commit_snapshot import MetadataChanges
-from lakescan.iceberg.commit.encryption import check_catalog
 from lakescan.iceberg.commit.staged_table import (
     MakesTables,
     TableReplacement,
@@ -22,6 +21,7 @@ from lakescan.iceberg.commit.staged_table import (
     create_tolerating_drop,
     stage_table,
 )
+from lakescan.iceberg.data_files.encryption import check_catalog
 from lakescan.iceberg.metadata.format_versions import NEW, PROPERTY, FormatVersion, check_columns, chosen_version
 from lakescan.iceberg.metadata.partition_spec import Transform
 from lakescan.iceberg.metadata.pyiceberg_conversions import pyiceberg_schema, pyiceberg_transform
