@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from lakescan.storage.known_settings import SETTINGS, Setting
+from lakescan.storage.settings import SETTINGS, Setting
 
 PAGE = Path(__file__).parent.parent / "docs" / "storage_options.md"
 _HEAD = """# Storage options
@@ -27,11 +27,11 @@ orders = lakescan.table("s3://bucket/orders", storage_options=minio)
 The names of one library mean what those of another do:
 
 ```python
-from lakescan.storage.options import StorageOptions
+from lakescan.storage.settings import StorageOptions
 
 s3fs = {"key": "me", "secret": "...", "client_kwargs": {"endpoint_url": "http://localhost:9000"}}
 hadoop = {"fs.s3a.access.key": "me", "fs.s3a.secret.key": "...", "fs.s3a.endpoint": "http://localhost:9000"}
-assert StorageOptions.of(s3fs) == StorageOptions.of(hadoop)
+assert StorageOptions.parse(s3fs) == StorageOptions.parse(hadoop)
 ```
 
 Files are read and written by Arrow's clients. Delta commits, and the removal of many files, are requests of obstore's.

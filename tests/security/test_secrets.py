@@ -21,7 +21,7 @@ import lakescan
 from lakescan.catalogs.registry import all_configurations, configuration_of, connection
 from lakescan.cli import main
 from lakescan.storage import Storage
-from lakescan.storage.options import StorageOptions
+from lakescan.storage.settings import StorageOptions
 from tests.support.rest_server import rest_server
 
 SECRET = "PLANTED-s3cr3t"

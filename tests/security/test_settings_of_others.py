@@ -38,10 +38,9 @@ from lakescan.errors import (
 )
 from lakescan.storage import Storage, reachable
 from lakescan.storage.allowed_locations import AllowedLocations
-from lakescan.storage.azure_endpoints import assign_account
-from lakescan.storage.issued import is_storage_property, merge_server_properties
-from lakescan.storage.known_settings import SETTINGS
-from lakescan.storage.options import find_settings
+from lakescan.storage.settings import SETTINGS, find_settings
+from lakescan.storage.settings.azure_endpoints import assign_account
+from lakescan.storage.settings.catalog_properties import is_storage_property, merge_server_properties
 from lakescan.storage.vended_credentials import Credential, Credentials
 from tests.support.rest_server import Request, RestServer, rest_server
 

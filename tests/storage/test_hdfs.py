@@ -9,7 +9,7 @@ import pytest
 
 from lakescan.errors import UnsupportedFeature
 from lakescan.storage import hdfs
-from lakescan.storage.options import StorageOptions
+from lakescan.storage.settings import StorageOptions
 from tests.support.hdfs import HighlyAvailable, highly_available
 
 

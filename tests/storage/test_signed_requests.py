@@ -9,9 +9,9 @@ import pytest
 
 import lakescan
 from lakescan.storage import Storage
-from lakescan.storage.options import StorageOptions
 from lakescan.storage.put_if_absent import put_if_absent
 from lakescan.storage.remote_signing import S3Request, Signature, Signatures
+from lakescan.storage.settings import StorageOptions
 from lakescan.storage.signed_s3_client import SignedBucket, keys_in, parse_xml, prefixes_in
 from lakescan.storage.vended_credentials import Credential, Credentials
 

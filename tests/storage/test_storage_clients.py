@@ -11,8 +11,8 @@ import pytest
 
 from lakescan.errors import InvalidOption, LakescanError, UnsupportedFeature
 from lakescan.storage import Storage
-from lakescan.storage.options import StorageOptions
 from lakescan.storage.put_if_absent import put_if_absent
+from lakescan.storage.settings import StorageOptions
 from tests.support.recorded import Recorded, recorded
 from tests.support.s3 import s3_server
 from tests.support.storage_environment import ROOTS, clean

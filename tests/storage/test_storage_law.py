@@ -13,8 +13,7 @@ from pyarrow import fs as pafs
 
 from lakescan.errors import InvalidOption
 from lakescan.storage import filesystems, object_clients
-from lakescan.storage.known_settings import SETTINGS, Setting
-from lakescan.storage.options import StorageOptions
+from lakescan.storage.settings import SETTINGS, Setting, StorageOptions
 from tests.support.storage_environment import ROOTS, clean
 
 

@@ -13,9 +13,8 @@ import pytest
 from lakescan.errors import InvalidOption, StorageError
 from lakescan.storage import Storage, filesystems, reachable
 from lakescan.storage.errors import advice
-from lakescan.storage.known_settings import SETTINGS
-from lakescan.storage.object_clients import client_settings
-from lakescan.storage.options import StorageOptions
+from lakescan.storage.settings import SETTINGS, StorageOptions
+from lakescan.storage.settings.obstore_settings import client_settings
 
 KEYS = {"access_key": "k", "secret_key": "s"}
 

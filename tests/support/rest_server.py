@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from lakescan.iceberg.metadata.pyiceberg_metadata import extend_catalog, metadata_text, metadata_writes
-from lakescan.storage.issued import storage_properties
+from lakescan.storage.settings.catalog_properties import storage_properties
 from tests.support.rest_plans import as_answer, paged, scan_tasks
 
 TABLE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"

@@ -26,9 +26,9 @@ from lakescan.errors import (
     UnsupportedFeature,
 )
 from lakescan.storage import Storage
-from lakescan.storage.issued import storage_properties
 from lakescan.storage.put_if_absent import NotCreated
-from lakescan.tables.committer import TablePlace
+from lakescan.storage.settings.catalog_properties import storage_properties
+from lakescan.writing.table_writes import WrittenFile
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -16,9 +16,9 @@ from lakescan.catalogs.sql_catalog import SqlDeltaNames
 from lakescan.common.identifiers import dotted_name
 from lakescan.errors import NoSuchTable, StorageError, UnsupportedFeature
 from lakescan.storage import Storage
-from lakescan.storage.issued import storage_properties
 from lakescan.storage.locations import normal, split_location
 from lakescan.storage.put_if_absent import NotCreated
+from lakescan.storage.settings.catalog_properties import storage_properties
 
 
 class _Names(Protocol):

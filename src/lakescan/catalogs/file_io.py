@@ -16,8 +16,8 @@ from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 from lakescan.storage import Storage
 from lakescan.storage.allowed_locations import AllowedLocations
-from lakescan.storage.issued import storage_properties
 from lakescan.storage.locations import ALIASES, split_location
+from lakescan.storage.settings.catalog_properties import storage_properties
 
 _OWN = ("abfs", "gcs", "hdfs")
 

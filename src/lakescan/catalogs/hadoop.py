@@ -40,9 +40,9 @@ from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.storage import Storage, join
 from lakescan.storage.allowed_locations import AllowedLocations
 from lakescan.storage.errors import storage_boundary, storage_error
-from lakescan.storage.issued import storage_properties
 from lakescan.storage.locations import is_below_any
 from lakescan.storage.put_if_absent import NotCreated
+from lakescan.storage.settings.catalog_properties import storage_properties
 
 _Name = str | tuple[str, ...]
 

@@ -21,7 +21,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.reading.field_ids import read_fields
 from lakescan.reading.parquet.file import open_parquet
 from lakescan.storage import Storage
-from lakescan.storage.issued import storage_properties
+from lakescan.storage.settings.catalog_properties import storage_properties
 from lakescan.tables.base import Format
 from lakescan.tables.commit_files import write_result
 from lakescan.tables.results import WriteResult

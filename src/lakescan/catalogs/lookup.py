@@ -32,8 +32,8 @@ from lakescan.errors import (
 )
 from lakescan.iceberg.scan.server_side_planning import PlanningServer
 from lakescan.storage.errors import error_text
-from lakescan.storage.issued import storage_properties
 from lakescan.storage.locations import absolute
+from lakescan.storage.settings.catalog_properties import storage_properties
 from lakescan.tables.base import CatalogTable
 
 _JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store the parts of a namespace as one text

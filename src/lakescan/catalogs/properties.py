@@ -1,10 +1,10 @@
 """The properties of catalogs: each once, with its kind, whether it is a secret, and who may set it.
 
-Properties come from three sources, which are checked here; those of storage are merged in `lakescan.storage.issued`.
-The user sets them in Python, in pyiceberg's configuration file, or in the environment, and may set all. The catalog's
-server answers with properties of the catalog, of a table, and with credentials: it may set those that are marked
-`of_server`, and storage settings by their roles. A table's metadata may set none, as in Iceberg's own readers: whoever
-may write to the table writes its metadata.
+Properties come from three sources, which are checked here. Those of storage are merged in
+`lakescan.storage.settings.catalog_properties`. The user sets them in Python, in pyiceberg's configuration file, or in
+the environment, and may set all. The catalog's server answers with properties of the catalog, of a table, and with
+credentials: it may set those that are marked `of_server`, and storage settings by their roles. A table's metadata may
+set none, as in Iceberg's own readers: whoever may write to the table writes its metadata.
 
 What is ignored for this reason is named once in a warning, without its value. Names that no library reads are dropped.
 """
@@ -21,10 +21,10 @@ from typing import Any
 from lakescan.common.option_values import ValueParser, any_text, mapping, one_of, positive, whole
 from lakescan.common.secrets import register_address_secrets, register_secrets, secret
 from lakescan.errors import InvalidOption, nearest
-from lakescan.storage.azure_endpoints import assign_account
-from lakescan.storage.issued import PREFIXES, is_storage_property, warn_ignored
-from lakescan.storage.known_settings import SETTINGS, Role
-from lakescan.storage.options import TUNING, find_settings, is_hadoop_setting
+from lakescan.storage.settings import SETTINGS, Role
+from lakescan.storage.settings.azure_endpoints import assign_account
+from lakescan.storage.settings.catalog_properties import PREFIXES, is_storage_property, warn_ignored
+from lakescan.storage.settings.option_names import TUNING, find_settings, is_hadoop_setting
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def _rows(*names: str, **same: Any) -> tuple[CatalogProperty, ...]:
     return tuple(CatalogProperty(name, **same) for name in names)
 
 
-# Names by pyiceberg 0.11 and 0.12, and lakescan's own. Storage settings are in `lakescan.storage.known_settings`.
+# Names by pyiceberg 0.11 and 0.12, and lakescan's own. Storage settings are in `storage/settings/known_settings.py`.
 PROPERTIES = (
     # Which code runs, and whom it trusts.
     *_rows("type", "catalog-impl", "py-catalog-impl", "io-impl", "py-io-impl", "s3.retry-strategy-impl"),

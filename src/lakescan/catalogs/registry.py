@@ -44,10 +44,10 @@ from lakescan.errors import (
 from lakescan.iceberg.metadata.pyiceberg_metadata import extend_catalog
 from lakescan.planning.metrics_reporters import IMPLEMENTATION, MetricsReporter, as_reporter
 from lakescan.storage.allowed_locations import ALLOWED, AllowedLocations, split_prefixes
-from lakescan.storage.azure_endpoints import assign_account
 from lakescan.storage.encryption import KeyManager, named_key_manager
 from lakescan.storage.errors import error_text, storage_boundary
 from lakescan.storage.locations import absolute, split_location
+from lakescan.storage.settings.azure_endpoints import assign_account
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -20,8 +20,8 @@ from lakescan.catalogs.properties import filter_server_properties, property_name
 from lakescan.catalogs.responses import config_error, limit_answer, response_json
 from lakescan.catalogs.rest_session import TIMEOUT
 from lakescan.errors import LimitExceeded, StorageError
-from lakescan.storage.issued import is_storage_property, merge_server_properties, warn_ignored
-from lakescan.storage.options import find_settings
+from lakescan.storage.settings import find_settings
+from lakescan.storage.settings.catalog_properties import is_storage_property, merge_server_properties, warn_ignored
 
 _PAGE = "pageToken"
 _URI, _TOKENS = "uri", "oauth2-server-uri"

@@ -23,9 +23,13 @@ from lakescan.catalogs.rest_session import (
 )
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.errors import CorruptMetadata, LocationRefused, StorageError
-from lakescan.storage.issued import merge_server_properties, storage_properties
 from lakescan.storage.remote_signing import S3Request, Signature
-from lakescan.storage.vended_credentials import Credential, Credentials, is_signed_remotely
+from lakescan.storage.settings.catalog_properties import (
+    is_signed_remotely,
+    merge_server_properties,
+    storage_properties,
+)
+from lakescan.storage.vended_credentials import Credential, Credentials
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
 from lakescan.iceberg.metadata.table_metadata_parser import parse_metadata
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage, join
-from lakescan.storage.issued import storage_properties
+from lakescan.storage.settings.catalog_properties import storage_properties
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -24,7 +24,7 @@ from lakescan.iceberg.metadata.json_document import Node
 from lakescan.iceberg.metadata.schema_json import schema_node
 from lakescan.iceberg.view.metadata import ViewMetadata, parse_view, updates, view_of
 from lakescan.storage import Storage, join
-from lakescan.storage.issued import storage_properties
+from lakescan.storage.settings.catalog_properties import storage_properties
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -21,23 +21,21 @@ from pyarrow import fs as pafs
 from lakescan import limits
 from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, MissingFile, StorageError
 from lakescan.storage.allowed_locations import AllowedLocations
-from lakescan.storage.azure_endpoints import account_of
 from lakescan.storage.encryption import KeyManager
 from lakescan.storage.encryption.table_keys import UnwrappedKeys
 from lakescan.storage.errors import WholeFile, check_regular, read_whole, redact, storage_boundary
-from lakescan.storage.filesystems import CONNECTIONS, signed_filesystem
+from lakescan.storage.filesystems import CONNECTIONS, check_not_signed_remotely, signed_filesystem
 from lakescan.storage.filesystems import open_filesystem as _filesystem
-from lakescan.storage.issued import merge_server_properties
 from lakescan.storage.locations import ALIASES, LocationMatcher, absolute, split_location
-from lakescan.storage.options import StorageOptions
 from lakescan.storage.reachable import ASKED_FIRST, check_reachable
+from lakescan.storage.settings import StorageOptions
+from lakescan.storage.settings.azure_endpoints import account_of
+from lakescan.storage.settings.catalog_properties import is_signed_remotely, merge_server_properties
 from lakescan.storage.vended_credentials import (
     Credential,
     Credentials,
     CredentialSource,
     VendedCredentials,
-    check_not_signed_remotely,
-    is_signed_remotely,
 )
 
 if TYPE_CHECKING:

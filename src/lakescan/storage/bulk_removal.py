@@ -12,8 +12,8 @@ from typing import Any
 from lakescan.storage import Storage
 from lakescan.storage.locations import ALIASES, split_location
 from lakescan.storage.object_clients import client_config, is_usable, may_mean_another_store, object_store
-from lakescan.storage.options import StorageOptions
 from lakescan.storage.s3_requests import signed_client
+from lakescan.storage.settings import StorageOptions
 
 _LOG = logging.getLogger("lakescan")
 _FEW = 20  # for fewer files, requests of their own are as good

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from lakescan.errors import InvalidOption
+from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.storage import hdfs
-from lakescan.storage.azure_endpoints import account_of
-from lakescan.storage.options import StorageOptions
 from lakescan.storage.remote_signing import RequestSigner
+from lakescan.storage.settings import StorageOptions
+from lakescan.storage.settings.azure_endpoints import account_of
+from lakescan.storage.settings.catalog_properties import is_signed_remotely
 
 CONNECTIONS = 64  # to one S3 endpoint; Arrow's own number is 25
 _IO_THREADS = threading.Lock()
@@ -45,6 +47,15 @@ def signed_filesystem(bucket: str, options: StorageOptions, signer: RequestSigne
     from lakescan.storage.signed_s3_filesystem import SignedFiles
 
     return pafs.PyFileSystem(SignedFiles(SignedBucket(bucket, options, signer)))
+
+
+def check_not_signed_remotely(properties: Mapping[str, str]) -> None:
+    """Raise `UnsupportedFeature` if a catalog is to sign S3 requests, and none is known here that does."""
+    if is_signed_remotely(properties):
+        raise UnsupportedFeature(
+            "S3 requests that a catalog signs (s3.remote-signing-enabled) without a catalog of type rest",
+            "Only these have a signer. Open the table by its name in one, or give keys by s3.access-key-id.",
+        )
 
 
 def _s3(arguments: dict[str, Any]) -> pafs.FileSystem:

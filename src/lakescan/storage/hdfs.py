@@ -21,7 +21,7 @@ from typing import Any
 from pyarrow import fs as pafs
 
 from lakescan.errors import StorageError, UnsupportedFeature
-from lakescan.storage.options import StorageOptions
+from lakescan.storage.settings import StorageOptions
 
 HADOOP_ADVICE = (
     "Install Java and Hadoop, set JAVA_HOME, HADOOP_HOME (libhdfs.so is in its lib/native) and "

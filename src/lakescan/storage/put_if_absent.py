@@ -20,11 +20,11 @@ from pyarrow import fs as pafs
 
 from lakescan.errors import LakescanError, StorageError, UnsupportedFeature, missing_dependency
 from lakescan.storage import Storage, hdfs, join
-from lakescan.storage.azure_endpoints import account_of
 from lakescan.storage.errors import storage_boundary, storage_error
 from lakescan.storage.locations import ALIASES, split_location
 from lakescan.storage.object_clients import client_config, is_forked, may_mean_another_store, object_store
-from lakescan.storage.options import StorageOptions
+from lakescan.storage.settings import StorageOptions
+from lakescan.storage.settings.azure_endpoints import account_of
 
 # Errors of `os.link` that say that the filesystem has no hard links. EPERM is Linux's for FAT, and for some mounts.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}

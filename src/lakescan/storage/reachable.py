@@ -15,9 +15,9 @@ from queue import Empty, SimpleQueue
 from urllib.request import getproxies_environment, proxy_bypass
 
 from lakescan.errors import StorageError
-from lakescan.storage.azure_endpoints import account_of
 from lakescan.storage.errors import HOSTS, KEYS, redact
-from lakescan.storage.options import StorageOptions
+from lakescan.storage.settings import StorageOptions
+from lakescan.storage.settings.azure_endpoints import account_of
 
 ASKED_FIRST = ("gcs", "abfs")  # the clients of other stores say it soon
 SECONDS = 5.0  # for a host to be resolved, and to accept a connection

@@ -19,8 +19,8 @@ from xml.sax.saxutils import escape
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.errors import LimitExceeded, LocationRefused
 from lakescan.storage.allowed_locations import hands_out_credentials
-from lakescan.storage.options import StorageOptions
 from lakescan.storage.remote_signing import RequestSigner, S3Request, Signatures
+from lakescan.storage.settings import StorageOptions
 
 MOST_TEXT = 64 * 2**20  # bytes of an answer in XML
 

@@ -15,15 +15,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from lakescan.common.secrets import register_secrets
-from lakescan.errors import StorageError, UnsupportedFeature
+from lakescan.errors import StorageError
 from lakescan.storage.locations import ALIASES
-from lakescan.storage.options import find_settings
 from lakescan.storage.remote_signing import RequestSigner
+from lakescan.storage.settings import find_settings
 
 _LOG = logging.getLogger("lakescan")
 _EARLY = 300  # seconds before it expires at which a credential is renewed, as Iceberg's clients do
 _AGAIN = 30  # seconds after which renewal is tried again, if it failed
-_KEYS = ("s3.access-key-id", "client.access-key-id")
 # The properties that say when a credential expires, in milliseconds since 1970; Azure's ends with the account's name.
 _EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
 
@@ -186,18 +185,3 @@ def _merge(
     goes = instead_of is not None and instead_of.prefix == "" and bool(more)
     kept = (each for each in known if each.prefix not in new and not (goes and each is instead_of))
     return (*kept, *more)
-
-
-def is_signed_remotely(properties: Mapping[str, str]) -> bool:
-    """Whether the catalog is to sign S3 requests, and there are no keys to do it here."""
-    wanted = properties.get("s3.remote-signing-enabled", "").lower() == "true" or "s3.signer" in properties
-    return wanted and properties.keys().isdisjoint(_KEYS)
-
-
-def check_not_signed_remotely(properties: Mapping[str, str]) -> None:
-    """Raise `UnsupportedFeature` if a catalog is to sign S3 requests, and none is known here that does."""
-    if is_signed_remotely(properties):
-        raise UnsupportedFeature(
-            "S3 requests that a catalog signs (s3.remote-signing-enabled) without a catalog of type rest",
-            "Only these have a signer. Open the table by its name in one, or give keys by s3.access-key-id.",
-        )

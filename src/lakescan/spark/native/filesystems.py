@@ -18,9 +18,9 @@ from weakref import WeakKeyDictionary
 
 from lakescan.spark.session import hadoop_settings, is_connect
 from lakescan.storage import Storage
-from lakescan.storage.azure_endpoints import account_of
 from lakescan.storage.locations import ALIASES, split_location
-from lakescan.storage.options import StorageOptions, parse_option
+from lakescan.storage.settings import StorageOptions, parse_option
+from lakescan.storage.settings.azure_endpoints import account_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

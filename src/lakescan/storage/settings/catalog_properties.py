@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from threading import Lock
 
 from lakescan.storage.allowed_locations import hands_out_credentials
-from lakescan.storage.known_settings import Role, Setting
-from lakescan.storage.options import find_settings, is_hadoop_setting
-from lakescan.storage.vended_credentials import is_signed_remotely
+from lakescan.storage.settings.known_settings import Role, Setting
+from lakescan.storage.settings.option_names import find_settings, is_hadoop_setting
 
 _LOG = logging.getLogger("lakescan")
 PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.")
@@ -27,6 +26,7 @@ _NO_CREDENTIALS = (
 )
 _HANDS_OUT = "the host hands out credentials of this machine"
 _IDENTITIES = ("aws_profile", "role_arn", "session_name", "external_id", "load_frequency", "target_service_account")
+_KEYS = ("s3.access-key-id", "client.access-key-id")
 _SIGNED = ("s3.remote-signing-enabled", "s3.signer")
 _SCHEME, _AFTER_HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/+"), re.compile("[/?#]")
 _TOLD: set[tuple[str, str]] = set()
@@ -116,3 +116,9 @@ def _gives_way(name: str, store: str) -> bool:
     """Whether a property of the user's is a credential or an identity in a store."""
     found = _find_setting(name, store)
     return found is not None and (found.role is Role.CREDENTIAL or found.key[1] in _IDENTITIES)
+
+
+def is_signed_remotely(properties: Mapping[str, str]) -> bool:
+    """Whether the catalog is to sign S3 requests, and there are no keys to do it here."""
+    wanted = properties.get("s3.remote-signing-enabled", "").lower() == "true" or "s3.signer" in properties
+    return wanted and properties.keys().isdisjoint(_KEYS)
