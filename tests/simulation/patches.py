@@ -142,7 +142,7 @@ def inside(world: World, store: Store) -> Iterator[None]:
         enter = stack.enter_context
         enter(patch.object(Storage, "_connection", lambda self, scheme, authority, location: filesystem))
         enter(patch.object(put_if_absent, "_put", put))
-        enter(patch.object(single_requests, "single_requests", lambda storage, location: None))
+        enter(patch.object(single_requests, "single_requests", lambda place, settings, signed: None))
         enter(patch.object(several_tables, "is_rest", lambda catalog: catalog.pointer.kind == "rest"))
         enter(patch.object(several_tables, "RestSession", SimulatedSession))
         enter(patch.object(reader, "default_readers", lambda: 1))

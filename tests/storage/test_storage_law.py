@@ -12,7 +12,7 @@ import pytest
 from pyarrow import fs as pafs
 
 from lakescan.errors import InvalidOption
-from lakescan.storage import filesystems, object_clients
+from lakescan.storage import clients, object_clients
 from lakescan.storage.settings import SETTINGS, Setting, StorageOptions
 from tests.support.storage_environment import ROOTS, clean
 
@@ -46,8 +46,8 @@ def arguments(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
         got["obstore"]["provider"] = provider
 
     for name in ("S3FileSystem", "GcsFileSystem", "HadoopFileSystem"):
-        monkeypatch.setattr(filesystems.pafs, name, of_arrow)
-    monkeypatch.setattr(filesystems.pafs, "AzureFileSystem", Azure)
+        monkeypatch.setattr(clients.pafs, name, of_arrow)
+    monkeypatch.setattr(clients.pafs, "AzureFileSystem", Azure)
     monkeypatch.setattr(obstore.store, "S3Store", of_obstore)
     monkeypatch.setattr(obstore.store, "from_url", of_obstore)
     return got
@@ -57,7 +57,7 @@ def connect(store: str, options: dict[str, Any]) -> None:
     """Make both clients of a store."""
     object_clients._client.cache_clear()
     parsed, root = StorageOptions.parse(options), ROOTS.get(store, "hdfs://name:8020")
-    filesystems.open_filesystem(store, root.partition("://")[2], parsed)
+    clients.open_filesystem(store, root.partition("://")[2], parsed)
     if store in ROOTS:
         object_clients.object_store(root, object_clients.client_config(parsed, root), retries=3)
 

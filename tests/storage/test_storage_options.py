@@ -11,7 +11,7 @@ import pyarrow.fs as pafs
 import pytest
 
 from lakescan.errors import InvalidOption, StorageError
-from lakescan.storage import Storage, filesystems, reachable
+from lakescan.storage import Storage, clients, reachable
 from lakescan.storage.errors import advice
 from lakescan.storage.settings import SETTINGS, StorageOptions
 from lakescan.storage.settings.obstore_settings import client_settings
@@ -180,7 +180,7 @@ def test_hdfs_without_a_hadoop_client_says_what_to_install(monkeypatch: pytest.M
     def no_client(*_: Any, **__: Any) -> None:
         raise OSError("Unable to load libjvm\ndlopen(...) failed")
 
-    monkeypatch.setattr(filesystems.pafs, "HadoopFileSystem", no_client)
+    monkeypatch.setattr(clients.pafs, "HadoopFileSystem", no_client)
     with pytest.raises(StorageError, match=r"Hadoop client.*HADOOP_HOME"):
         Storage().exists("hdfs://host:8020/x")
 

@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from lakescan import storage
-from lakescan.storage import Storage
+from lakescan.storage import Storage, clients
 
 
 def faulty_storage(place: str, fault: Exception | None = None, *, after: int = 0) -> Storage:
@@ -31,8 +30,8 @@ def install(place: str, fault: str, after: int) -> None:
     made = {"OSError": OSError(errno.EIO, "injected: input/output error"), "ValueError": ValueError("injected")}
     named = made.get(fault) or getattr(builtins, fault)("injected")
     faulty = pafs.PyFileSystem(_Handler(_Faults(place, named, after)))
-    original = storage._filesystem
-    storage._filesystem = lambda scheme, *rest: faulty if scheme == "file" else original(scheme, *rest)
+    original = clients.open_filesystem
+    clients.open_filesystem = lambda scheme, *rest: faulty if scheme == "file" else original(scheme, *rest)
 
 
 class _Faults:

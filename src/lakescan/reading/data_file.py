@@ -27,7 +27,7 @@ from lakescan.reading.parquet.file import ParquetData, matching_row_groups, open
 from lakescan.reading.projection import Projection, resolve
 from lakescan.reading.record_batches import as_encoded, batch_of
 from lakescan.storage import Storage
-from lakescan.storage.encryption.encrypted_files import key_of
+from lakescan.storage.encrypted_files import key_of
 from lakescan.storage.errors import redact
 
 _NAMES = {"orc": "ORC files", "avro": "Avro files"}

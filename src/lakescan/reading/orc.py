@@ -29,7 +29,7 @@ from lakescan.reading.record_batches import batch_of
 from lakescan.reading.type_promotion import cast_leaf
 from lakescan.storage import Storage
 from lakescan.storage.encryption import FileKey
-from lakescan.storage.encryption.encrypted_files import open_stream
+from lakescan.storage.encrypted_files import open_stream
 from lakescan.storage.errors import redact
 
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from lakescan.storage import Storage
 from lakescan.storage.locations import ALIASES, split_location
-from lakescan.storage.object_clients import client_config, is_usable, may_mean_another_store, object_store
-from lakescan.storage.s3_requests import signed_client
+from lakescan.storage.object_clients import PLAIN_KEY, client_config, may_replace_arrow, object_store
 from lakescan.storage.settings import StorageOptions
+
+if TYPE_CHECKING:
+    from lakescan.storage.signed_s3_client import SignedBucket
 
 _LOG = logging.getLogger("lakescan")
 _FEW = 20  # for fewer files, requests of their own are as good
-# Keys that each client sends as they are: others are removed by the filesystem that has listed them.
-_PLAIN = re.compile(r"(?:(?!\.{1,2}/)[A-Za-z0-9_.=-]+/)*(?!\.{1,2}$)[A-Za-z0-9_.=-]+")
 _KEYS = 1000  # that a bulk request has at most
 _UNFIT = re.compile(r"[\x00-\x1f\x7f\ufffe\uffff]")  # what XML cannot have, or reads as another character
 _FAILED: set[tuple[str, str | None]] = set()  # buckets and endpoints that have refused bulk requests
@@ -30,13 +28,13 @@ def remove_in_bulk(locations: Sequence[str], relocated: Sequence[str], settings:
     `relocated` are the same locations where they are now.
     """
     endpoint = settings.endpoint("s3")
-    if len(locations) < _FEW or may_mean_another_store(settings) or not is_usable():
+    if len(locations) < _FEW or not may_replace_arrow(settings):
         return list(locations)
     left, by_bucket = list[str](), defaultdict[str, list[tuple[str, str]]](list)
     for location, place in zip(locations, relocated, strict=True):
         scheme, bucket, path = split_location(place)
         key = path[1:]
-        if ALIASES.get(scheme, scheme) == "s3" and (bucket, endpoint) not in _FAILED and _PLAIN.fullmatch(key):
+        if ALIASES.get(scheme, scheme) == "s3" and (bucket, endpoint) not in _FAILED and PLAIN_KEY.fullmatch(key):
             by_bucket[bucket].append((location, key))
         else:
             left.append(location)
@@ -47,19 +45,25 @@ def remove_in_bulk(locations: Sequence[str], relocated: Sequence[str], settings:
     return left
 
 
-def remove_by_signed_requests(storage: Storage, locations: Sequence[str]) -> list[str]:
-    """The same by bulk requests that a catalog signs; those of locations that it does not sign are left, too."""
+def remove_by_signed_requests(
+    locations: Sequence[str], relocated: Sequence[str], signed_bucket: Callable[[str], SignedBucket | None]
+) -> list[str]:
+    """Remove the same by bulk requests that a catalog signs; return the locations that are left.
+
+    `signed_bucket` returns the bucket of a location; None if the catalog does not sign its requests, which leaves it.
+    """
     if len(locations) < _FEW:
         return list(locations)
-    left, by_bucket = list[str](), defaultdict[str, dict[str, str]](dict)  # locations by their keys
-    for location in locations:
-        _, bucket, path = split_location(storage.current_location(location))
-        if storage.is_signed_remotely(location) and not _UNFIT.search(path):
-            by_bucket[bucket][path[1:]] = location
+    left = list[str]()
+    by_bucket: dict[str, tuple[SignedBucket, dict[str, str]]] = {}  # with locations by their keys
+    for location, place in zip(locations, relocated, strict=True):
+        _, name, path = split_location(place)
+        if not _UNFIT.search(path) and (bucket := signed_bucket(location)) is not None:
+            by_bucket.setdefault(name, (bucket, {}))[1][path[1:]] = location
         else:
             left.append(location)
-    for found in by_bucket.values():
-        client, keys = signed_client(storage, next(iter(found.values()))), list(found)
+    for client, found in by_bucket.values():
+        keys = list(found)
         for start in range(0, len(keys), _KEYS):
             some = keys[start : start + _KEYS]
             try:
@@ -69,25 +73,6 @@ def remove_by_signed_requests(storage: Storage, locations: Sequence[str]) -> lis
                 left += [found[key] for key in keys[start:]]
                 break
     return left
-
-
-def folder_client(storage: Storage, folder: str) -> tuple[Any, str] | None:
-    """Obstore's client of the bucket of a folder in S3, which repeats failed requests, and the folder's path in there.
-
-    None where the folder is not in S3, obstore is not installed or not to be used after a fork, or the two
-    clients may mean different stores.
-    """
-    scheme, bucket, path = split_location(storage.current_location(folder))
-    settings = storage.settings_at(folder)
-    is_other = may_mean_another_store(settings) or not is_usable()
-    if ALIASES.get(scheme, scheme) != "s3" or is_other or not _PLAIN.fullmatch(path.strip("/")):
-        return None
-    if storage.is_signed_remotely(folder):
-        return None
-    if importlib.util.find_spec("obstore") is None:
-        return None
-    root = f"s3://{bucket}"
-    return object_store(root, client_config(settings, root), retries=None), path.strip("/")
 
 
 def _delete_keys(bucket: str, keys: list[str], settings: StorageOptions) -> bool:

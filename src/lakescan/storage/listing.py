@@ -21,9 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs as pafs
 
-from lakescan.storage import Storage, join
-from lakescan.storage.bulk_removal import folder_client
 from lakescan.storage.errors import storage_boundary
+from lakescan.storage.files import Storage, join
+from lakescan.storage.locations import ALIASES, split_location
+from lakescan.storage.object_clients import PLAIN_KEY, client_config, may_replace_arrow, object_store
 
 LISTED = pa.schema(
     [
@@ -85,7 +86,7 @@ def list_files(storage: Storage, folder: str, *, deep: bool = True, keys: Range 
 
 def ranges_of(storage: Storage, folder: str) -> list[Range] | None:
     """Ranges of keys that divide a folder in S3 into parts to list apart; None where it is listed by its folders."""
-    client = folder_client(storage, folder)
+    client = _bucket_client(storage, folder)
     if client is None:
         return None
     store, path = client
@@ -142,7 +143,7 @@ def _is_new(entry: os.DirEntry[str], linked: set[tuple[int, int]]) -> bool:
 def _list_keys(storage: Storage, folder: str, keys: Range) -> Iterator[pa.Table]:
     """The files of a range of keys; by the filesystem, which lists the whole folder, if obstore does not take a key."""
     after, until = keys
-    client = folder_client(storage, folder)
+    client = _bucket_client(storage, folder)
     assert client is not None  # ranges were made with it
     store, path = client
     part = _ListingBatch()
@@ -168,6 +169,23 @@ def _list_keys(storage: Storage, folder: str, keys: Range) -> Iterator[pa.Table]
         return
     if part.locations:
         yield part.table()
+
+
+def _bucket_client(storage: Storage, folder: str) -> tuple[Any, str] | None:
+    """Return obstore's client of the bucket of a folder in S3, and the folder's path in the bucket.
+
+    The client retries failed requests. None if the folder is not in S3, if the catalog signs requests to it, or if
+    obstore may not replace Arrow's client.
+    """
+    scheme, bucket, path = split_location(storage.current_location(folder))
+    key = path.strip("/")
+    if ALIASES.get(scheme, scheme) != "s3" or not PLAIN_KEY.fullmatch(key):
+        return None
+    settings = storage.settings_at(folder)
+    if not may_replace_arrow(settings) or storage.is_signed_remotely(folder):
+        return None
+    root = f"s3://{bucket}"
+    return object_store(root, client_config(settings, root), retries=None), key
 
 
 def _micros(moment: datetime) -> int:

@@ -6,7 +6,9 @@ endpoint, or the session token of other keys. What the settings say is therefore
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -18,6 +20,8 @@ from lakescan.storage.settings import StorageOptions
 from lakescan.storage.settings.aws_credentials import aws_credentials
 from lakescan.storage.settings.obstore_settings import ALLOW_HTTP, PROFILE, ROLE, client_settings
 
+# Keys that obstore and Arrow send as they are.
+PLAIN_KEY = re.compile(r"(?:(?!\.{1,2}/)[A-Za-z0-9_.=-]+/)*(?!\.{1,2}$)[A-Za-z0-9_.=-]+")
 _S3_ENDPOINT = "AWS_ENDPOINT_URL_S3"  # obstore prefers it to an endpoint in the settings
 _ENDPOINTS = (_S3_ENDPOINT, "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 # What a client takes from the environment when it is made: where one of these has changed, another is made.
@@ -58,6 +62,12 @@ def is_usable() -> bool:
 def may_mean_another_store(settings: StorageOptions) -> bool:
     """Whether the environment has an endpoint for obstore that Arrow does not go to."""
     return settings.endpoint("s3") is None and any(map(os.environ.get, _ENDPOINTS))
+
+
+def may_replace_arrow(settings: StorageOptions) -> bool:
+    """Whether obstore may send requests to S3 that Arrow's client could send, too: both reach the same store."""
+    is_installed = importlib.util.find_spec("obstore") is not None
+    return is_installed and is_usable() and not may_mean_another_store(settings)
 
 
 def client_config(options: StorageOptions, root: str) -> tuple[tuple[str, str], ...]:

@@ -19,9 +19,11 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from lakescan.errors import LakescanError, StorageError, UnsupportedFeature, missing_dependency
-from lakescan.storage import Storage, hdfs, join
+from lakescan.storage import hdfs
+from lakescan.storage.clients import CLIENTS, store_of
 from lakescan.storage.errors import storage_boundary, storage_error
-from lakescan.storage.locations import ALIASES, split_location
+from lakescan.storage.files import Storage, join
+from lakescan.storage.locations import split_location
 from lakescan.storage.object_clients import client_config, is_forked, may_mean_another_store, object_store
 from lakescan.storage.settings import StorageOptions
 from lakescan.storage.settings.azure_endpoints import account_of
@@ -29,7 +31,6 @@ from lakescan.storage.settings.azure_endpoints import account_of
 # Errors of `os.link` that say that the filesystem has no hard links. EPERM is Linux's for FAT, and for some mounts.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 _REFUSALS = ("PermissionDeniedError", "UnauthenticatedError")  # of object stores: nothing was made
-_SCHEMES = {"s3": "s3", "gcs": "gs", "abfs": "abfss"}
 # What obstore says of an error before the request was sent: no connection, or no credentials for it.
 _UNSENT = re.compile(
     r"HttpError \{\s*kind: Connect,|source: TokenRequest \{|path: \"External AWS credential provider\""
@@ -61,8 +62,8 @@ def put_if_absent(storage: Storage, location: str, data: bytes) -> bool:
         True
     """
     scheme, authority, _ = split_location(storage.current_location(location))
-    scheme = ALIASES.get(scheme, scheme)
-    if scheme in _SCHEMES:
+    scheme = store_of(scheme)
+    if scheme in CLIENTS and CLIENTS[scheme].obstore_scheme is not None:
         return _put(storage, location, data, scheme, authority)
     with _before_sending(location):
         filesystem, path = storage.resolve(location)
@@ -157,7 +158,7 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
             f"committing to a table in {scheme}://{authority} by requests that its catalog signs",
             "Signed requests read and write Iceberg tables.",
         )
-    options, root = storage.settings_at(location), f"{_SCHEMES[scheme]}://{authority}"
+    options, root = storage.settings_at(location), f"{CLIENTS[scheme].obstore_scheme}://{authority}"
     endpoint = options.endpoint(scheme)
     if scheme == "abfs" and endpoint is not None and not _is_of_blobs(options, authority):
         raise UnsupportedFeature(

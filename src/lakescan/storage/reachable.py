@@ -19,7 +19,6 @@ from lakescan.storage.errors import HOSTS, KEYS, redact
 from lakescan.storage.settings import StorageOptions
 from lakescan.storage.settings.azure_endpoints import account_of
 
-ASKED_FIRST = ("gcs", "abfs")  # the clients of other stores say it soon
 SECONDS = 5.0  # for a host to be resolved, and to accept a connection
 _GOOGLE = "storage.googleapis.com"
 _METADATA = {"gcs": "metadata.google.internal", "abfs": "169.254.169.254"}

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lakescan.common.arrays import as_array
 from lakescan.errors import CommitConflict, LocationRefused, SchemaMismatch, UnsupportedFeature
-from lakescan.storage import Storage
+from lakescan.storage.files import Storage
 from lakescan.storage.locations import is_below_any, split_location, strip_roots
 from lakescan.storage.put_if_absent import NotCreated
 

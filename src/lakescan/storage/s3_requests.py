@@ -7,10 +7,8 @@ the same store with the same credentials as pyarrow; else, and after any failure
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,21 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.storage.locations import ALIASES, split_location
 from lakescan.storage.object_clients import (
+    PLAIN_KEY,
     client_config,
     environment_of_clients,
-    is_usable,
-    may_mean_another_store,
+    may_replace_arrow,
     object_store,
 )
+from lakescan.storage.settings import StorageOptions
 
 if TYPE_CHECKING:
-    from lakescan.storage import Storage
     from lakescan.storage.signed_s3_client import SignedBucket
 
 MOST_AT_ONCE = 128  # requests; the client opens a connection for each
 _LOG = logging.getLogger("lakescan")
-# Keys that each client sends as they are.
-_PLAIN = re.compile(r"(?:(?!\.{1,2}/)[A-Za-z0-9_.=-]+/)*(?!\.{1,2}$)[A-Za-z0-9_.=-]+")
 # The settings that both clients have, and understand alike: with any other one, pyarrow reads.
 _COMMON = {"access_key", "secret_key", "session_token", "region", "endpoint_override", "anonymous", "aws_allow_http"}
 _COMMON |= {"aws_use_ssl", "tls_ca_file_path", "max_retries"}
@@ -122,28 +118,29 @@ class SignedRequests:
             yield [ListedName(each.key[start:], each.size, each.modified) for each in keys]
 
 
-def signed_client(storage: Storage, location: str) -> SignedBucket:
-    """The bucket of a location whose requests a catalog signs, as its filesystem has it."""
-    found: SignedBucket = storage.resolve(location)[0].handler.bucket
-    return found
+def single_requests(
+    place: str, settings: StorageOptions, signed: SignedBucket | None
+) -> tuple[SingleRequests | SignedRequests, str] | None:
+    """Return the bucket of a location in S3 and the key in it; None if pyarrow has to read.
 
-
-def single_requests(storage: Storage, location: str) -> tuple[SingleRequests | SignedRequests, str] | None:
-    """The bucket of a location and the key in it; None where pyarrow has to read."""
-    scheme, bucket, path = split_location(storage.current_location(location))
+    Args:
+        place: The location where it is now.
+        settings: The settings of connections to it.
+        signed: The bucket, if a catalog signs its requests.
+    """
+    scheme, bucket, path = split_location(place)
     key = path.removeprefix("/")
-    if storage.is_signed_remotely(location):
-        return SignedRequests(signed_client(storage, location)), key
-    if ALIASES.get(scheme, scheme) != "s3" or not _PLAIN.fullmatch(key):
+    if signed is not None:
+        return SignedRequests(signed), key
+    if ALIASES.get(scheme, scheme) != "s3" or not PLAIN_KEY.fullmatch(key):
         return None
-    given = storage.settings_at(location)
-    settings = {name: value for (store, name), value in given.values.items() if store == "s3"}
+    names = {name for store, name in settings.values if store == "s3"}
     # Without keys, the clients look for them in different places, and may wait for a service that is not there.
-    has_keys = "access_key" in settings or "anonymous" in settings or bool(os.environ.get("AWS_ACCESS_KEY_ID"))
-    if not settings.keys() <= _COMMON or not has_keys or may_mean_another_store(given) or not is_usable():
+    has_keys = "access_key" in names or "anonymous" in names or bool(os.environ.get("AWS_ACCESS_KEY_ID"))
+    if not names <= _COMMON or not has_keys or not may_replace_arrow(settings):
         return None
     root = f"s3://{bucket}"
-    found = _bucket(root, client_config(given, root), environment_of_clients())
+    found = _bucket(root, client_config(settings, root), environment_of_clients())
     return (found, key) if found is not None and found.is_usable else None
 
 
@@ -151,9 +148,7 @@ def single_requests(storage: Storage, location: str) -> tuple[SingleRequests | S
 def _bucket(
     root: str, settings: tuple[tuple[str, str], ...], environment: tuple[tuple[str, str], ...]
 ) -> SingleRequests | None:
-    """A bucket as `settings` and `environment` say, which is the process's own; None without obstore."""
-    if importlib.util.find_spec("obstore") is None:
-        return None
+    """A bucket as `settings` and `environment` say, which is the process's own; None for what no client takes."""
     try:
         return SingleRequests(object_store(root, settings, retries=_RETRIES))
     except Exception as error:  # whatever a client raises

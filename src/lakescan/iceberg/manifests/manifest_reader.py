@@ -27,7 +27,7 @@ from lakescan.iceberg.manifests.manifest_checks import (
 from lakescan.iceberg.manifests.manifest_file import DELETED, EXISTING, ManifestFile, manifest_files
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 from lakescan.storage import Storage
-from lakescan.storage.encryption.encrypted_files import key_of, read_streams
+from lakescan.storage.encrypted_files import key_of, read_streams
 
 STATS = {
     109: "value_counts",

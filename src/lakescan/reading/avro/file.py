@@ -32,7 +32,7 @@ from lakescan.reading.projection import Projection
 from lakescan.reading.record_batches import batch_of
 from lakescan.storage import Storage
 from lakescan.storage.encryption import FileKey
-from lakescan.storage.encryption.encrypted_files import open_stream
+from lakescan.storage.encrypted_files import open_stream
 from lakescan.storage.errors import redact
 
 _BUFFER = 1 << 16  # bytes read at once while blocks are stepped over

@@ -14,7 +14,7 @@ from lakescan.errors import CorruptData, CorruptMetadata, LimitExceeded
 from lakescan.planning.delete_files import DeleteFile
 from lakescan.reading.decoding_errors import decoding
 from lakescan.storage import Storage
-from lakescan.storage.encryption.encrypted_files import key_of, read_part
+from lakescan.storage.encrypted_files import key_of, read_part
 from lakescan.storage.errors import redact
 
 

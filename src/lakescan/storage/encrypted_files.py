@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from lakescan import limits
 from lakescan.errors import CorruptMetadata, LimitExceeded, UnsupportedFeature
-from lakescan.storage import Storage
 from lakescan.storage.encryption.gcm_stream import MAGIC, GcmReader, decrypt_stream
 from lakescan.storage.encryption.key_manager import FileKey
 from lakescan.storage.encryption.table_keys import ListKey
 from lakescan.storage.errors import redact, storage_boundary
+from lakescan.storage.files import Storage
 
 
 def is_encrypted_stream(storage: Storage, path: str) -> bool:

@@ -1,0 +1,148 @@
+"""The clients of each kind of store.
+
+Arrow's filesystems read, write and list in every store, because Arrow's readers, writers and data sets take no other
+files. obstore sends the requests that Arrow's clients cannot send: conditional puts, and in S3 whole files by one
+request, names after a given one, and bulk deletes. Only a catalog's REST server can sign requests to S3 that neither
+of them may sign; these are sent by a client of our own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+import pyarrow as pa
+from pyarrow import fs as pafs
+
+from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.storage import hdfs
+from lakescan.storage.locations import ALIASES
+from lakescan.storage.reachable import check_reachable
+from lakescan.storage.remote_signing import RequestSigner
+from lakescan.storage.settings import StorageOptions
+from lakescan.storage.settings.azure_endpoints import account_of
+from lakescan.storage.settings.catalog_properties import is_signed_remotely
+
+CONNECTIONS = 64  # to one S3 endpoint; Arrow's own number is 25
+_IO_THREADS = threading.Lock()
+_AUTHORITIES = ("blob_storage_authority", "dfs_storage_authority")
+
+
+def store_of(scheme: str) -> str:
+    """Return the kind of store of a scheme: a key of `CLIENTS`, or an unknown scheme as it is."""
+    return ALIASES.get(scheme, scheme)
+
+
+def open_filesystem(scheme: str, authority: str, options: StorageOptions) -> pafs.FileSystem:
+    """Open the filesystem of a store, without contacting it (except HDFS).
+
+    Raises `InvalidOption` for an unknown scheme.
+    """
+    if scheme not in CLIENTS:
+        raise InvalidOption(
+            f"no filesystem for {scheme}:// locations: supported are file, s3, gs, abfs, hdfs; "
+            "for a table that was copied, pass relocate={old_prefix: new_prefix}"
+        )
+    return CLIENTS[scheme].connect(authority, options)
+
+
+def connect(scheme: str, authority: str, options: StorageOptions, location: str) -> pafs.FileSystem:
+    """Open the filesystem of a location with the options of the user.
+
+    Raises `StorageError` for a host that does not answer, `InvalidOption` for an unknown scheme.
+    """
+    if scheme in CLIENTS and CLIENTS[scheme].is_asked_first:
+        check_reachable(scheme, authority, options, location)
+    return open_filesystem(scheme, authority, options)
+
+
+def connect_by_catalog(
+    scheme: str, authority: str, properties: Mapping[str, str], signer: RequestSigner | None, location: str
+) -> pafs.FileSystem:
+    """Open the filesystem of a location with the properties of a catalog.
+
+    `signer` signs requests to S3 if the properties say so. Raises `StorageError` for a host that does not answer,
+    `UnsupportedFeature` for requests that are to be signed if there is no signer.
+    """
+    if scheme == "s3" and is_signed_remotely(properties):
+        if signer is None:
+            raise UnsupportedFeature(
+                "S3 requests that a catalog signs (s3.remote-signing-enabled) without a catalog of type rest",
+                "Only these have a signer. Open the table by its name in one, or give keys by s3.access-key-id.",
+            )
+        return _connect_signed(authority, StorageOptions.parse(properties, ignore_unknown=True), signer)
+    if scheme in CLIENTS and scheme != "s3":
+        return connect(scheme, authority, StorageOptions.parse(properties, ignore_unknown=True), location)
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
+    return PyArrowFileIO(dict(properties)).fs_by_scheme(scheme, authority)
+
+
+def _connect_local(authority: str, options: StorageOptions) -> pafs.FileSystem:
+    return pafs.LocalFileSystem()
+
+
+def _connect_s3(bucket: str, options: StorageOptions) -> pafs.FileSystem:
+    """A client with as many connections as it may have threads: Arrow takes their number from its I/O threads."""
+    arguments = options.s3()
+    with _IO_THREADS:
+        before = pa.io_thread_count()
+        pa.set_io_thread_count(max(before, CONNECTIONS))
+        try:
+            return pafs.S3FileSystem(**arguments)
+        finally:
+            pa.set_io_thread_count(before)
+
+
+def _connect_signed(bucket: str, options: StorageOptions, signer: RequestSigner) -> pafs.FileSystem:
+    """A bucket of S3 whose requests a catalog signs."""
+    from lakescan.storage.signed_s3_client import SignedBucket
+    from lakescan.storage.signed_s3_filesystem import SignedFiles
+
+    return pafs.PyFileSystem(SignedFiles(SignedBucket(bucket, options, signer)))
+
+
+def _connect_gcs(bucket: str, options: StorageOptions) -> pafs.FileSystem:
+    return pafs.GcsFileSystem(**options.gcs())
+
+
+def _connect_azure(authority: str, options: StorageOptions) -> pafs.FileSystem:
+    """A client of an account; pyarrow has one without credentials by a URI alone."""
+    account = account_of(authority, options.azure_account)
+    arguments = options.abfs(account)
+    if not options.is_anonymous_in_azure:
+        return pafs.AzureFileSystem(**arguments)
+    query = {"credential_kind": "anonymous"}
+    query |= {name: arguments[name] for name in _AUTHORITIES if name in arguments}
+    if arguments.get("blob_storage_scheme") == "http":
+        query["enable_tls"] = "false"
+    container = authority.partition("@")[0]
+    return pafs.AzureFileSystem.from_uri(f"abfs://{container}@{account}.dfs.core.windows.net/?{urlencode(query)}")[0]
+
+
+@dataclass(frozen=True)
+class StoreClients:
+    """The clients of one kind of store.
+
+    Attributes:
+        connect: Opens Arrow's filesystem, by the authority of a location and the settings.
+        obstore_scheme: The scheme by which obstore takes a bucket or container; None: obstore is not used.
+        is_asked_first: Whether to ask if the host answers, because Arrow's client would retry for minutes.
+        has_buckets: Whether a path in the filesystem begins with the name of a bucket or container.
+    """
+
+    connect: Callable[[str, StorageOptions], pafs.FileSystem]
+    obstore_scheme: str | None = None
+    is_asked_first: bool = False
+    has_buckets: bool = False
+
+
+CLIENTS: Mapping[str, StoreClients] = {
+    "file": StoreClients(_connect_local),
+    "s3": StoreClients(_connect_s3, obstore_scheme="s3", has_buckets=True),
+    "gcs": StoreClients(_connect_gcs, obstore_scheme="gs", has_buckets=True, is_asked_first=True),
+    "abfs": StoreClients(_connect_azure, obstore_scheme="abfss", has_buckets=True, is_asked_first=True),
+    "hdfs": StoreClients(hdfs.connect),
+}
