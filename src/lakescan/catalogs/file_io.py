@@ -1,8 +1,9 @@
 """pyiceberg's files by Arrow's filesystems, as lakescan connects to them.
 
-For locations in Azure, pyiceberg takes adlfs, or hands container and account to Arrow as one name. For HDFS it leaves
-out Hadoop's settings and locations without a host, and for Google's storage tokens without an expiry. All locations
-pass the limits of the catalog: pyiceberg opens the metadata file that a catalog's entry names before lakescan does.
+Tables are read and written by the same clients. pyiceberg itself would take adlfs for locations in Azure, or hand
+container and account to Arrow as one name. For HDFS it leaves out Hadoop's settings and locations without a host, and
+for Google's storage tokens without an expiry. All locations pass the limits of the catalog: pyiceberg opens the
+metadata file that a catalog's entry names before lakescan does.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 from lakescan.storage import Storage
 from lakescan.storage.allowed_locations import AllowedLocations
+from lakescan.storage.clients import connect_by_catalog
 from lakescan.storage.locations import ALIASES, split_location
 from lakescan.storage.settings.catalog_properties import storage_properties
 
@@ -23,7 +25,7 @@ _OWN = ("abfs", "gcs", "hdfs")
 
 
 class ArrowFiles(PyArrowFileIO):
-    """The files of a catalog's tables: metadata, manifests. Others than those of Azure, GCS and HDFS by pyiceberg."""
+    """The files of a catalog's tables: metadata, manifests. pyiceberg itself opens local ones."""
 
     @staticmethod
     def parse_location(location: str, properties: Any = None) -> tuple[str, str, str]:
@@ -65,6 +67,9 @@ class ArrowFiles(PyArrowFileIO):
 
     def _initialize_fs(self, scheme: str, netloc: str | None = None) -> pafs.FileSystem:
         kind = ALIASES.get(scheme, scheme)
+        if kind == "s3":
+            properties = storage_properties(self.properties)
+            return connect_by_catalog(kind, netloc or "", properties, None, f"{scheme}://{netloc or ''}/")
         if kind in _OWN:
             return self._storage.resolve(f"{scheme}://{netloc or ''}/")[0]
         return super()._initialize_fs(scheme, netloc)

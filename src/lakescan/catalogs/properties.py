@@ -82,8 +82,10 @@ PROPERTIES = (
     *_rows("s3.session-token-expires-at-ms", "adls.sas-token-expires-at-ms", of_server=True),
     *_rows("adls.sas-token-expires-at-ms.", of_server=True),
     *_rows("adls.sas-token.", of_server=True, is_secret=True),
+    # Whether the region of a bucket is asked for although one is set.
+    *_rows("s3.resolve-region"),
     # Storage settings of pyiceberg's that have no effect here.
-    *_rows("s3.resolve-region", "s3.server-side-encryption", "s3.sse-kms-key-id"),
+    *_rows("s3.server-side-encryption", "s3.sse-kms-key-id"),
     *_rows("gcs.access", "gcs.consistency", "gcs.cache-timeout", "gcs.requester-pays", "gcs.version-aware"),
     *_rows("adls.connection-string", "adls.credential", "hf.token", is_secret=True),
     *_rows("hf.endpoint", "buffer-size", "DEFAULT_SCHEME", "DEFAULT_NETLOC"),

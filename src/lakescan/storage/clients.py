@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from lakescan.storage.reachable import check_reachable
 from lakescan.storage.remote_signing import RequestSigner
 from lakescan.storage.settings import StorageOptions
 from lakescan.storage.settings.azure_endpoints import account_of
-from lakescan.storage.settings.catalog_properties import is_signed_remotely
+from lakescan.storage.settings.catalog_properties import catalog_s3_arguments, is_signed_remotely
 
 CONNECTIONS = 64  # to one S3 endpoint; Arrow's own number is 25
 _IO_THREADS = threading.Lock()
@@ -64,20 +65,20 @@ def connect_by_catalog(
     """Open the filesystem of a location with the properties of a catalog.
 
     `signer` signs requests to S3 if the properties say so. Raises `StorageError` for a host that does not answer,
-    `UnsupportedFeature` for requests that are to be signed if there is no signer.
+    `InvalidOption` for an unknown scheme, and `UnsupportedFeature` for requests that are to be signed without a signer.
     """
-    if scheme == "s3" and is_signed_remotely(properties):
-        if signer is None:
-            raise UnsupportedFeature(
-                "S3 requests that a catalog signs (s3.remote-signing-enabled) without a catalog of type rest",
-                "Only these have a signer. Open the table by its name in one, or give keys by s3.access-key-id.",
-            )
-        return _connect_signed(authority, StorageOptions.parse(properties, ignore_unknown=True), signer)
-    if scheme in CLIENTS and scheme != "s3":
+    if scheme == "viewfs":  # federated namenodes, which only catalogs name
+        return pafs.HadoopFileSystem.from_uri(f"viewfs://{authority}")
+    if scheme != "s3":
         return connect(scheme, authority, StorageOptions.parse(properties, ignore_unknown=True), location)
-    from pyiceberg.io.pyarrow import PyArrowFileIO
-
-    return PyArrowFileIO(dict(properties)).fs_by_scheme(scheme, authority)
+    if not is_signed_remotely(properties):
+        return _open_s3(catalog_s3_arguments(properties, authority))
+    if signer is None:
+        raise UnsupportedFeature(
+            "S3 requests that a catalog signs (s3.remote-signing-enabled) without a catalog of type rest",
+            "Only these have a signer. Open the table by its name in one, or give keys by s3.access-key-id.",
+        )
+    return _connect_signed(authority, StorageOptions.parse(properties, ignore_unknown=True), signer)
 
 
 def _connect_local(authority: str, options: StorageOptions) -> pafs.FileSystem:
@@ -85,8 +86,11 @@ def _connect_local(authority: str, options: StorageOptions) -> pafs.FileSystem:
 
 
 def _connect_s3(bucket: str, options: StorageOptions) -> pafs.FileSystem:
+    return _open_s3(options.s3())
+
+
+def _open_s3(arguments: dict[str, Any]) -> pafs.FileSystem:
     """A client with as many connections as it may have threads: Arrow takes their number from its I/O threads."""
-    arguments = options.s3()
     with _IO_THREADS:
         before = pa.io_thread_count()
         pa.set_io_thread_count(max(before, CONNECTIONS))

@@ -69,8 +69,8 @@ class Storage:
     """Opens, lists and removes files by location. Picklable: workers create their own filesystem handles.
 
     `key_manager` provides the keys of files that have key metadata. `cache_folder` is an optional local folder for
-    decoded metadata. `io_properties` are the catalog's FileIO properties: if set, and `options` are not, pyiceberg
-    creates the filesystems. Both hold secrets; Azure's are sent to one account only: `azure_account`, by default
+    decoded metadata. `io_properties` are the catalog's FileIO properties: they count if `options` are not
+    set. Both hold secrets; Azure's are sent to one account only: `azure_account`, by default
     `account_name` of the settings, else that of the first location, unless a catalog has named it. `vended` is what
     the catalog issues for a while, which comes before the properties. `allowed` says which locations it reaches: every
     other raises `LocationRefused`. Raises `InvalidOption` for unknown options.

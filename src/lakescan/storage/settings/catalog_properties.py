@@ -5,11 +5,18 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from importlib import import_module
 from threading import Lock
+from typing import Any
+
+from pyarrow import fs as pafs
 
 from lakescan.storage.allowed_locations import hands_out_credentials
 from lakescan.storage.settings.known_settings import Role, Setting
 from lakescan.storage.settings.option_names import find_settings, is_hadoop_setting
+from lakescan.storage.settings.options import StorageOptions
 
 _LOG = logging.getLogger("lakescan")
 PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.")
@@ -27,6 +34,8 @@ _NO_CREDENTIALS = (
 _HANDS_OUT = "the host hands out credentials of this machine"
 _IDENTITIES = ("aws_profile", "role_arn", "session_name", "external_id", "load_frequency", "target_service_account")
 _KEYS = ("s3.access-key-id", "client.access-key-id")
+_TRUE = ("y", "yes", "t", "true", "on", "1")  # as pyiceberg reads them
+_VIRTUAL = ("s3", "force_virtual_addressing")
 _SIGNED = ("s3.remote-signing-enabled", "s3.signer")
 _SCHEME, _AFTER_HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/+"), re.compile("[/?#]")
 _TOLD: set[tuple[str, str]] = set()
@@ -122,3 +131,44 @@ def is_signed_remotely(properties: Mapping[str, str]) -> bool:
     """Whether the catalog is to sign S3 requests, and there are no keys to do it here."""
     wanted = properties.get("s3.remote-signing-enabled", "").lower() == "true" or "s3.signer" in properties
     return wanted and properties.keys().isdisjoint(_KEYS)
+
+
+def catalog_s3_arguments(properties: Mapping[str, str], bucket: str) -> dict[str, Any]:
+    """Return the arguments of pyarrow's `S3FileSystem` for a bucket, by a catalog's properties.
+
+    Properties mean what they mean in pyiceberg. No profile is read. Only `s3.force-virtual-addressing` decides how a
+    bucket is addressed. A region that is not given is the bucket's own. Arrow's client takes everything else from the
+    environment. Raises `InvalidOption`.
+    """
+    options = StorageOptions.parse(properties, ignore_unknown=True)
+    ignored = {("s3", "aws_profile")}
+    if options.given.get(_VIRTUAL) != "s3.force-virtual-addressing":
+        ignored.add(_VIRTUAL)
+    values = {key: value for key, value in options.values.items() if key not in ignored}
+    arguments = replace(options, values=values).s3({})
+    is_resolved = properties.get("s3.resolve-region", "").lower() in _TRUE
+    if (is_resolved or "region" not in arguments) and (region := _bucket_region(bucket)) is not None:
+        arguments["region"] = region
+    if (name := properties.get("s3.retry-strategy-impl")) and (strategy := _retry_strategy(name)) is not None:
+        arguments["retry_strategy"] = strategy
+    return arguments
+
+
+@lru_cache(maxsize=256)
+def _bucket_region(bucket: str) -> str | None:
+    """Ask AWS for the region of a bucket; return None if AWS does not answer, or does not have it."""
+    try:
+        return str(pafs.resolve_s3_region(bucket))
+    except (OSError, TypeError):
+        _LOG.warning("the region of the bucket %s cannot be found: if it is in AWS, set s3.region", bucket)
+        return None
+
+
+def _retry_strategy(name: str) -> Any:
+    """Create the retry strategy that the user names by its class; return None, with a warning, if there is none."""
+    module, _, member = name.rpartition(".")
+    try:
+        return getattr(import_module(module), member)()
+    except (ModuleNotFoundError, AttributeError):
+        _LOG.warning("the S3 retry strategy %s cannot be imported: Arrow's own is used", name)
+        return None
