@@ -19,7 +19,7 @@ from lakescan.errors import TableExists, UnsupportedFeature
 from lakescan.planning.scan_report import CommitReport
 from lakescan.storage import Storage
 from lakescan.storage.allowed_locations import AllowedLocations
-from lakescan.storage.issued import storage_properties
+from lakescan.storage.settings.catalog_properties import storage_properties
 from lakescan.tables.committer import Committer, TablePlace
 
 T = TypeVar("T")

@@ -28,7 +28,7 @@ from lakescan.errors import (
 from lakescan.storage import Storage
 from lakescan.storage.put_if_absent import NotCreated
 from lakescan.storage.settings.catalog_properties import storage_properties
-from lakescan.writing.table_writes import WrittenFile
+from lakescan.tables.committer import TablePlace
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -65,7 +65,6 @@ from lakescan.options.write import WriteOptions
 from lakescan.planning.scan_report import CommitReport
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.locations import is_in, normal
-from lakescan.storage.settings.catalog_properties import storage_properties
 from lakescan.tables.base import (
     AS_NEEDED,
     FileRules,

@@ -28,8 +28,8 @@ from lakescan.reading.projection import Projection, prune_members
 from lakescan.reading.record_batches import batch_of
 from lakescan.reading.type_promotion import cast_leaf
 from lakescan.storage import Storage
-from lakescan.storage.encryption import FileKey
 from lakescan.storage.encrypted_files import open_stream
+from lakescan.storage.encryption import FileKey
 from lakescan.storage.errors import redact
 
 

@@ -25,7 +25,6 @@ from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.storage.locations import may_overlap
-from lakescan.storage.settings.catalog_properties import storage_properties
 from lakescan.tables.base import NewTable
 from lakescan.tables.committer import Committer
 from lakescan.writing.imported_files import FolderFiles

@@ -16,8 +16,8 @@ from lakescan.iceberg.manifests.manifest_file import DATA, DELETED, DELETES, man
 from lakescan.iceberg.manifests.manifest_reader import open_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.storage import Storage
-from lakescan.storage.encryption import FileKey
 from lakescan.storage.encrypted_files import is_encrypted_stream, list_key_of, read_streams
+from lakescan.storage.encryption import FileKey
 from lakescan.storage.errors import redact
 
 _NAMES = {

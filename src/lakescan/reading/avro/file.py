@@ -31,8 +31,8 @@ from lakescan.reading.field_ids import FileField
 from lakescan.reading.projection import Projection
 from lakescan.reading.record_batches import batch_of
 from lakescan.storage import Storage
-from lakescan.storage.encryption import FileKey
 from lakescan.storage.encrypted_files import open_stream
+from lakescan.storage.encryption import FileKey
 from lakescan.storage.errors import redact
 
 _BUFFER = 1 << 16  # bytes read at once while blocks are stepped over
