@@ -18,7 +18,7 @@ from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from lakescan.storage import Storage
 from lakescan.storage.allowed_locations import AllowedLocations
 from lakescan.storage.clients import connect_by_catalog
-from lakescan.storage.locations import ALIASES, split_location
+from lakescan.storage.locations import split_location, store_of
 from lakescan.storage.settings.catalog_properties import storage_properties
 
 _OWN = ("abfs", "gcs", "hdfs")
@@ -31,7 +31,7 @@ class ArrowFiles(PyArrowFileIO):
     def parse_location(location: str, properties: Any = None) -> tuple[str, str, str]:
         """The scheme and authority of a location, and its path in its filesystem."""
         scheme, authority, path = split_location(location)
-        match ALIASES.get(scheme, scheme):
+        match store_of(scheme):
             case "abfs":
                 return scheme, authority, authority.partition("@")[0] + path
             case "gcs":
@@ -66,7 +66,7 @@ class ArrowFiles(PyArrowFileIO):
         super().delete(location)
 
     def _initialize_fs(self, scheme: str, netloc: str | None = None) -> pafs.FileSystem:
-        kind = ALIASES.get(scheme, scheme)
+        kind = store_of(scheme)
         if kind == "s3":
             properties = storage_properties(self.properties)
             return connect_by_catalog(kind, netloc or "", properties, None, f"{scheme}://{netloc or ''}/")

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from lakescan.errors import LocationRefused
 from lakescan.storage.errors import redact
-from lakescan.storage.locations import ALIASES, absolute, is_in, normal, split_location
+from lakescan.storage.locations import absolute, is_in, normal, split_location, store_of
 
 ALLOWED = "allowed-locations"
 # Stores whose locations begin with the name of a bucket: no part of a location is the address of a host.
@@ -117,7 +117,7 @@ def _is_below(location: str, prefix: str) -> bool:
     """Whether a location is a prefix, or below it; of local files also once all links are followed."""
     scheme, authority, path = split_location(location)
     its_scheme, its_authority, its_path = split_location(prefix)
-    if ALIASES.get(scheme, scheme) != ALIASES.get(its_scheme, its_scheme):
+    if store_of(scheme) != store_of(its_scheme):
         return False
     if scheme == "file":
         return authority in ("", "localhost") and _is_in(os.path.realpath(path), os.path.realpath(its_path))

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from lakescan.storage.locations import ALIASES, split_location
+from lakescan.storage.locations import split_location, store_of
 from lakescan.storage.object_clients import PLAIN_KEY, client_config, may_replace_arrow, object_store
 from lakescan.storage.settings import StorageOptions
 
@@ -34,7 +34,7 @@ def remove_in_bulk(locations: Sequence[str], relocated: Sequence[str], settings:
     for location, place in zip(locations, relocated, strict=True):
         scheme, bucket, path = split_location(place)
         key = path[1:]
-        if ALIASES.get(scheme, scheme) == "s3" and (bucket, endpoint) not in _FAILED and PLAIN_KEY.fullmatch(key):
+        if store_of(scheme) == "s3" and (bucket, endpoint) not in _FAILED and PLAIN_KEY.fullmatch(key):
             by_bucket[bucket].append((location, key))
         else:
             left.append(location)

@@ -19,7 +19,6 @@ from pyarrow import fs as pafs
 
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.storage import hdfs
-from lakescan.storage.locations import ALIASES
 from lakescan.storage.reachable import check_reachable
 from lakescan.storage.remote_signing import RequestSigner
 from lakescan.storage.settings import StorageOptions
@@ -29,11 +28,6 @@ from lakescan.storage.settings.catalog_properties import catalog_s3_arguments, i
 CONNECTIONS = 64  # to one S3 endpoint; Arrow's own number is 25
 _IO_THREADS = threading.Lock()
 _AUTHORITIES = ("blob_storage_authority", "dfs_storage_authority")
-
-
-def store_of(scheme: str) -> str:
-    """Return the kind of store of a scheme: a key of `CLIENTS`, or an unknown scheme as it is."""
-    return ALIASES.get(scheme, scheme)
 
 
 def open_filesystem(scheme: str, authority: str, options: StorageOptions) -> pafs.FileSystem:

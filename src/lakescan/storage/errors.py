@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakescan.common.secrets import hide_error_secrets, hide_secrets
 from lakescan.errors import LakescanError, MissingFile, StorageError
-from lakescan.storage.locations import ALIASES, split_location
+from lakescan.storage.locations import split_location, store_of
 
 _MOST_WORDS = 400  # maximum characters quoted from a filesystem's message
 # What a location must not have, but is given: `//name:password@host`, and the values of a signed address's query.
@@ -218,7 +218,7 @@ def advice(error: BaseException, location: str = "") -> str:
     if isinstance(error, OSError) and error.errno in _FULL:
         return "The disk is full, or a quota is reached: free some space, or write elsewhere."
     message, scheme = str(error), split_location(location)[0]
-    store = ALIASES.get(scheme, scheme)
+    store = store_of(scheme)
     if isinstance(error, PermissionError) and store not in _CLOUDS:
         return "Grant this process the permission, or use other credentials."
     for pattern, what in _ADVICE:

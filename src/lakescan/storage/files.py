@@ -21,11 +21,11 @@ from pyarrow import fs as pafs
 from lakescan import limits
 from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, MissingFile, StorageError
 from lakescan.storage.allowed_locations import AllowedLocations
-from lakescan.storage.clients import CLIENTS, CONNECTIONS, connect, connect_by_catalog, store_of
+from lakescan.storage.clients import CLIENTS, CONNECTIONS, connect, connect_by_catalog
 from lakescan.storage.encryption import KeyManager
 from lakescan.storage.encryption.table_keys import UnwrappedKeys
 from lakescan.storage.errors import WholeFile, check_regular, read_whole, redact, storage_boundary
-from lakescan.storage.locations import LocationMatcher, absolute, split_location
+from lakescan.storage.locations import LocationMatcher, absolute, split_location, store_of
 from lakescan.storage.settings import StorageOptions
 from lakescan.storage.settings.azure_endpoints import account_of
 from lakescan.storage.settings.catalog_properties import is_signed_remotely, merge_server_properties

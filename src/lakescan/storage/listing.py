@@ -23,7 +23,7 @@ from pyarrow import fs as pafs
 
 from lakescan.storage.errors import storage_boundary
 from lakescan.storage.files import Storage, join
-from lakescan.storage.locations import ALIASES, split_location
+from lakescan.storage.locations import split_location, store_of
 from lakescan.storage.object_clients import PLAIN_KEY, client_config, may_replace_arrow, object_store
 
 LISTED = pa.schema(
@@ -179,7 +179,7 @@ def _bucket_client(storage: Storage, folder: str) -> tuple[Any, str] | None:
     """
     scheme, bucket, path = split_location(storage.current_location(folder))
     key = path.strip("/")
-    if ALIASES.get(scheme, scheme) != "s3" or not PLAIN_KEY.fullmatch(key):
+    if store_of(scheme) != "s3" or not PLAIN_KEY.fullmatch(key):
         return None
     settings = storage.settings_at(folder)
     if not may_replace_arrow(settings) or storage.is_signed_remotely(folder):

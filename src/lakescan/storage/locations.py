@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lakescan.common.arrays import as_array
 
 _SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*):(.*)$", re.DOTALL)
-ALIASES = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs"}
+_STORES = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs"}
 _HOSTS = ("hdfs", "abfs")  # schemes whose authority is a host name, which is case-insensitive
 _DEFAULT_PORTS = {"hdfs": ":8020"}
 
@@ -42,6 +42,11 @@ _TAKEN_BACK = r"(^|/)(?:[^/.][^/]*|\.[^/.][^/]*|\.\.[^/]+)/\.\.(?:/|$)"
 _ABOVE_ROOT = r"^/\.\.(?:/|$)"
 _PARTS = r"(?s)^(?:(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]+):(?://(?P<authority>[^/]*))?)?(?P<path>.*)$"
 _ROOT = r"^[a-zA-Z][a-zA-Z0-9+.-]+:(?://[^/]*)?"
+
+
+def store_of(scheme: str) -> str:
+    """Return the kind of store of a scheme: file, s3, gcs, abfs or hdfs; any other scheme as it is."""
+    return _STORES.get(scheme, scheme)
 
 
 def split_location(location: str) -> tuple[str, str, str]:
@@ -271,7 +276,7 @@ def _split_normally(values: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 def _normal_root(scheme: str, authority: str) -> str:
     """The normal form of a scheme and authority; empty for a local file."""
-    scheme = ALIASES.get(scheme.lower(), scheme.lower())
+    scheme = store_of(scheme.lower())
     if scheme in ("", "file"):
         return "" if authority.lower() in ("", "localhost") else f"file://{authority}"
     if scheme in _HOSTS:

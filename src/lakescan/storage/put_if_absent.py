@@ -20,10 +20,10 @@ from pyarrow import fs as pafs
 
 from lakescan.errors import LakescanError, StorageError, UnsupportedFeature, missing_dependency
 from lakescan.storage import hdfs
-from lakescan.storage.clients import CLIENTS, store_of
+from lakescan.storage.clients import CLIENTS
 from lakescan.storage.errors import storage_boundary, storage_error
 from lakescan.storage.files import Storage, join
-from lakescan.storage.locations import split_location
+from lakescan.storage.locations import split_location, store_of
 from lakescan.storage.object_clients import client_config, is_forked, may_mean_another_store, object_store
 from lakescan.storage.settings import StorageOptions
 from lakescan.storage.settings.azure_endpoints import account_of

@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from lakescan.storage.locations import ALIASES, split_location
+from lakescan.storage.locations import split_location, store_of
 from lakescan.storage.object_clients import (
     PLAIN_KEY,
     client_config,
@@ -132,7 +132,7 @@ def single_requests(
     key = path.removeprefix("/")
     if signed is not None:
         return SignedRequests(signed), key
-    if ALIASES.get(scheme, scheme) != "s3" or not PLAIN_KEY.fullmatch(key):
+    if store_of(scheme) != "s3" or not PLAIN_KEY.fullmatch(key):
         return None
     names = {name for store, name in settings.values if store == "s3"}
     # Without keys, the clients look for them in different places, and may wait for a service that is not there.

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from lakescan.common.secrets import register_secrets
 from lakescan.errors import StorageError
-from lakescan.storage.locations import ALIASES
+from lakescan.storage.locations import store_of
 from lakescan.storage.remote_signing import RequestSigner
 from lakescan.storage.settings import find_settings
 
@@ -174,7 +174,7 @@ def _is_under(location: str, prefix: str) -> bool:
 def _unify_scheme(location: str) -> str:
     """A location with the scheme that stands for all of its kind: s3 for s3a."""
     scheme, separator, rest = location.partition("://")
-    return ALIASES.get(scheme, scheme) + separator + rest
+    return store_of(scheme) + separator + rest
 
 
 def _merge(

@@ -11,7 +11,7 @@ from typing import Any
 
 from lakescan.catalogs.unity.client import UnityResponse
 from lakescan.errors import CorruptMetadata, StorageError
-from lakescan.storage.locations import ALIASES, normal, split_location
+from lakescan.storage.locations import normal, split_location, store_of
 from lakescan.storage.vended_credentials import Credential
 
 _MARGIN = 300.0  # seconds before they expire, at most: tasks that have got them need them for some time
@@ -111,7 +111,7 @@ def valid_credentials(known: IssuedCredentials | None, ask: Callable[[], IssuedC
 def has_credentials(location: str) -> bool:
     """Whether files of a location are accessed with credentials."""
     scheme = split_location(location)[0]
-    return ALIASES.get(scheme, scheme) != "file"
+    return store_of(scheme) != "file"
 
 
 def _seconds(millis: Any) -> float | None:

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 from lakescan.spark.session import hadoop_settings, is_connect
 from lakescan.storage import Storage
-from lakescan.storage.locations import ALIASES, split_location
+from lakescan.storage.locations import split_location, store_of
 from lakescan.storage.settings import StorageOptions, parse_option
 from lakescan.storage.settings.azure_endpoints import account_of
 
@@ -101,7 +101,7 @@ def forget(spark: SparkSession) -> None:
 
 def _store(root: str) -> str:
     scheme = split_location(root)[0]
-    return ALIASES.get(scheme, scheme)
+    return store_of(scheme)
 
 
 def _candidates(root: str) -> list[str]:
@@ -214,7 +214,7 @@ def why_other_store(storage: Storage, root: str, spark_root: str, hadoop: Mappin
     Roots are a scheme and an authority: `s3://bucket`. `hadoop` are the session's settings of Hadoop.
     """
     scheme, authority, _ = split_location(root)
-    store = ALIASES.get(scheme, scheme)
+    store = store_of(scheme)
     settings = storage.settings
     given = {name for where, name in settings.values if where == store}
     unknown = given - _TUNING[store] - _COMPARED[store]

@@ -33,7 +33,7 @@ from lakescan.spark.native.footers import (
     why_footers,
 )
 from lakescan.spark.session import conf
-from lakescan.storage.locations import ALIASES, normalize, split_location, strip_roots
+from lakescan.storage.locations import normalize, split_location, store_of, strip_roots
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -273,7 +273,7 @@ def _is_only_sparks(paths: pa.Array) -> np.ndarray:
 
 def _is_other(root: str) -> bool:
     scheme = split_location(root)[0] if root else "file"
-    return scheme not in ("file", "hdfs") and ALIASES.get(scheme, scheme) not in STORES
+    return scheme not in ("file", "hdfs") and store_of(scheme) not in STORES
 
 
 class _LayoutFinder:

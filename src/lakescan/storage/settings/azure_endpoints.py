@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from lakescan.errors import InvalidOption
-from lakescan.storage.locations import ALIASES, split_location
+from lakescan.storage.locations import split_location, store_of
 
 _VARIABLES = {  # as object_store knows them
     "account_key": ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_MASTER_KEY"),
@@ -38,7 +38,7 @@ def account_at(location: str | None) -> str | None:
     if not location:
         return None
     scheme, authority, _ = split_location(location)
-    return account_of(authority, None) if ALIASES.get(scheme, scheme) == "abfs" and "@" in authority else None
+    return account_of(authority, None) if store_of(scheme) == "abfs" and "@" in authority else None
 
 
 def assign_account(properties: Mapping[str, str], location: str | None) -> dict[str, str]:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.storage.errors import redact
-from lakescan.storage.locations import ALIASES
+from lakescan.storage.locations import store_of
 from lakescan.storage.settings.azure_endpoints import SECRETS, account_of
 from lakescan.storage.settings.known_settings import SETTINGS
 from lakescan.storage.settings.options import StorageOptions
@@ -42,7 +42,7 @@ def client_settings(
     Raises `InvalidOption` for a setting that Arrow's client cannot obey, that contradicts another, or that no request
     can have.
     """
-    store = ALIASES.get(scheme, scheme)
+    store = store_of(scheme)
     options.check_obeyed(store)
     found = {
         name: text
