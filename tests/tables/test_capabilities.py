@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
+from lakescan.api.rows import as_rows
 from lakescan.catalogs.committer import CatalogCommitter
 from lakescan.catalogs.formats import FORMATS, open_target
 from lakescan.common.identifiers import Identifier
@@ -20,7 +21,6 @@ from lakescan.tables import capabilities
 from lakescan.tables.base import Target
 from lakescan.tables.capabilities import find_capability, require
 from lakescan.tables.commit_files import prepare_target
-from lakescan.tables.rows import as_rows
 from lakescan.tables.write_rows import append_rows
 
 ROWS = pa.table({"id": [1, 2]})
