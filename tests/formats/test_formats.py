@@ -16,7 +16,7 @@ from lakescan.planning.explain.page import plan_as_text
 
 SOURCES = Path(lakescan.__file__).parent
 NAMES = {"iceberg", "delta"}
-OF_ONE_FORMAT = ("iceberg/", "delta/", "transaction/iceberg", "transaction/delta", "catalogs/metastore_entry")
+OF_ONE_FORMAT = ("iceberg/", "delta/", "catalogs/hive_metastore")
 OF_OTHER_ENGINES = ("conformance/",)  # which have a function for each format
 
 

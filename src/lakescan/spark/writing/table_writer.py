@@ -17,7 +17,6 @@ from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.errors import InvalidOption, NoSuchTable, UnsupportedFeature, nearest
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.write import WriteOptions
-from lakescan.spark.writing.write import SparkRows
 from lakescan.tables.results import WriteResult
 from lakescan.tables.write_rows import create_in_folder
 
@@ -268,6 +267,8 @@ class TableWriter:
         format = format_named(target.format)
         definition = self._definition
         options = WriteOptions.parse(self._options, format.name)
+        from lakescan.spark.writing.write import SparkRows
+
         return create_in_folder(
             target.path, definition, SparkRows(self._frame), format, options, options.storage_options or {}
         )
