@@ -26,13 +26,13 @@ _MOST_LISTED = 4096  # files of HDFS that the driver looks up
 _MOST_IN_TURN = 8  # files of object stores
 NAMES = ("iceberg", "delta", "lakescan")
 LISTED_HERE, _TASKS = (f"spark.sql.sources.parallelPartitionDiscovery.{each}" for each in ("threshold", "parallelism"))
-_ZONE = "spark.sql.session.timeZone"
+ZONE = "spark.sql.session.timeZone"
 _OF_PARALLELISM = (
     *("spark.sql.leafNodeDefaultParallelism", "spark.default.parallelism", "spark.master"),
     *("spark.executor.instances", "spark.executor.cores", "spark.sql.shuffle.partitions"),
 )
 # The settings on which planning a scan depends: Connect asks its server for each, so a query asks for all at once.
-OF_PLANNING = (_ZONE, *_OF_PARALLELISM, "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing")
+OF_PLANNING = (ZONE, *_OF_PARALLELISM, "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing")
 _KNOWN: ContextVar[Mapping[str, str | None]] = ContextVar("lakescan_known_settings")
 _LOG = logging.getLogger("lakescan")
 _NO_SOURCES: Mapping[str, dict[str, Any]] = {}
@@ -166,10 +166,10 @@ def zone_name(spark: SparkSession) -> str:
     """Return the name of the session's time zone: the setting, else the zone of Spark's JVM."""
     from pyspark.errors import PySparkException
 
-    found = conf(spark, _ZONE)
+    found = conf(spark, ZONE)
     if found is None:  # a default is returned only to those who ask without one
         with contextlib.suppress(PySparkException):
-            found = spark.conf.get(_ZONE)
+            found = spark.conf.get(ZONE)
     return found or "UTC"
 
 

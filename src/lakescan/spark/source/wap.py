@@ -18,9 +18,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def names_of_settings() -> tuple[str, ...]:
+    """The settings that `settings_of_session` returns, by name."""
+    return ID_SETTING, BRANCH_SETTING, *session_settings()
+
+
 def settings_of_session(spark: SparkSession) -> SessionSettings:
     """How a session stages rows, and which options it sets for Iceberg tables."""
-    found = confs(spark, (ID_SETTING, BRANCH_SETTING, *session_settings()))
+    found = confs(spark, names_of_settings())
     return SessionSettings.parse(found.get(ID_SETTING), found.get(BRANCH_SETTING), parse_session_settings(found))
 
 

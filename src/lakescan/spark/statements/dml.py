@@ -32,6 +32,7 @@ from lakescan.spark.statements.merge_keys import SourceKeys
 from lakescan.spark.statements.names import current_namespace, has_catalog, is_of_session
 from lakescan.spark.statements.sql import (
     analyze_frame,
+    cache_query_settings,
     change_message,
     frame_of_others,
     query_frame,
@@ -182,9 +183,10 @@ def run_dml(
     spark: SparkSession, statement: ChangeStatement, args: Any, frames: Mapping[str, Any], text: str | None = None
 ) -> ChangeResult:
     """Run a statement of SQL on Spark; see `lakescan.statements.rows.execute.run`."""
-    target = changed_table(statement.target, current_namespace(spark), frames, text)
-    found = replace(target, session=settings_of_session(spark))
-    return found.run({}, lambda target, _: change(spark, target, statement, frames, args or None))
+    with cache_query_settings(spark):
+        target = changed_table(statement.target, current_namespace(spark), frames, text)
+        found = replace(target, session=settings_of_session(spark))
+        return found.run({}, lambda target, _: change(spark, target, statement, frames, args or None))
 
 
 def _delete_by_filter(spark: SparkSession, one: Change) -> ChangeResult | None:

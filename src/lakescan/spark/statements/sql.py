@@ -19,9 +19,9 @@ from lakescan.errors import InvalidOption, InvalidStatement, UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.frames import frame_of
-from lakescan.spark.session import conf, register, session_zone, zone_name
-from lakescan.spark.source.wap import settings_of_session
-from lakescan.spark.statements.names import current_namespace, has_catalog, is_of_session, run_use
+from lakescan.spark.session import ZONE, cache_settings, conf, is_connect, register, session_zone, zone_name
+from lakescan.spark.source.wap import names_of_settings, settings_of_session
+from lakescan.spark.statements.names import NAMESPACE, current_namespace, has_catalog, is_of_session, run_use
 from lakescan.spark.statements.session_catalog import source_table
 from lakescan.spark.statements.statement_routing import (
     add_spark_catalogs,
@@ -264,6 +264,17 @@ def session_settings(spark: SparkSession) -> QuerySettings:
         reads_as_default=not any(_is_set(spark, each, "false") for each in _OTHER_SYNTAX),
         session=settings_of_session(spark),
     )
+
+
+@contextmanager
+def cache_query_settings(spark: SparkSession) -> Iterator[None]:
+    """Context manager: a classic session is asked only once for each setting that `session_settings` depends on."""
+    if is_connect(spark):  # which sends all settings in one response
+        yield
+        return
+    names = (ZONE, NAMESPACE, "spark.sql.ansi.enabled", "spark.sql.caseSensitive", *_OTHER_SYNTAX)
+    with cache_settings({name: conf(spark, name) for name in (*names, *names_of_settings())}):
+        yield
 
 
 def _is_set(spark: SparkSession, name: str, default: str) -> bool:
