@@ -281,3 +281,11 @@ def test_structs_with_other_members_are_refused_or_evolve(spark: Any, tmp_path: 
     frame = spark.sql("SELECT 2 AS id, named_struct('a', 1, 'b', 2, 'c', 3, 'd', 4) AS v")
     lakescan.table("named.db.t").append(frame, merge_schema=True)
     assert lakescan.table("named.db.t").to_arrow().sort_by("id")["v"].to_pylist()[1] == {"a": 1, "b": 2, "c": 3, "d": 4}
+
+
+@pytest.mark.parametrize("condition", ["id = 1", "id % 100 = 1"], ids=["filter", "expression"])
+def test_a_missing_data_file_fails_the_statement(spark: SparkSession, table: lakescan.Table, condition: str) -> None:
+    [path] = table.scan().where("id = 1").select("_file").to_arrow()["_file"].to_pylist()
+    Path(path.removeprefix("file://")).unlink()
+    with pytest.raises(lakescan.MissingFile, match=Path(path).name):
+        change(spark, Delete(T, Sql(condition)))

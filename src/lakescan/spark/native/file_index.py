@@ -112,6 +112,8 @@ class RelationFiles(NativeFrame):
             field = read.get(each.path[0].id, each.path[0])
             if field.id == POS.id:
                 source, is_protected = INDEX, False
+            elif facts is not None and field.id == FILE.id and self._numbered is not None:
+                source, is_protected = facts.number_of_file, False
             elif facts is not None and (name := facts.name_of(field)) is not None:
                 source, is_protected = name, False
             elif field.id in RESERVED_IDS or not self._columns.is_as_read(field.type):
@@ -185,6 +187,11 @@ class HiddenFacts:
 
     def __contains__(self, name: str) -> bool:
         return f"{_HIDDEN}{name}" in self.columns
+
+    @property
+    def number_of_file(self) -> str:
+        """The hidden column that has the number of each file, if files are numbered."""
+        return f"{_HIDDEN}file"
 
     def name_of(self, field: t.Field) -> str | None:
         """The hidden column that has the value of a field for each file; None if the files have the field."""

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -16,16 +17,17 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import SparkSession
 
 from lakescan.common import types as t
-from lakescan.errors import UnsupportedFeature
+from lakescan.errors import LakescanError, UnsupportedFeature
 from lakescan.expressions.predicate import has_sql
 from lakescan.local.aggregates import Aggregate, aggregates_by_metadata
 from lakescan.planning.explain import plan_as_text
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.conditions import SparkFilter
-from lakescan.spark.native.file_index import java_class
+from lakescan.spark.native.file_index import RelationFiles, java_class, title_of
 from lakescan.spark.native.lanes import Lanes, choose_lanes, why_arrow
 from lakescan.spark.native.native_frame import NativeFrame, describe_deletes, native_frame
+from lakescan.spark.native.optimizer_rules import RAISED
 from lakescan.spark.session import formats_of, is_connect, parallelism, register, session_zone
 from lakescan.spark.session_lane import replaces_reads, why_arrow_session, why_session
 from lakescan.spark.source.data_source import ScanSource, depends_on_zone
@@ -88,7 +90,7 @@ def session_frame(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
 
 def plan_frame(spark: SparkSession, scan: ScanSpec, *, numbers_files: bool) -> tuple[DataFrame, ScanPlan]:
-    """The rows of a scan, which is planned now in any case, and its plan; see `frame_of` and `frame_of_plan`."""
+    """The rows of a scan, which is planned now in any case, and its plan; see `frame_of` and `frame_by_relation`."""
     scan = replace(scan, zone=session_zone(spark))
     if has_sql(scan.condition):
         spark_filter = SparkFilter(spark, scan)
@@ -99,7 +101,27 @@ def plan_frame(spark: SparkSession, scan: ScanSpec, *, numbers_files: bool) -> t
     if (reason := why_arrow(scan) or why_session(spark, scan)) is not None:
         check_native_lane(scan, {reason: 1})
     plan = _plan(spark, scan)
-    return frame_of_plan(spark, scan, plan, numbers_files=numbers_files), plan
+    return frame_by_relation(spark, scan, plan, numbers_files=numbers_files), plan
+
+
+def frame_by_relation(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, *, numbers_files: bool) -> DataFrame:
+    """Make the frame of a plan as `frame_of_plan` does; a classic session gets the files without looking them up.
+
+    Where that is not possible, Spark gets the paths of the files.
+    """
+    # Blocks of files in HDFS have hosts, which only the look-up of paths finds.
+    if not is_connect(spark) and split_location(scan.table.location)[0] != "hdfs":
+        try:
+            java_class(spark)
+            RAISED.install()
+            RAISED.note_table(scan.table.location)
+            reader = partial(RelationFiles, title=title_of(scan, plan), compares_micros=True)
+            return frame_of_plan(spark, scan, plan, numbers_files=numbers_files, reader=reader)
+        except LakescanError:
+            raise
+        except Exception as error:  # a Spark that differs from what was tried
+            _LOG.debug("Spark looks up the files of %s: %s", redact(scan.location), type(error).__name__)
+    return frame_of_plan(spark, scan, plan, numbers_files=numbers_files)
 
 
 def frame_of_plan(

@@ -25,7 +25,7 @@ from lakescan.common.metadata_columns import FILE, POS
 from lakescan.errors import LakescanError, QueryFailed
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
-from lakescan.spark.native.frames import frame_of_plan, plan_frame
+from lakescan.spark.native.frames import frame_by_relation, plan_frame
 from lakescan.spark.session import conf, parallelism
 from lakescan.spark.source.wap import settings_of_session
 from lakescan.spark.statements.merge_keys import SourceKeys
@@ -195,7 +195,7 @@ def _delete_by_filter(spark: SparkSession, one: Change) -> ChangeResult | None:
         return None
     if not len(quick.others.table):
         return quick.commit(one, RowPositions(is_unique=False), ChangeOutcome())
-    frame = frame_of_plan(spark, quick.scan, quick.others, numbers_files=True).selectExpr("*", "1 AS action")
+    frame = frame_by_relation(spark, quick.scan, quick.others, numbers_files=True).selectExpr("*", "1 AS action")
     found = ChangeQuery("", one.selecting.query().actions, {}, None, checks_matches=False)
     sunk, done = _run(spark, one, frame, one.writes(found), _PlannedFiles(quick.others.table, are_numbered=True))
     return quick.commit(one, sunk.rows, done)
