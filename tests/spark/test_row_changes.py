@@ -289,3 +289,15 @@ def test_a_missing_data_file_fails_the_statement(spark: SparkSession, table: lak
     Path(path.removeprefix("file://")).unlink()
     with pytest.raises(lakescan.MissingFile, match=Path(path).name):
         change(spark, Delete(T, Sql(condition)))
+
+
+@pytest.mark.parametrize("condition", ["id = 1", "id % 100 = 1"], ids=["filter", "expression"])
+def test_a_delete_from_few_rows_runs_no_python_worker(
+    spark: SparkSession, local: lakescan.Catalog, condition: str
+) -> None:
+    maker("iceberg", local)(properties={"format-version": "3", **MODES})
+    now().append(rows((1, "a"), (2, "a"), (3, "b")))
+    with pytest.MonkeyPatch.context() as without_workers:
+        without_workers.setattr(type(spark.range(1)), "mapInArrow", None)
+        assert change(spark, Delete(T, Sql(condition))).deleted == 1
+    assert pairs() == [(2, "a"), (3, "b")]

@@ -4,6 +4,7 @@ One job has two stages. Tasks of the first take rows of the statement's query, w
 bitmaps of the rows that go, by file. Each task of the second has all bitmaps of its files: it unites them, and writes
 deletes, or the files' other rows. The driver gets descriptions of files, and commits. If only deletes are written, and
 the planned files have few rows, the driver gets the bitmaps, too, and does what is left: this is quicker than a stage.
+A DELETE of so few rows needs no Python workers at all: the driver gets the positions of the rows.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
@@ -46,7 +48,7 @@ from lakescan.spark.workers import is_spark, task_number, translate_worker_error
 from lakescan.spark.writing.arrow_batches import ArrowTransfer
 from lakescan.spark.writing.write import SparkRows, cluster_changes
 from lakescan.statements.duckdb.types import spark_type
-from lakescan.statements.rows.change_query import TARGET, ChangeQuery, ChangeStatement
+from lakescan.statements.rows.change_query import FILE_AT, POSITION_AT, TARGET, ChangeQuery, ChangeStatement
 from lakescan.statements.rows.change_writer import (
     ChangeOutcome,
     ChangeRecorder,
@@ -91,6 +93,7 @@ _OF_ROWS = (  # conditions of Spark's errors about values
 )
 _SUGGESTED = re.compile(rf", `(?:\w+`\.`)?(?:{FILE.name}|{POS.name})`")
 _FEW_ROWS = 2**23  # of all planned files: their bitmaps have at most some MB, and are not worth another stage
+_FEW_POSITIONS = 2**22  # rows of all planned files: the driver gets 16 bytes for each, at most 64 MB
 _FILES = 1_000  # whose deletes are written together
 
 
@@ -148,11 +151,10 @@ class _PlannedFiles:
         """The path of the file that rows name."""
         return str(self.plan.files["path"][int(found)]) if self.are_numbered else str(found)
 
-    @property
-    def have_few_rows(self) -> bool:
-        """Whether all bitmaps of their rows together are small, however many tasks find these."""
+    def have_at_most(self, rows: int) -> bool:
+        """Whether metadata record no more rows in all files together."""
         counts = self.plan.files["record_count"]
-        return counts.null_count == 0 and (pc.sum(counts).as_py() or 0) <= _FEW_ROWS
+        return counts.null_count == 0 and (pc.sum(counts).as_py() or 0) <= rows
 
 
 class _TargetRows:
@@ -206,13 +208,16 @@ def _run(
 ) -> tuple[SinkResult, ChangeOutcome]:
     """Run both stages; the second here, if bitmaps are small. If one fails, whatever they wrote is removed."""
     finishing = one.finishing
+    only_deletes = isinstance(one.statement, Delete) and not one.records_changes and finishing.writer is not None
+    if only_deletes and files.are_numbered and files.have_at_most(min(_FEW_ROWS, _FEW_POSITIONS)):
+        return _collect_and_finish(one, frame, finishing, files)
     try:
         # One task needs no clustering, and Sail does not find the columns that it goes by.
         handed = ArrowTransfer(frame)
         rows = cluster_changes(frame, writes.query, writes.rows) if is_spark(spark) else frame.coalesce(1)
         found = handed.map_in_arrow(rows, _make_sink_stage(writes), _SCHEMA)
         finish = _make_finish_stage(finishing, files)
-        if finishing.writer is not None and files.have_few_rows:
+        if finishing.writer is not None and files.have_at_most(_FEW_ROWS):
             with translate_worker_errors(), _translate_value_errors(one):
                 parts = handed.run(found, lambda parts: parts.toArrow().sort_by("file"))
             rows = [row for batch in finish(iter(parts.to_batches())) for row in batch.to_pylist()]
@@ -251,6 +256,25 @@ def _run(
             done.files += more.files
             done.changed += more.changed
     return sunk, done
+
+
+def _collect_and_finish(
+    one: Change, frame: DataFrame, finishing: ChangeRecorder, files: _PlannedFiles
+) -> tuple[SinkResult, ChangeOutcome]:
+    """Collect the positions of the rows that a DELETE finds, and write their deletes here."""
+    assert finishing.writer is not None
+    with translate_worker_errors(), _translate_value_errors(one):
+        rows = frame.toArrow()
+    found = RowPositions(is_unique=False)
+    for batch in rows.combine_chunks().to_batches():
+        found.add(batch.column(FILE_AT), batch.column(POSITION_AT), np.ones(batch.num_rows, dtype=bool))
+    changed = {files.path(number): positions for number, positions in found.changed.items()}
+    try:
+        done = finishing.finish(*find_changed_files(files.plan, changed))
+    except BaseException:
+        finishing.writer.remove_written()
+        raise
+    return SinkResult(RowPositions(is_unique=False), []), done
 
 
 @contextmanager
