@@ -85,8 +85,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date, tzinfo
 from typing import Any, TypedDict
 
-from lakescan.storage.encryption import KeyManager
 from lakescan.expressions.predicate import Predicate
+from lakescan.storage.encryption import KeyManager
 '''
 
 

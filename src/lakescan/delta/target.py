@@ -265,26 +265,31 @@ class DeltaTarget(
         """The errors for what the format does not have, with what to do instead."""
         if capability is BranchesAndTags:
             return no_refs(self.name)
-        equality = (f"equality deletes in the Delta table {self.name}", "Delta deletes by position alone.")
-        missing: dict[Any, tuple[str, str]] = {
+        equality = UnsupportedFeature(
+            f"equality deletes in the Delta table {self.name}", "Delta deletes by position alone."
+        )
+        missing: dict[Any, UnsupportedFeature] = {
             KeyUpserts: equality,
             EqualityDeleteConversion: equality,
-            SnapshotExpiry: ("snapshots of a Delta table to expire", "Its log is cleaned up as it is written to."),
-            FileImports: (
+            SnapshotExpiry: UnsupportedFeature(
+                "snapshots of a Delta table to expire", "Its log is cleaned up as it is written to."
+            ),
+            FileImports: UnsupportedFeature(
                 f"adding files to the Delta table {self.name}",
                 "CONVERT TO DELTA makes a table of a folder of Parquet files.",
             ),
-            MetadataFileActions: (
+            MetadataFileActions: UnsupportedFeature(
                 f"statistics files and rewritten paths of the Delta table {self.name}",
                 "Its log has statistics of files. Its paths are relative: copy the folder.",
             ),
-            ManifestRewrites: ("manifests of Delta tables", "Their log is summed up by checkpoint()."),
-            PositionDeleteRewrites: (
-                "position deletes of Delta tables",
-                "compact(purge=True) applies deletion vectors.",
+            ManifestRewrites: UnsupportedFeature(
+                "manifests of Delta tables", "Their log is summed up by checkpoint()."
+            ),
+            PositionDeleteRewrites: UnsupportedFeature(
+                "position deletes of Delta tables", "compact(purge=True) applies deletion vectors."
             ),
         }
-        return UnsupportedFeature(*missing[capability]) if capability in missing else None
+        return missing.get(capability)
 
     @property
     def _log(self) -> LogReader:

@@ -264,18 +264,17 @@ class IcebergTarget(
 
     def refusal(self, capability: Any, what: str) -> UnsupportedFeature | None:
         """The errors for what the format does not need."""
-        missing: dict[Any, tuple[str, str]] = {
-            ManifestGeneration: (
-                f"GENERATE {what} for the Iceberg table {self.name}",
-                "Engines read Iceberg tables by their metadata.",
+        missing: dict[Any, UnsupportedFeature] = {
+            ManifestGeneration: UnsupportedFeature(
+                f"GENERATE {what} for the Iceberg table {self.name}", "Engines read Iceberg tables by their metadata."
             ),
-            Checkpoints: ("checkpoints of Iceberg tables", "Their metadata is whole at each commit."),
-            RemovedFilesLog: (
+            Checkpoints: UnsupportedFeature("checkpoints of Iceberg tables", "Their metadata is whole at each commit."),
+            RemovedFilesLog: UnsupportedFeature(
                 f"removing orphans of {self.name} by its log alone",
                 "Iceberg has none: list its folders, without lite.",
             ),
         }
-        return UnsupportedFeature(*missing[capability]) if capability in missing else None
+        return missing.get(capability)
 
     def append(self, files: Sequence[WrittenFile]) -> None:
         """Commit an append; it is retried after concurrent commits."""
