@@ -203,7 +203,7 @@ class ScanSource(TableSource):
         self.parallelism = parallelism
         self._pin(scan, None)
 
-    def _as_session_reads(self, scan: ScanSpec) -> tuple[ScanSpec, StagedReads | None]:
+    def _apply_session_reads(self, scan: ScanSpec) -> tuple[ScanSpec, StagedReads | None]:
         return scan, None  # the session was asked when the frame was made
 
 
