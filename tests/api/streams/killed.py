@@ -57,7 +57,7 @@ def _main(name: str, path: str, folder: str, point: str) -> None:
 
     class KilledSource(source_class("killed", pushdown=False, parallelism=2, time_zone="UTC")):
         def streamReader(self, schema: Any) -> KilledReader:
-            return KilledReader(self.target()[0], schema, 2)
+            return KilledReader(self.open_scan()[0], schema, 2)
 
     # Classes of `__main__` go to Spark's workers by value, as those of modules do not.
     spark = local_session("killed", {"spark.sql.streaming.noDataMicroBatches.enabled": "false"})
