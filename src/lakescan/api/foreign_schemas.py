@@ -37,7 +37,7 @@ def convert_schema(given: Any) -> ForeignSchema:
     Raises `InvalidOption` for an object without a schema, and for columns without a type.
 
     Example:
-        >>> given_schema(StructType([StructField("id", LongType(), nullable=False)])).columns
+        >>> convert_schema(StructType([StructField("id", LongType(), nullable=False)])).columns
         '`id` bigint NOT NULL'
     """
     if isinstance(given, str | pa.Schema):
@@ -67,7 +67,7 @@ def convert_schema(given: Any) -> ForeignSchema:
 
 
 def convert_type(name: str, given: Any) -> str | pa.DataType:
-    """Convert the type of one column: text, or an Arrow type; see `given_schema`."""
+    """Convert the type of one column: text, or an Arrow type; see `convert_schema`."""
     if isinstance(given, str | pa.DataType):
         return given
     if _library(given) == "pyspark" and hasattr(given, "simpleString"):

@@ -1,6 +1,6 @@
-"""The table formats by name: the only list of them. What differs between formats is asked of these objects.
+"""The table formats by name, and tables opened for a write: the only place that lists formats and compares their names.
 
-Names are compared here alone: where a user names a format, where a catalog does, and where a folder is looked at.
+Users and catalogs name formats; a folder shows its format by its metadata. Everything else calls the `Format` objects.
 """
 
 from __future__ import annotations

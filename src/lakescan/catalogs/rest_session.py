@@ -145,7 +145,7 @@ def add_last_column_ids(body: Any) -> Any:
     It is the table's, as the request requires it, or the highest id of the schema's fields.
 
     Example:
-        >>> with_last_column_ids(b'{"updates": [{"action": "add-schema", "schema": {"fields": [{"id": 3}]}}]}')
+        >>> add_last_column_ids(b'{"updates": [{"action": "add-schema", "schema": {"fields": [{"id": 3}]}}]}')
         b'{"updates": [{"action": "add-schema", "schema": {"fields": [{"id": 3}]}, "last-column-id": 3}]}'
     """
     text = body.encode() if isinstance(body, str) else body
@@ -263,7 +263,7 @@ class RestSession:
         It is sent once, and no redirection is followed.
         """
         has_adapter = url.lower().startswith(self._catalog.url("", prefixed=False).lower())
-        own = {KEY: ""} if has_adapter else {}  # see `rest_adapter`
+        own = {KEY: ""} if has_adapter else {}  # the adapter reads and removes it
         root = "/".join([*url.split("/")[:3], ""])
         if not has_adapter and root not in self.session.adapters:
             self.session.mount(root, pool_adapter())

@@ -1,4 +1,4 @@
-"""Names of Delta tables in a SQL catalog, kept in a database table beside pyiceberg's own."""
+"""SQL catalogs: their connections, and names of Delta tables, in a database table next to pyiceberg's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow arrays: chunks as one array, values as numbers, floating-point numbers as bits, and offsets of structs."""
+"""Arrow arrays: chunks as one array, values and rows as numbers, offsets of structs, and nulls without a type."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def cast_nulls(values: pa.Array, kind: pa.DataType) -> pa.Array:
         pyarrow.ArrowException: Arrow does not cast the values.
 
     Example:
-        >>> fitted(pa.array([[]], pa.list_(pa.int32())), pa.list_(pa.null())).type
+        >>> cast_nulls(pa.array([[]], pa.list_(pa.int32())), pa.list_(pa.null())).type
         ListType(list<item: null>)
     """
     if pa.types.is_null(kind):

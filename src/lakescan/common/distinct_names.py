@@ -16,7 +16,7 @@ def distinct_names(names: Sequence[str]) -> list[str]:
     """Return the names, with a number added to each that differs from an earlier one only in case.
 
     Example:
-        >>> distinct(["id", "b", "B"])
+        >>> distinct_names(["id", "b", "B"])
         ['id', 'b', 'B_1']
     """
     taken = {name.lower() for name in names}

@@ -1,4 +1,4 @@
-"""A hash over columns of strings or binaries that gives the same result in every process."""
+"""Hashes over columns: of strings or binaries, the same in every process, and Murmur3 of Iceberg's buckets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The definition of a table to create, independent of the format."""
+"""The definition of a table to create, and rules for the values of its columns, independent of the format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delta's metadata tables: `history` and `detail`, with the columns of DESCRIBE HISTORY and DETAIL, and `files`."""
+"""Delta's metadata tables: `history` and `detail` (as DESCRIBE HISTORY and DETAIL), `files` and `partitions`."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 SQL conditions become expressions over the columns, if they can be evaluated in process.
 
-A text means what Spark casts it to (`text_values`). Any other literal that the column's type cannot hold exactly (5.5
+A text means what Spark casts it to (`text_casts`). Any other literal that the column's type cannot hold exactly (5.5
 for an int, a timestamp for a date) is not rounded: the comparison is rewritten into an equivalent one. Timestamps
 without an offset are in the filter's time zone.
 """

@@ -332,7 +332,7 @@ class IcebergTarget(
             )
 
     def alter(self, changes: Sequence[TableChange]) -> None:
-        """Change columns, layout and properties in one commit; see `iceberg_alter`."""
+        """Change columns, layout and properties in one commit; see `alter_table`."""
         with self.committer.translate_errors():
             alter(self._table, self.opened, self.storage, changes, self.retries)
 
@@ -445,7 +445,7 @@ class IcebergTarget(
         reporter(report)
 
     def mode_of(self, statement: RowLevelCommand) -> RowLevelOperationMode:
-        """The option `row-change-mode`, else the table's property for the statement; see `iceberg_changes`."""
+        """The option `row-change-mode`, else the table's property for the statement; see `row_change_mode`."""
         return row_change_mode(statement, self.opened.metadata, self.options)
 
     def delete_writer(self, write_id: str) -> DeleteWriter:

@@ -1,4 +1,4 @@
-"""The scan report: what planning read and skipped, and how long it took, with every counter of Iceberg's ScanMetrics.
+"""Reports of scans and commits, with every counter of Iceberg's ScanMetrics, and as REST catalogs take them.
 
 For Delta, a "manifest" is a log file: a commit, a checkpoint part or a sidecar.
 """

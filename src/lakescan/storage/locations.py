@@ -96,7 +96,7 @@ def normalize_roots(locations: pa.Array) -> pa.Array:
     For names of files that are compared as written: in an object store, `a//b` and `a/b` are different files.
 
     Example:
-        >>> with_normal_roots(pa.array(["s3a://b//x", "file:///x", "HDFS://Host:8020/x"])).to_pylist()
+        >>> normalize_roots(pa.array(["s3a://b//x", "file:///x", "HDFS://Host:8020/x"])).to_pylist()
         ['s3://b//x', '/x', 'hdfs://host/x']
     """
     return _where(
@@ -111,7 +111,7 @@ def adopt_root(locations: pa.Array, home: str) -> pa.Array:
     of a table in HDFS are; in other stores, those below the table.
 
     Example:
-        >>> spelled_as(pa.array(["s3a://b/t/f", "/t/f", "s3://c/f"]), "s3://b/t").to_pylist()
+        >>> adopt_root(pa.array(["s3a://b/t/f", "/t/f", "s3://c/f"]), "s3://b/t").to_pylist()
         ['s3://b/t/f', 's3://b/t/f', 's3://c/f']
     """
     root = _root_of(home)

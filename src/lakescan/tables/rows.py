@@ -1,4 +1,4 @@
-"""The rows of a write, from Arrow, pandas, Polars, DuckDB or a Spark data frame."""
+"""The rows of a write: `Rows`, which engines implement, and rows from Arrow, pandas, Polars or DuckDB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that are created, or replaced, with their rows: files first, then one commit, or nothing of it all."""
+"""Rows written to a table in one commit: appended, overwritten, or together with the table that they create."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def merge_columns(files: Iterable[tuple[str, Sequence[t.Field]]]) -> list[t.Fiel
         files: The location and the columns of each file.
 
     Example:
-        >>> merged_columns([("1.parquet", [id]), ("2.parquet", [id, note])])
+        >>> merge_columns([("1.parquet", [id]), ("2.parquet", [id, note])])
     """
     merged: dict[str, t.Field] = {}
     first: dict[str, str] = {}

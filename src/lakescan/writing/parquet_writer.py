@@ -1,4 +1,4 @@
-"""Write Parquet files row group by row group, rolling over to a new file at the target size."""
+"""Write Parquet files by partition, row group by row group, rolling over to a new file at the target size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface through which writers see a table."""
+"""The interface through which writers see a table: how to write its data files, and its deletes by position."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def _files(files: Sequence[WrittenFile], writes: DeltaWrites) -> dict[str, Any]:
 
 
 def remove_actions(live: pa.Table, *, changes_data: bool = True) -> pa.Table:
-    """Return the remove actions (`REMOVE`) of live files, as `live_adds.live_adds` reads them.
+    """Return the remove actions (`REMOVE`) of live files, as `live_adds` reads them.
 
     Their paths and vectors are those of the log: readers match the texts.
     """

@@ -282,7 +282,7 @@ def mark_wide_bounds(stats: pa.Array, records: pa.Array) -> pa.Array:
     `records` are the rows of the files, deleted ones included, which replace the recorded numbers. A file without
     statistics, or with statistics that cannot be parsed, has this number alone. Numbers keep all their digits.
 
-    >>> with_wide_bounds(pa.array(['{"numRecords":3,"nullCount":{"a":1}}', None]), pa.array([3, 5])).to_pylist()
+    >>> mark_wide_bounds(pa.array(['{"numRecords":3,"nullCount":{"a":1}}', None]), pa.array([3, 5])).to_pylist()
     ['{"numRecords":3,"nullCount":{"a":1},"tightBounds":false}', '{"numRecords": 5, "tightBounds": false}']
     """
     flags = pc.count_substring(stats, '"tightBounds"')

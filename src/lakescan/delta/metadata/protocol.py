@@ -1,4 +1,4 @@
-"""Parse protocol and metaData actions, and check reader features (protocol, "Table Features")."""
+"""Protocol and metaData actions: parsed, checked, and with other features (protocol, "Table Features")."""
 
 from __future__ import annotations
 

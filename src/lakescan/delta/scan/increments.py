@@ -1,4 +1,4 @@
-"""Versions as commits of a stream: how each changes rows, and the files of increments, in the order of the log."""
+"""Versions as commits of a stream, and the states that a scan selects: rows of a version, changes, or increments."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def infer_predicate(
     Never raises for a condition that it does not understand: that implies `TRUE`.
 
     Example:
-        >>> str(implied("year(day) = 2024 and price + 1 > 5", schema).predicate)
+        >>> str(infer_predicate("year(day) = 2024 and price + 1 > 5", schema).predicate)
         "((day >= '2024-01-01' and day < '2025-01-01') and price > 4)"
     """
     utc = None if now is None else now.astimezone(UTC).replace(tzinfo=None)

@@ -86,7 +86,7 @@ class ScalarExpression:
         functions that may differ from Spark's, by their names.
 
         Example:
-            >>> ScalarExpression.of("year(day) * 100 + month(day)", schema).evaluate(batch)
+            >>> ScalarExpression.parse("year(day) * 100 + month(day)", schema).evaluate(batch)
         """
         ids: list[int] = []
         known = values or {}

@@ -109,7 +109,7 @@ def escape_doubled_quotes(text: str) -> str:
     Raises sqlglot's `TokenError` for text that cannot be taken apart.
 
     Example:
-        >>> with_escaped_quotes("name = 'it''s'")
+        >>> escape_doubled_quotes("name = 'it''s'")
         "name = 'it\\\\'s'"
     """
     if "''" not in text and '""' not in text:

@@ -231,7 +231,7 @@ class MetadataChanges:
         """Return what `change` does to a transaction of the table; nothing is committed. Raises what `change` raises.
 
         Example:
-            >>> MetadataChanges.of(table, lambda transaction: transaction.set_properties({"owner": "me"}))
+            >>> MetadataChanges.record(table, lambda transaction: transaction.set_properties({"owner": "me"}))
         """
         from pyiceberg.table import Table
 
@@ -246,7 +246,7 @@ class MetadataChanges:
         """Return the updates that make a staged table, and that none has its name; nothing is committed.
 
         Example:
-            >>> MetadataChanges.of_new(stage(catalog, ("shop", "orders"), arguments)).updates
+            >>> MetadataChanges.record_creation(stage_table(catalog, ("shop", "orders"), arguments)).updates
         """
         from pyiceberg.table import CreateTableTransaction, StagedTable
 

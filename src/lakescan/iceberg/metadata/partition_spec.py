@@ -1,4 +1,4 @@
-"""Partition specs and their transforms (specification, "Partitioning").
+"""Partition specs, their transforms, and partition values as keys (specification, "Partitioning").
 
 For pruning, partition values are converted to bounds of the source column's values in that partition. Filters then need
 no projection through transforms, and one evaluator serves partitions, manifests, files and row groups, for inclusive

@@ -167,7 +167,7 @@ def _encode_bytes(data: bytes) -> bytes:
 
 
 # A stored schema describes the same bytes without logical types, and with names of its own: fields are `c0`, `c1`,
-# ..., whatever their names are. `apply_logical_types` converts such columns to those of `records.arrow_field`: numbers
+# ..., whatever their names are. `apply_logical_types` converts such columns to those of `schema.arrow_field`: numbers
 # to dates and times, bytes to decimals, arrays of pairs to maps.
 
 _DAY = 86_400_000_000  # microseconds

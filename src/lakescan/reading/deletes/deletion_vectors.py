@@ -1,4 +1,4 @@
-"""Load deletion vectors, and check them against the recorded cardinality and the data file's row count."""
+"""Deletion vectors: load them, check recorded cardinality and row count, decode and encode their bitmaps."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def choose_lanes(scan: ScanSpec, plan: ScanPlan, spark: SparkSession | None, *, 
     """Choose the lane of each file of a plan for a session; reads at most a few footers.
 
     Without a session, files in object stores are for the Arrow lane. `looks_up`: whether Spark gets paths, and looks up
-    each file before it reads; else it gets the files themselves (`relation.py`).
+    each file before it reads; else it gets the files themselves (`file_index.py`).
     """
     files, count = plan.files, len(plan.table)
     why = _LaneReasons(count)

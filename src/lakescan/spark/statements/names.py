@@ -1,4 +1,4 @@
-"""What names mean in a session: the namespace that `USE` set, Spark's own catalogs, and temporary views."""
+"""Names in a session: the namespace that `USE` set, Spark's own catalogs, temporary views, and columns of frames."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def spark_error_message(message: str) -> str | None:
     A name in capitals is that of Spark's error (ANSI mode).
 
     Example:
-        >>> plain("Out of Range Error: Overflow in addition of INT32 (2147483647 + 1)!")
+        >>> spark_error_message("Out of Range Error: Overflow in addition of INT32 (2147483647 + 1)!")
         'ARITHMETIC_OVERFLOW: addition of INT (2147483647 + 1) is out of range. CAST an operand to a wider type'
     """
     message = message.split("\n\nLINE")[0].strip()

@@ -39,7 +39,7 @@ def changes_of(catalog: Catalog, arguments: Mapping[str, Any]) -> tuple[str, Cha
         UnsupportedFeature: Net changes over several commits.
 
     Example:
-        >>> name, changes = changes_of(lake, bound(procedure_named("create_changelog_view"), ["db.sample"], {}))
+        >>> name, changes = changes_of(lake, bind_arguments(find_procedure("create_changelog_view"), ["db.sample"], {}))
         >>> changes.to_spark(spark).createOrReplaceTempView(name)
     """
     table = catalog.load_table(arguments["table"])

@@ -68,7 +68,7 @@ def find_procedure(name: str) -> Procedure:
         name: The procedure's name.
 
     Example:
-        >>> procedure_named("fast_forward").parameters[0].name
+        >>> find_procedure("fast_forward").parameters[0].name
         'table'
     """
     found = PROCEDURES.get(str(name).lower())
@@ -89,7 +89,7 @@ def bind_arguments(procedure: Procedure, positional: Sequence[Any], named: Mappi
         InvalidOption: They do not fit the parameters.
 
     Example:
-        >>> bound(procedure_named("rollback_to_snapshot"), ["db.sample", 1], {})
+        >>> bind_arguments(find_procedure("rollback_to_snapshot"), ["db.sample", 1], {})
         {'table': 'db.sample', 'snapshot_id': 1}
     """
     parameters, name = procedure.parameters, procedure.name

@@ -96,7 +96,7 @@ def shorten_names(statement: _Statement, columns: Sequence[str]) -> _Statement:
     """The statement with columns by the table's last name, where expressions have more of it: `db.t.id`.
 
     Example:
-        >>> with_short_names(Delete(TableName(("db", "t")), Sql("db.t.id = 1")), ["id"]).where.text
+        >>> shorten_names(Delete(TableName(("db", "t")), Sql("db.t.id = 1")), ["id"]).where.text
         '`t`.id = 1'
     """
     target = statement.target
@@ -137,7 +137,7 @@ def qualify_sides(statement: _Statement, target: Sequence[str], source: Sequence
         source: Those of the source, as far as they are known.
 
     Example:
-        >>> with_sides(merge, ["id"], ["id"]).clauses[0].assignments[0].value.text
+        >>> qualify_sides(merge, ["id"], ["id"]).clauses[0].assignments[0].value.text
         '`s`.id'
     """
     if not isinstance(statement, Merge) or statement.source_alias is None:

@@ -81,7 +81,7 @@ def cast_to_column(
         SchemaMismatch: A value of this type is not stored in the column, or has other members.
 
     Example:
-        >>> assigned("s.price", t.DOUBLE, t.Field(1, "price", t.INT), ansi=True)
+        >>> cast_to_column("s.price", t.DOUBLE, t.Field(1, "price", t.INT), ansi=True)
         'CAST(s.price AS INT)'
     """
     kind = comparable_type(column.type)
@@ -133,7 +133,7 @@ def column_caster(
         members: As for `assigned`.
 
     Example:
-        >>> assigned_within([t.DOUBLE], ansi=True)(0, (), "s.price", t.Field(1, "price", t.INT))
+        >>> column_caster([t.DOUBLE], ansi=True)(0, (), "s.price", t.Field(1, "price", t.INT))
         'CAST(s.price AS INT)'
     """
 
@@ -304,7 +304,7 @@ def match_names(name: str, names: Sequence[str], *, case_sensitive: bool) -> lis
         case_sensitive: Whether names that differ in case are others (`spark.sql.caseSensitive`).
 
     Example:
-        >>> named_alike("ID", ["id", "price"], case_sensitive=False)
+        >>> match_names("ID", ["id", "price"], case_sensitive=False)
         ['id']
     """
     if name in names:

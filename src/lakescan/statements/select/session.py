@@ -1,4 +1,4 @@
-"""Data that the user gives to a statement by name."""
+"""Frames, temporary views and settings that a statement can use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times of nanoseconds in SQL in this process, which has microseconds, as Spark's: exact, or refused by name."""
+"""Timestamps of SQL in this process: exact microseconds, years that DuckDB can compute, constant times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a statement: its tokens, its parts replaced, and places in it that messages underline."""
+"""The text of a statement: tokens, literals, names of tables, replaced parts, and places that messages underline."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def underline(shown: str, line: int, start: int, end: int) -> str:
 
 
 def _as_written(shown: str, start: int, end: int) -> tuple[str, int, int]:
-    """A line and a part of it without the marks of comments around options (see `table_options`)."""
+    """A line and a part of it without the marks of comments around options (see `spark_syntax`)."""
     while (found := OPTIONS_AS_COMMENT.search(shown)) is not None:
         shown = shown[: found.start()] + found[1] + shown[found.end() :]
         start, end = (at - 3 * (at > found.start()) - 2 * (at >= found.end()) for at in (start, end))

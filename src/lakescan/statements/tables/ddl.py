@@ -1,4 +1,4 @@
-"""CREATE, DROP, RENAME and ALTER of tables, and their branches and tags."""
+"""CREATE, DROP, RENAME and ALTER of tables, their branches and tags, catalogs and namespaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DESCRIBE TABLE and SHOW CREATE TABLE: a table in words."""
+"""DESCRIBE and SHOW: columns, tables, namespaces and views as rows, and a table as its CREATE statement."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def can_run(statement: TableStatement) -> bool:
         statement: What `parse_statement` returned.
 
     Example:
-        >>> runs(parse_statement("SHOW CATALOGS"))
+        >>> can_run(parse_statement("SHOW CATALOGS"))
         True
     """
     return type(statement) in _RUN

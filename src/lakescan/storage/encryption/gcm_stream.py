@@ -89,7 +89,7 @@ def encrypt_stream(plain: bytes, key: FileKey) -> bytes:
     """Return a whole file as a stream.
 
     Example:
-        >>> decrypted(encrypted(b"rows", key), key, "f", len(data))
+        >>> decrypt_stream(encrypt_stream(b"rows", key), key, "f", len(data))
         b'rows'
     """
     sink = io.BytesIO()

@@ -180,7 +180,7 @@ class Prefixes:
     """What paths begin with, and what takes its place; a slash at the end of either makes no difference.
 
     Example:
-        >>> Prefixes("s3://lake/t", "s3://other/t/").moved("s3://lake/t/data/1.parquet", "the data file")
+        >>> Prefixes("s3://lake/t", "s3://other/t/").move("s3://lake/t/data/1.parquet", "the data file")
         's3://other/t/data/1.parquet'
     """
 

@@ -119,7 +119,7 @@ def sum_counts(counts: pa.Table) -> pa.Table:
         counts: As in `counts_schema`, with any number of rows for a partition.
 
     Example:
-        >>> summed(pa.concat_tables([before, change]))
+        >>> sum_counts(pa.concat_tables([before, change]))
     """
     if not counts.num_rows:
         return counts

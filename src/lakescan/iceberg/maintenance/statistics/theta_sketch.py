@@ -31,7 +31,7 @@ class ThetaSketch:
     Hashes have 63 bits. Sketches of the same values are equal, in whatever parts they were added.
 
     Example:
-        >>> ThetaSketch().with_hashes(hashes_of(values, field)).estimate
+        >>> ThetaSketch().add_hashes(hash_values(values, field)).estimate
         3
     """
 
