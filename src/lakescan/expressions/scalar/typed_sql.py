@@ -319,12 +319,6 @@ def refuse_unless(condition: str, then: str, kind: t.Type, what: str, value: str
     return _or_error(condition, then, kind, f"{quote_text(UNEQUAL + what + ' ')} || CAST({value} AS VARCHAR)")
 
 
-def evaluated_in_known_years(value: TypedSql, then: str, kind: t.Type, what: str) -> TypedSql:
-    """Return an expression that is refused for dates and times before the year 1 or after 9999."""
-    within = f"({value.sql}) IS NULL OR year({value.sql}) BETWEEN 1 AND 9999"
-    return refuse_unless(within, then, kind, what, value.sql)
-
-
 def _or_error(condition: str, then: str, kind: t.Type, message: str) -> TypedSql:
     return TypedSql(
         f"CASE WHEN {condition} THEN {then} ELSE CAST(error({message}) AS {sql_type(kind)}) END", kind, True
@@ -355,7 +349,6 @@ class Interval(t.Type):
 
 
 DAY_TIME = Interval("day", "second")
-YEAR_MONTH = Interval("year", "month")
 
 
 def widest(left: t.Type, right: t.Type) -> Interval | None:

@@ -33,11 +33,6 @@ def read_term(words: TokenReader) -> Term:
         raise words.error(str(error), start, words.at - 1) from error
 
 
-def read_terms(words: TokenReader) -> tuple[Term, ...]:
-    """Read transforms in parentheses."""
-    return tuple(words.items(lambda: read_term(words)))
-
-
 def read_order(words: TokenReader) -> tuple[SortTerm, ...]:
     """Read the terms of a sort order, with or without parentheses."""
     return words.listed_items(lambda: _read_sort_term(words))

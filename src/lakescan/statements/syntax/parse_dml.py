@@ -429,10 +429,6 @@ def _clause(words: TokenReader, earlier: list[Clause]) -> Clause:
     return _action(words, when, condition)
 
 
-def _is_then(words: TokenReader, n: int) -> bool:
-    return words.spells(n, "THEN") and not words.is_member(n)
-
-
 def _when(words: TokenReader) -> When:
     if words.takes("MATCHED"):
         return When.MATCHED

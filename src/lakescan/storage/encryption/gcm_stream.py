@@ -74,7 +74,6 @@ MAGIC = b"AGS1"
 BLOCK = 1 << 20  # bytes of a block before it is encrypted; readers refuse any other number, as Java's does
 _HEADER = MAGIC + struct.pack("<i", BLOCK)
 _CIPHER_BLOCK = BLOCK + OVERHEAD
-_MOST_BLOCKS = 2**31 - 1
 
 
 def plain_length(length: int) -> int:
