@@ -1,1 +1,1 @@
-"""Apache Iceberg: metadata -> manifests -> file tables for scans; data files and snapshots for writes."""
+"""Apache Iceberg tables: read and write metadata, manifests, data files and snapshots."""

@@ -1,6 +1,6 @@
-"""Iceberg as a format: how its tables are found, opened, created and written to.
+"""Iceberg's `TableFormat` entry points: find, open, create and write Iceberg tables.
 
-What opens, creates or writes is imported by the method that needs it: reading a table imports nothing that writes.
+The modules that open, create or write are imported inside the methods, so that reading a table imports no write code.
 """
 
 from __future__ import annotations
@@ -32,36 +32,36 @@ _FOLDER = "metadata"
 
 
 class IcebergFormat:
-    """Iceberg tables are names in a catalog, or folders that no catalog owns; metadata files can be read."""
+    """Iceberg tables: named in a catalog, stored in a folder without a catalog, or opened by a metadata file."""
 
     name = "iceberg"
     marker: str = f"{_FOLDER}/ (Iceberg)"
     is_written_by_location = True
 
     def is_metadata_file(self, location: str) -> bool:
-        """Whether the location names a metadata JSON."""
+        """Return whether a location names a metadata JSON file."""
         return is_metadata_file(location)
 
     def is_at(self, location: str, storage: Storage) -> bool:
-        """Whether the folder has a metadata folder."""
+        """Return whether a folder contains a `metadata` folder."""
         return storage.exists(join(location, _FOLDER))
 
     def find(self, path: str, storage: Storage, options: ReadOptions) -> TablePath | None:
-        """The table in a folder."""
+        """Return the path of the Iceberg table in a folder, or None if the folder has no `metadata` folder."""
         return self.at(path, storage, options) if self.is_at(path, storage) else None
 
     def at(self, path: str, storage: Storage, options: ReadOptions) -> TablePath:
-        """The path as it is given."""
+        """Return the path unchanged: in Iceberg, no part of it selects a partition or version."""
         return TablePath(path)
 
     def open(self, path: TablePath, storage: Storage, options: ReadOptions) -> ScanSpec:
-        """A scan of the table's newest metadata, or of one metadata file."""
+        """Open a table folder at its newest metadata, or one metadata file, and return a scan of it."""
         from lakescan.iceberg.table import IcebergTable
 
         return ScanSpec(IcebergTable.open(path.location, storage), storage, path.location, options)
 
     def open_named(self, name: Identifier, found: CatalogTable, storage: Storage, options: ReadOptions) -> ScanSpec:
-        """A scan of the table that the catalog names; refreshed by asking the catalog."""
+        """Return a scan of a table that a catalog found; refreshing the scan asks the catalog again."""
         from lakescan.iceberg.table import IcebergTable
 
         table = IcebergTable.load(found.source, storage, found.location)
@@ -75,7 +75,11 @@ class IcebergFormat:
         storage: Storage,
         known: TableFormat | None = None,
     ) -> IcebergTarget:
-        """The committer's table; raises `UnsupportedFeature` for one in a folder that a catalog owns."""
+        """Return the committer's table as a write target.
+
+        `known` is the table if it has been read already; its parsed metadata is reused. Raises `UnsupportedFeature` for
+        a table that is addressed by its folder although a catalog owns it.
+        """
         from lakescan.iceberg.table import IcebergTable
         from lakescan.iceberg.target import IcebergTarget
 
@@ -87,7 +91,7 @@ class IcebergFormat:
         return IcebergTarget.open(committer, options, storage, metadata)
 
     def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
-        """Columns of the types of the format version in `properties`."""
+        """Convert an Arrow schema to table columns, using the types of the format version that `properties` select."""
         from lakescan.definition.arrow_schema import iceberg_columns
         from lakescan.iceberg.metadata.format_versions import chosen_version
 
@@ -100,17 +104,17 @@ class IcebergFormat:
         create_table(committer, definition)
 
     def create_at(self, location: str, definition: TableDefinition, storage_options: Mapping[str, Any]) -> None:
-        """Raise `UnsupportedFeature`: a table is created in a catalog."""
+        """Raise `UnsupportedFeature`: Iceberg tables are created in a catalog, not by location."""
         raise _needs_a_name(location)
 
     def replace(self, committer: TableCreator, found: CatalogTable, definition: TableDefinition) -> None:
-        """Replace columns, partition spec, properties and rows in one commit; earlier snapshots stay."""
+        """Replace the table with an empty one of this definition, in one commit; earlier snapshots stay."""
         from lakescan.iceberg.commit.create_table import commit_replacement, replacement_of
 
         commit_replacement(committer, replacement_of(committer, definition, {}))
 
     def new_table(self, committer: TableCreator, definition: TableDefinition, options: WriteOptions) -> NewIcebergTable:
-        """A table that the catalog has only once it is committed."""
+        """Return a new table to write rows to, which appears in the catalog only when it is committed."""
         from lakescan.iceberg.commit.create_table import stage_new_table
         from lakescan.iceberg.commit.create_table_as_select import NewIcebergTable
 
@@ -119,13 +123,16 @@ class IcebergFormat:
     def new_table_at(
         self, location: str, definition: TableDefinition, options: WriteOptions, storage_options: Mapping[str, Any]
     ) -> NewIcebergTable:
-        """Raise `UnsupportedFeature`: a table is created in a catalog."""
+        """Raise `UnsupportedFeature`: Iceberg tables are created in a catalog, not by location."""
         raise _needs_a_name(location)
 
     def replacement(
         self, committer: TableCreator, found: CatalogTable, definition: TableDefinition, options: WriteOptions
     ) -> ReplacedIcebergTable:
-        """What replaces columns, partition spec, sort order, properties and rows in one commit."""
+        """Return a target that replaces columns, partition spec, sort order, properties and rows in one commit.
+
+        Raises `UnsupportedFeature` if the write is staged (write-audit-publish) or goes to a branch other than `main`.
+        """
         from lakescan.iceberg.commit.create_table import replacement_of
         from lakescan.iceberg.commit.create_table_as_select import ReplacedIcebergTable
         from lakescan.iceberg.commit.row_level_operations import staged_options, summary_properties
@@ -136,30 +143,30 @@ class IcebergFormat:
         staged = staged_options(options, replacement.metadata.properties, str(name))
         if staged.is_staged or staged.branch != MAIN:
             raise UnsupportedFeature(
-                f"replacing {name} by rows that are staged (wap-id, wap-branch, and the session's settings for them)",
-                "The columns of all branches are replaced at once: overwrite its rows (Table.overwrite), which are "
-                "staged, or replace it without write.wap.enabled.",
+                f"replacing {name} by rows that are staged (wap-id, wap-branch, or the session settings for them)",
+                "A replacement changes the columns of all branches at once. Overwrite the rows instead "
+                "(Table.overwrite), which can be staged, or replace the table without write.wap.enabled.",
             )
         return ReplacedIcebergTable(committer, replacement, options)
 
     def declarations(self, scan: ScanSpec) -> TableDeclarations:
-        """Nothing: columns have all of it."""
+        """Return empty declarations: Iceberg columns carry all of their attributes themselves."""
         return TableDeclarations()
 
     def register(self, committer: TableCreator, scan: ScanSpec) -> None:
-        """Register the metadata file that the scan reads."""
+        """Register in the catalog the metadata file that the scan reads; warn if the table looks like a copy."""
         from lakescan.iceberg.maintenance.tables_in_folder import warn_of_copy
         from lakescan.iceberg.table import IcebergTable
 
         location = scan.to_options()["path"]
         committer.register_metadata(location, scan.storage.read(location))
-        with suppress(LakescanError):  # the table is registered, whether or not the store answers here
+        with suppress(LakescanError):  # the table is registered even if the storage fails here
             warn_of_copy(IcebergTable.open(location, scan.storage), f"{committer.identifier} was registered from")
 
 
 def _needs_a_name(location: str) -> UnsupportedFeature:
     return UnsupportedFeature(
         f"creating an Iceberg table by its location ({location})",
-        "Commits go through a catalog: use the name catalog.namespace.table (see lakescan.catalog). A catalog of type "
-        "hadoop is a folder, its warehouse, and tables that it has are also written by their folders.",
+        "Commits go through a catalog: use the name catalog.namespace.table (see lakescan.catalog). Existing tables in "
+        "the warehouse folder of a hadoop catalog can also be written by their folders.",
     )

@@ -54,9 +54,9 @@ from lakescan.planning.file_table import FileTable
 from lakescan.planning.scan_report import FormatTerms
 from lakescan.storage import Storage
 
-# On storage without atomic puts, the newest metadata file may be half written.
-_READS = 5  # of a table whose current metadata file other writers remove meanwhile
+_READS = 5  # attempts to open a table while concurrent commits remove its current metadata file
 _SNAPSHOT_ID = re.compile(r"-?[0-9]{1,30}")
+# On storage without atomic puts, the newest metadata file may be half written.
 _HALF_WRITTEN = RetryPolicy(attempts=6, first=0.02, factor=2.5, ceiling=0.5)
 
 
@@ -75,28 +75,35 @@ class IcebergTable:
 
     @staticmethod
     def open(location: str, storage: Storage) -> IcebergTable:
-        """Open a table folder, or one metadata JSON; raises `NotATable`, `MissingFile` or `CorruptMetadata`."""
+        """Open a table folder or one metadata file; raises `NotATable`, `MissingFile` or `CorruptMetadata`."""
         return IcebergTable.load(FolderSource(location, storage), storage)
 
     @staticmethod
     def load(source: MetadataSource, storage: Storage, current: str | None = None) -> IcebergTable:
-        """Open the table whose metadata file `source` names; `current`, if given, is used instead of asking it."""
+        """Open the table at the current metadata file of `source`.
+
+        If `current` is given, the first attempt reads that metadata file instead of asking `source`. Raises
+        `MissingFile` or `CorruptMetadata`.
+        """
         for number in range(_READS):
             location = current if current is not None and number == 0 else source.current()
             try:
                 return IcebergTable(load_metadata(storage.read(location), location), storage, source)
-            except MissingFile:  # a commit may have removed the file since (write.metadata.delete-after-commit)
+            except MissingFile:  # a concurrent commit may have removed it (write.metadata.delete-after-commit)
                 if number == _READS - 1 or source.current() == location:
                     raise
         raise AssertionError
 
     @property
     def identity(self) -> str | None:
-        """The table's UUID; version 1 may have none."""
+        """The table's UUID, or None for a format version 1 table without one."""
         return self.metadata.uuid
 
     def refresh(self) -> IcebergTable:
-        """The table with its newest metadata. A table opened by metadata file never changes."""
+        """Return the table at its newest metadata; a table opened by metadata file never changes.
+
+        A damaged or missing metadata file is read again a few times, because a writer may still be writing it.
+        """
         attempts = Attempts(_HALF_WRITTEN)
         while True:
             location = self._source.current()
@@ -109,7 +116,7 @@ class IcebergTable:
                     raise
 
     def reopen(self) -> IcebergTable:
-        """The table with its newest metadata."""
+        """Return the table at its newest metadata, as `refresh` does."""
         return self.refresh()
 
     @property
@@ -124,7 +131,10 @@ class IcebergTable:
 
     @property
     def partition_names(self) -> Mapping[str, Collection[str]]:
-        """The sources of identity fields in all specs: a field keeps its name when its column gets another."""
+        """The names of identity partition fields in all specs, by source column.
+
+        One column can have several names, because a partition field keeps its name when its column is renamed.
+        """
         names, found = self.metadata.schema.reference_of, dict[str, set[str]]()
         for spec in self.metadata.specs.values():
             for field in spec.fields:
@@ -134,12 +144,12 @@ class IcebergTable:
 
     @property
     def comment(self) -> str | None:
-        """The property `comment`."""
+        """The table property `comment`, or None."""
         return self.metadata.properties.get("comment")
 
     @property
     def format_version(self) -> str:
-        """The format version."""
+        """The format version, as text."""
         return str(self.metadata.format_version)
 
     @property
@@ -148,11 +158,14 @@ class IcebergTable:
         return self.metadata.sort_order.describe(self.metadata.schema)
 
     def snapshot(self, selector: SnapshotSelector) -> Snapshot:
-        """The selected snapshot.
+        """Return the snapshot that a selector names.
 
-        A branch, like the current snapshot, is read with the table's current schema; a tag, a snapshot id or a
-        timestamp with the snapshot's own schema. A timestamp selects the snapshot that was current then, by the
-        snapshot log.
+        A branch, like the current snapshot, is read with the table's current schema. A tag, a snapshot id or a
+        timestamp is read with the snapshot's own schema. A timestamp selects the snapshot that was current at that
+        time, by the snapshot log.
+
+        Raises `NoSuchSnapshot` for an unknown snapshot, branch, tag or time, `InvalidOption` for `wap-branch` on a
+        table without `write.wap.enabled`.
         """
         if selector.appends is not None:
             return self._read_range(selector.appends)
@@ -178,36 +191,36 @@ class IcebergTable:
         return self._resolve_snapshot(None if current is None else self.metadata.snapshots[current], own_schema=False)
 
     def _audit_branch(self, branch: str) -> str | None:
-        """The branch of an audited table, if it is there; raises `InvalidOption` for a table that is not audited."""
+        """Return `branch` if the table has it, else None; raises `InvalidOption` without `write.wap.enabled`."""
         if not self.metadata.table_properties.is_audited:
             raise InvalidOption(
-                f"wap-branch reads the audited rows of {self.location}, whose property write.wap.enabled is not true: "
+                f"{self.location} cannot be read with wap-branch, because its property write.wap.enabled is not true: "
                 "read a branch with the option branch"
             )
         reference = self.metadata.refs.get(branch)
         return branch if reference is not None and reference.kind == RefKind.BRANCH else None
 
     def pin_snapshot(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
-        """The location of the metadata file, which never changes, and the selector as given."""
+        """Return the location of the metadata file, which never changes, and the selector unchanged."""
         return self.metadata.source, selector
 
     def starting_point(self, start: StreamStart, branch: str | None = None) -> Offset:
-        """The offset before the first snapshot that a stream reads; see `StreamStart`."""
+        """Return the offset before the first snapshot that a stream reads; see `StreamStart`."""
         return starting_point(self.metadata, self._head(branch), start, self._tag_snapshot_id)
 
     def commits(self, request: CommitRequest, snapshot: Snapshot) -> Iterator[Commit]:
-        """The commits of a branch after a given snapshot, oldest first."""
+        """Yield the commits of a branch after the request's snapshot, oldest first."""
         line = lineage(self.metadata, self._head(request.branch), request.after)
         return add_obstacles(map(as_commit, line), self.metadata, snapshot.schema)
 
     def increment(self, snapshot: Snapshot, increment: Increment) -> Snapshot:
-        """The snapshot with the files of an increment instead of its own."""
+        """Return the snapshot with an increment's files instead of its own; raises `NoSuchSnapshot` if one expired."""
         if expired := [part.commit for part in increment.parts if part.commit not in self.metadata.snapshots]:
             raise self._no_snapshot(f"snapshot {expired[0]} has expired")
         return replace(snapshot, state=IncrementState(increment))
 
     def _read_range(self, wanted: AppendRange) -> Snapshot:
-        """The rows added by the append snapshots of a range, as in Iceberg's append scans; or its changelog."""
+        """Return a snapshot with the rows that the append commits of a range added, or with the range's changelog."""
         head, after = self._end_of(wanted.upto), self._end_of(wanted.after)
         head = self._head(wanted.branch) if head is None else head
         line = [as_commit(each) for each in lineage(self.metadata, head, after)]
@@ -224,11 +237,18 @@ class IcebergTable:
     def changes_between(
         self, start: int | str | datetime | None, end: int | str | datetime | None, identity: Sequence[str]
     ) -> SnapshotSelector:
-        """The changes after one snapshot, time or tag, up to another, computed from added and removed files."""
+        """Return a selector of the changelog after `start` up to `end`, computed from added and removed files.
+
+        Both ends are a snapshot id, a tag or a time; None means the first or the current snapshot.
+        """
         return SnapshotSelector(appends=AppendRange(start, end, changes=True))
 
     def changes_from(self, start: int | str | datetime, end: int | str | datetime | None) -> SnapshotSelector:
-        """The changes of the snapshots from one, the first since a time, or a tag's, to another."""
+        """Return a selector of the changelog from the commit `start`, inclusive, to `end`.
+
+        `start` is a snapshot id, a tag, or a time that selects the first snapshot at or after it. Raises
+        `NoSuchSnapshot`.
+        """
         head = self._end_of(end) if end is not None else self._head(None)
         if head is not None and head not in self.metadata.snapshots:
             raise self._no_snapshot(f"no snapshot {head}")
@@ -245,11 +265,11 @@ class IcebergTable:
         return SnapshotSelector(appends=AppendRange(found[0].parent_id, head, changes=True))
 
     def with_changes(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with the changelog columns added to its schema."""
+        """Return the snapshot with the changelog columns added to its schema."""
         return replace(snapshot, schema=Schema(snapshot.schema.fields + m.CHANGELOG, snapshot.schema.id))
 
     def _end_of(self, end: int | str | datetime | None) -> int | None:
-        """The snapshot id for one end of a range."""
+        """Return the snapshot id of one end of a range, which is an id, a tag, or a time."""
         if isinstance(end, datetime):
             return self._as_of(to_millis(end)).id
         return self._tag_snapshot_id(end) if isinstance(end, str) else end
@@ -264,17 +284,17 @@ class IcebergTable:
         return None if snapshot is None else snapshot.id
 
     def history(self) -> pa.Table:
-        """The rows of the metadata table `history`; if the snapshot log is damaged, of the snapshots instead."""
+        """Return the rows of the metadata table `history`, or of the snapshots if the snapshot log is damaged."""
         return as_table(snapshot_log(self.metadata))
 
     def refs(self, kind: RefKind) -> SnapshotRefs:
-        """The branches or tags by name, `main` first."""
+        """Return the branches or tags by name, `main` first."""
         found = {name: ref for name, ref in self.metadata.refs.items() if ref.kind == kind}
         names = sorted(found, key=lambda each: (each != MAIN, each))
         return SnapshotRefs((name, snapshot_ref(found[name])) for name in names)
 
     def ancestors(self, snapshot: Snapshot) -> pa.Table:
-        """A snapshot and its known ancestors, newest first."""
+        """Return a snapshot and its ancestors that have not expired, newest first, with their commit times."""
         line = list(ancestors(self.metadata.snapshots, snapshot.id))
         times = pa.array([each.timestamp_ms for each in line], pa.timestamp("ms", "UTC"))
         return pa.table({"snapshot_id": pa.array([each.id for each in line], pa.int64()), "committed_at": times})
@@ -285,7 +305,11 @@ class IcebergTable:
         return tuple(METADATA_TABLES)
 
     def metadata_table(self, name: str, snapshot: Snapshot) -> MetadataTable:
-        """One of the sixteen metadata tables; raises `InvalidOption` for an unknown name."""
+        """Return a metadata table by name.
+
+        Raises `InvalidOption` for an unknown name, and for a table of one snapshot while the options select a range of
+        commits.
+        """
         state = _state_of(snapshot)
         if isinstance(state, IncrementState) and name in OF_SNAPSHOT:
             raise InvalidOption(
@@ -297,11 +321,11 @@ class IcebergTable:
         )
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
-        """Match columns by field id; in files without ids by the table's name mapping, or by position without one."""
+        """Return how to match columns: by field id, and in files without ids by the name mapping, else by position."""
         return field_matching(self.metadata)
 
     def metadata_bytes(self, snapshot: Snapshot) -> int:
-        """The total size of the snapshot's manifests, from its manifest list; 0 for increments."""
+        """Return the total size in bytes of the snapshot's manifests, from its manifest list; 0 for increments."""
         state = _state_of(snapshot)
         if not isinstance(state, LiveState) or state.snapshot is None:
             return 0
@@ -309,13 +333,16 @@ class IcebergTable:
         return pc.sum(manifests["manifest_length"]).as_py() or 0
 
     def metadata_facts(self, snapshot: Snapshot, files: FileTable, now: datetime) -> MetadataFacts:
-        """What the metadata file and the snapshot's manifest list say."""
+        """Return the facts for a table report that the metadata file and the snapshot's manifest list record."""
         state = _state_of(snapshot)
         selected = state.snapshot if isinstance(state, LiveState) else None
         return metadata_facts(self.metadata, selected, files, self.storage, now)
 
     def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
-        """The live files that partition and column statistics do not rule out, in batches of manifests."""
+        """Yield the live files that partition values and column statistics do not rule out, in batches of manifests.
+
+        The catalog's server plans instead if `request.planned_by` or the catalog selects it.
+        """
         match _state_of(snapshot):
             case LiveState(snapshot=None):
                 return
@@ -331,13 +358,16 @@ class IcebergTable:
                 yield from files.plan(increment)
 
     def _planner(self, mode: str | None) -> PlanningServer | None:
-        """The server of the table's catalog, if it is to plan."""
+        """Return the server that plans this scan, or None to plan locally.
+
+        Raises `UnsupportedFeature` for the mode `server` if the table was opened by its location.
+        """
         if isinstance(self._source, PlanningSource):
             return self._source.planner(mode)
         if mode == "server":
             raise UnsupportedFeature(
                 f"scan-planning-mode=server for {self.location}, which was opened by its location",
-                "A catalog plans scans of tables that are opened by their names.",
+                "A catalog plans only scans of tables that are opened by name: use the table's name in the catalog.",
             )
         return None
 
@@ -363,13 +393,13 @@ class IcebergTable:
         if schema_id not in self.metadata.schemas:
             raise CorruptMetadata(
                 f"{self.metadata.source}: snapshot {snapshot.id} has schema {schema_id}, which is not among the "
-                f"table's schemas {sorted(self.metadata.schemas)}: its columns are unknown. Read it through a branch, "
-                "which uses the table's current schema."
+                f"table's schemas {sorted(self.metadata.schemas)}. Read it through a branch, which uses the table's "
+                "current schema."
             )
         return self.metadata.schemas[schema_id]
 
     def _all_columns(self, schema: Schema) -> Schema:
-        """The columns of a schema, followed by the columns that only other schemas of the table have."""
+        """Return the columns of a schema, followed by columns that exist only in other schemas of the table."""
         columns = {f.id: f for f in schema.fields}
         for other in sorted(self.metadata.schemas.values(), key=lambda s: -s.id):  # the newest first
             for field in other.fields:
@@ -377,7 +407,7 @@ class IcebergTable:
         return Schema(tuple(columns.values()), schema.id)
 
     def _metadata_columns(self, schema: Schema) -> tuple[Field, ...]:
-        """The reserved columns; row lineage from format version 3 on."""
+        """Return the metadata columns (`_file`, `_pos`, ...), including row lineage from format version 3 on."""
         partition = m.partition_column(self.metadata.partition_type.fields)
         lineage = (m.ROW_ID, m.LAST_UPDATED) if VERSIONS[self.metadata.format_version].row_lineage else ()
         columns = (m.FILE, m.POS, m.SPEC_ID, partition, m.DELETED, *lineage)
@@ -404,7 +434,7 @@ class IcebergTable:
         earlier = [snapshot_id for at, snapshot_id in self.metadata.snapshot_log if at <= milliseconds]
         if not earlier:
             raise self._no_snapshot(f"no snapshot was current at {from_millis(milliseconds)}")
-        snapshot = self.metadata.snapshots.get(earlier[-1])  # the log is in the order of commits, as Java reads it
+        snapshot = self.metadata.snapshots.get(earlier[-1])  # the log is in commit order, as Java assumes too
         if snapshot is None:
             raise self._no_snapshot(f"the snapshot that was current at {from_millis(milliseconds)} has expired")
         return snapshot
@@ -419,6 +449,6 @@ class IcebergTable:
 
 
 def _state_of(snapshot: Snapshot) -> IcebergState:
-    """The state of a snapshot that an Iceberg table resolved."""
+    """Return the Iceberg state of a snapshot, which `IcebergTable.snapshot` attached."""
     assert isinstance(snapshot.state, IcebergState)
     return snapshot.state

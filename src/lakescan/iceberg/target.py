@@ -1,4 +1,4 @@
-"""An Iceberg table as the target of a write. Commits go through its committer: the catalog, with pyiceberg."""
+"""An Iceberg table as a write target. Commits go through its committer, which uses a pyiceberg catalog."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ from lakescan.writing.parquet_writer import new_write_id
 from lakescan.writing.table_writes import DeleteLimits, WrittenDeletes, WrittenFile
 
 _LOG = logging.getLogger("lakescan")
-_SKEW = timedelta(minutes=5)  # that clocks may disagree by
+_SKEW = timedelta(minutes=5)  # tolerated difference between clocks
 
 
 @dataclass(frozen=True)
@@ -129,9 +129,10 @@ class IcebergTarget(
     ManifestRewrites,
     PositionDeleteRewrites,
 ):
-    """An Iceberg table, and what commits to it; `_table` is pyiceberg's table, with the same metadata as `scan`.
+    """An Iceberg table that is open for writing, with the operations that commit to it.
 
-    `_known` is metadata that was parsed before, which serves if the table still has it.
+    `_table` is pyiceberg's table, with the same metadata as `scan`. `_known` is metadata parsed earlier, which is
+    reused if the table is still at the same metadata file.
     """
 
     committer: Committer
@@ -149,9 +150,9 @@ class IcebergTarget(
         storage: Storage | None = None,
         known: TableMetadata | None = None,
     ) -> IcebergTarget:
-        """Load the table; create the branch at the current snapshot if it is missing, as Java does.
+        """Load the table; create the branch of `options` at the current snapshot if it is missing, as Java does.
 
-        `known` is the metadata of a state that was read before. Raises `NoSuchTable`.
+        `known` is metadata of the table that was parsed earlier, if any. Raises `NoSuchTable`.
         """
         catalog, identifier = committer.catalog, committer.identifier
         with committer.translate_errors():
@@ -176,12 +177,12 @@ class IcebergTarget(
 
     @property
     def name(self) -> str:
-        """The table's identifier."""
+        """The identifier as text."""
         return str(self.identifier)
 
     @cached_property
     def writes(self) -> IcebergWrites:
-        """How to write data files: by the default partition spec and the current schema, or that of `with_schema`."""
+        """The settings for writing data files: default partition spec and current schema, or those of `with_schema`."""
         given = self._table.metadata if self._with_columns is None else self._with_columns.given
         if self._replacement is not None:
             given = self._replacement.metadata
@@ -192,7 +193,7 @@ class IcebergTarget(
 
     @cached_property
     def _with_columns(self) -> TableWithColumns | None:
-        """The table with the columns that a commit adds."""
+        """The table with the columns that the commit adds, or None if it adds none."""
         return None if self.added is None else self.added.apply(self._table, self.opened)
 
     @property
@@ -202,9 +203,9 @@ class IcebergTarget(
 
     @cached_property
     def opened(self) -> IcebergTable:
-        """The table read from its metadata file, which has all snapshots even if the catalog returns fewer.
+        """The table read from its metadata file, which lists all snapshots even if the catalog returns only some.
 
-        The file is not read again if the known metadata is of the same file and table.
+        Metadata that was parsed earlier is reused if it is of the same file and table.
         """
         location, known = self._table.metadata_location, self._known
         if known is not None and (known.source, known.uuid) == (location, self.identity):
@@ -213,49 +214,49 @@ class IcebergTarget(
 
     @property
     def base_state(self) -> frozenset[int]:
-        """The ids of the snapshots of the opened metadata."""
+        """The ids of all snapshots in the opened metadata."""
         return frozenset(self.opened.metadata.snapshots)
 
     def files_added_since(self, base: frozenset[int]) -> Iterator[pa.Array]:
-        """Reload the table; return the files of all snapshots that are not in `base`."""
+        """Reload the table and return the files of all snapshots that are not in `base`."""
         return files_since(self.reopen().opened, base)
 
     @cached_property
     def scan(self) -> ScanSpec:
-        """A scan of the branch at the opened metadata, whatever the session reads."""
+        """A scan of the branch at the opened metadata, ignoring the session's read options."""
         branch = self.options.branch
         selector = SnapshotSelector(branch=branch if branch in self._table.metadata.refs else MAIN)
         table, made = self.opened, self._with_columns
         if made is not None:
             table = IcebergTable(made.metadata, self.storage, FolderSource(self._table.metadata_location, self.storage))
-        manager = self.committer.key_manager  # which workers import
+        manager = self.committer.key_manager  # passed as an option, because workers import it
         options = ReadOptions() if manager is None else ReadOptions.parse({"key-manager": manager})
         return ScanSpec(table, self.storage, self.name, options, selector=selector)
 
     @property
     def retries(self) -> RetryPolicy:
-        """By the properties `commit.retry.*`."""
+        """The retry policy of commits, by the properties `commit.retry.*`."""
         return self.opened.metadata.table_properties.retry_policy(COMMITS)
 
     @property
     def retries_overwrites(self) -> bool:
-        """False: commits are validated, and go onto concurrent ones that do not conflict with them."""
+        """Always False: each commit validates itself against concurrent commits, so a `CommitConflict` is final."""
         return False
 
     @property
     def has_dynamic_overwrites(self) -> bool:
-        """True: an unpartitioned table is one partition, which no rows leave as it is, as in Java."""
+        """Always True. An unpartitioned table counts as one partition, which even an empty write replaces."""
         return True
 
     def check_removable(self) -> None:
-        """Accept all tables."""
+        """Accept every table."""
 
     @property
     def change_files(self) -> None:
-        """None: changes are computed from data files and deletes."""
+        """Always None: Iceberg has no change files, so changes are computed from data files and deletes."""
 
     def has_committed(self) -> bool:
-        """Whether the branch has this transaction, or a later one of its application; see `has_transaction`."""
+        """Return whether the branch has this transaction, or a later one of its application; see `has_transaction`."""
         if self.options.transaction is None:
             return False
         if self.options.wap_id is not None:
@@ -263,15 +264,17 @@ class IcebergTarget(
         return has_transaction(self.opened.metadata, self.options.branch, *self.options.transaction)
 
     def refusal(self, capability: Any, what: str) -> UnsupportedFeature | None:
-        """The errors for what the format does not need."""
+        """Return the error for an operation that Iceberg does not need, or None; `what` is for the message."""
         missing: dict[Any, UnsupportedFeature] = {
             ManifestGeneration: UnsupportedFeature(
                 f"GENERATE {what} for the Iceberg table {self.name}", "Engines read Iceberg tables by their metadata."
             ),
-            Checkpoints: UnsupportedFeature("checkpoints of Iceberg tables", "Their metadata is whole at each commit."),
+            Checkpoints: UnsupportedFeature(
+                "checkpoints of Iceberg tables", "Each Iceberg commit writes complete metadata, so none are needed."
+            ),
             RemovedFilesLog: UnsupportedFeature(
-                f"removing orphans of {self.name} by its log alone",
-                "Iceberg has none: list its folders, without lite.",
+                f"removing orphans of {self.name} by its log only",
+                "Iceberg has no log of removed files: list the table's folders, without lite.",
             ),
         }
         return missing.get(capability)
@@ -288,20 +291,20 @@ class IcebergTarget(
         what: OverwriteScope,
         changes: Sequence[WrittenFile] | None = None,
     ) -> None:
-        """Commit the replacement; it is retried after commits that do not touch what it read."""
+        """Commit an overwrite; it is retried after concurrent commits that do not touch the files and rows it read."""
         with self.committer.translate_errors():
             commit = self._commit()
             read = self._read(files, what, commit.base)
             commit.replace([each.location for each in removed], files, read, is_dynamic=what.dynamic)
 
     def replace_all(self, removed: Sequence[RemovedFile], files: Sequence[WrittenFile]) -> None:
-        """Commit the replacement of all files, as `replace` does; with other columns, any other commit conflicts."""
+        """Commit the replacement of all files; with new columns (`with_schema`), every concurrent commit conflicts."""
         if self._replacement is not None:
             return commit_replacement(self.committer, self._replacement, files)
         return self.replace(removed, files, OverwriteScope())
 
     def _read(self, files: Sequence[WrittenFile], what: OverwriteScope, base: CommitBase) -> Validation:
-        """What an overwrite read, by the options `isolation-level` and `validate-from-snapshot-id`."""
+        """Return the conflict validation of an overwrite, by `isolation-level` and `validate-from-snapshot-id`."""
         options, schema = self.options, base.metadata.schema
         read = Validation.create(base, isolation=options.isolation_level or SERIALIZABLE, checks_removed=True)
         if options.validate_from_snapshot_id is not None:
@@ -311,14 +314,14 @@ class IcebergTarget(
         return replace(read, where=TRUE if what.where is None else bind_columns_only(what.where, schema))
 
     def check_rewritable(self) -> None:
-        """Accept all tables."""
+        """Accept every table."""
 
     def rewrite(
         self, removed: Sequence[RemovedFile], files: Sequence[WrittenFile], how: RewriteSettings = AS_NEEDED
     ) -> None:
-        """Commit files that hold the same rows as those they replace (a `replace` snapshot).
+        """Commit files that hold the same rows as the files they replace (a `replace` snapshot).
 
-        It is retried after commits that leave the files and add no deletes by position to them.
+        It is retried after concurrent commits that keep the replaced files and add no position deletes to them.
         """
         with self.committer.translate_errors():
             commit = self._commit()
@@ -338,28 +341,31 @@ class IcebergTarget(
 
     @property
     def snapshots(self) -> IcebergSnapshots:
-        """Its branches, tags and snapshots."""
+        """The operations on branches, tags and snapshots of the table."""
         check_not_collected(self._table, "changing branches, tags or snapshots of")
         return IcebergSnapshots(self.committer, self._table, self.opened, self.storage, self.retries)
 
     @property
     def metadata_files(self) -> IcebergMetadataFiles:
-        """Its statistics, and copies of its metadata."""
+        """The operations that write statistics files and rewrite the table's paths."""
         check_not_collected(self._table, "writing statistics or metadata of")
         return IcebergMetadataFiles(self.committer, self._table, self.opened, self.scan, self.retries)
 
     def check_owned(self, doing: str) -> None:
-        """Raise `UnsupportedFeature` if `gc.enabled` is false: its files may belong to another table."""
+        """Raise `UnsupportedFeature` if `gc.enabled` is false: the files may belong to another table.
+
+        `doing` describes the refused operation in the message.
+        """
         check_not_collected(self._table, doing)
         if not self.opened.metadata.table_properties.owns_files:
             raise UnsupportedFeature(
                 f"{doing} {self.name}, whose gc.enabled is not true",
-                "Its files may belong to another table as well, of which it is a snapshot. If they are its own, set "
+                "Its files may also belong to another table that it is a snapshot of. If no other table uses them, set "
                 "'gc.enabled'='true' first.",
             )
 
     def restore(self, version: int | str | None, timestamp: datetime | None) -> RestoreResult:
-        """Make the snapshot of the state the current one; columns and properties stay as they are."""
+        """Make the snapshot at a version or timestamp the current one; columns and properties stay as they are."""
         return restore(self.scan, self.snapshots, version, timestamp)
 
     def add_files(
@@ -370,7 +376,7 @@ class IcebergTarget(
         check_duplicates: bool,
         files: Sequence[str] | None = None,
     ) -> Mapping[str, str]:
-        """Add Parquet files of other writers in one append, to the branch main."""
+        """Append Parquet files of other writers to the branch main, and return the summary of the new snapshot."""
         check_not_collected(self._table, "adding files of others to")
         with self.committer.translate_errors():
             return add_files(
@@ -380,7 +386,7 @@ class IcebergTarget(
             )
 
     def files_of_snapshots(self, snapshots: Sequence[int]) -> Sequence[SnapshotFiles]:
-        """The same in parts: groups of manifests."""
+        """Return the files of snapshots, split into groups of manifests."""
         return split_expired_files(self.opened, snapshots)
 
     def expire(
@@ -391,17 +397,18 @@ class IcebergTarget(
         dry_run: bool = False,
         snapshots: Sequence[int] = (),
     ) -> ExpireResult:
-        """Expire snapshots older than a timestamp, except those that branches and tags retain; and given snapshots.
+        """Expire the given snapshots, and those older than a timestamp that no branch or tag retains.
 
-        After a concurrent commit (a rollback, a tag, a branch), the snapshots to expire are computed again from the
-        reloaded table. Raises `CommitConflict` after the last attempt.
+        After a concurrent commit, the snapshots to expire are computed again from the reloaded table. Raises
+        `CommitConflict` after the last attempt.
         """
         if retain_last is not None and (not isinstance(retain_last, Integral) or retain_last < 1):
-            raise InvalidOption(f"retain_last={retain_last!r}: it is a whole number, and at least one snapshot stays")
+            raise InvalidOption(f"retain_last={retain_last!r}: it must be a whole number of at least 1")
         target, now, attempts = self, datetime.now(UTC), Attempts(self.retries)
         if older_than is not None and older_than > now + _SKEW:
             _LOG.warning(
-                "expire_snapshots: %s is in the future: all but what branches and tags keep expires", older_than
+                "expire_snapshots: %s is in the future: every snapshot expires that no branch or tag retains",
+                older_than,
             )
         self.check_owned("expiring snapshots of")
         before = None if older_than is None else to_millis(older_than)
@@ -445,45 +452,52 @@ class IcebergTarget(
         reporter(report)
 
     def mode_of(self, statement: RowLevelCommand) -> RowLevelOperationMode:
-        """The option `row-change-mode`, else the table's property for the statement; see `row_change_mode`."""
+        """Return copy-on-write or merge-on-read, by the option `row-change-mode`, else by the table's properties."""
         return row_change_mode(statement, self.opened.metadata, self.options)
 
     def delete_writer(self, write_id: str) -> DeleteWriter:
-        """Writes deletion vectors, or files of position deletes in version 2; version 1 has neither."""
+        """Return the writer of deletion vectors, or of position delete files in version 2; version 1 has neither."""
         return IcebergDeletes.create(self.writes, self.opened.metadata, write_id)
 
     def change(self, changes: RowChanges) -> None:
-        """Commit changes of rows; they go onto commits that do not conflict with them."""
+        """Commit row-level changes; they are retried after concurrent commits that do not conflict with them."""
         with self.committer.translate_errors():
             commit = self._commit()
             read = row_change_validation(changes, commit.base, self.options)
             commit.change([each.location for each in changes.removed], changes.deletes, changes.files, read)
 
     def key_writes(self, keys: Sequence[str]) -> EqualityDeleteWrites:
-        """How to write equality deletes."""
+        """Return the settings for writing equality deletes by these key columns."""
         return EqualityDeleteWrites.create(self.writes, keys, self.name)
 
     def upsert(self, files: Sequence[WrittenFile], deletes: Sequence[WrittenFile]) -> None:
-        """Commit new rows and equality deletes, onto any commits since: nothing was read."""
+        """Commit new rows and equality deletes. No concurrent commit conflicts, because the upsert read no rows."""
         with self.committer.translate_errors():
             self._commit().upsert(files, deletes)
 
     def equality_deletes(self) -> Sequence[str]:
-        """The files of equality deletes of the base, those that apply to no data file included."""
+        """Return the locations of all equality delete files, including those that apply to no data file."""
         return equality_delete_files(self._commit().base, self.storage)
 
     def replace_equality(self, deletes: Sequence[WrittenDeletes], gone: Sequence[str]) -> None:
-        """Commit the deletes in a `replace` snapshot, which streams skip; it is retried after commits beside it."""
+        """Commit position deletes instead of the equality delete files `gone`, in a `replace` snapshot.
+
+        Streams skip `replace` snapshots. The commit is retried after concurrent commits that do not conflict with it.
+        """
         with self.committer.translate_errors():
             self._commit().replace_equality(deletes, gone)
 
     @property
     def upserts_by_default(self) -> bool:
-        """`write.upsert.enabled`, which Flink's writer has."""
+        """Whether `write.upsert.enabled` is set, the property of Flink's writer."""
         return self.opened.metadata.table_properties.upserts
 
     def append_keys(self) -> Sequence[str] | None:
-        """The identifier fields of a table with `write.upsert.enabled`: its writers upsert, as Flink's does."""
+        """Return the identifier fields if the table has `write.upsert.enabled`, so that appends upsert as in Flink.
+
+        Returns None without the property. Raises `UnsupportedFeature` if such a table has no identifier fields, or one
+        inside a struct.
+        """
         if not self.upserts_by_default:
             return None
         schema = self.scan.snapshot.schema
@@ -493,13 +507,17 @@ class IcebergTarget(
             raise UnsupportedFeature(
                 f"appending to {self.name}, whose property write.upsert.enabled is true, and which {why}",
                 "Set identifier fields by ALTER TABLE, use Table.upsert with keys, or set "
-                "'write.upsert.enabled'='false' to add rows beside those with the same keys.",
+                "'write.upsert.enabled'='false' to append rows without replacing those with the same keys.",
             )
         self.key_writes(names)
         return names
 
     def with_columns(self, changes: Sequence[TableChange]) -> IcebergTarget:
-        """The target whose commit changes the columns; those that others add meanwhile must have the same ids."""
+        """Return a target whose commit also changes the columns.
+
+        Columns that a concurrent commit adds must have the same ids. Raises `InvalidOption` or `UnsupportedFeature` if
+        existing rows contradict a change, such as nulls in a column that becomes required.
+        """
         before = () if self.added is None else self.added.changes
         made = self.add_same_columns(SchemaEvolution.plan(self._table, self.opened, (*before, *changes)))
         assert made._with_columns is not None
@@ -507,27 +525,31 @@ class IcebergTarget(
         return made
 
     def add_same_columns(self, added: SchemaEvolution) -> IcebergTarget:
-        """The target whose commit adds the columns."""
+        """Return a target whose commit adds columns that another target has planned."""
         return replace(self, added=added, _known=self.opened.metadata)
 
     def commit_columns(self) -> None:
-        """Commit the columns without rows."""
+        """Commit the planned column changes, if any, without rows."""
         if self.added is not None:
             self.alter(self.added.changes)
 
     def with_schema(self, new: TableDefinition, *, repartitions: bool = False) -> IcebergTarget:
-        """Replace the columns in the commit of the overwrite; sort order and properties stay as they are.
+        """Return a target whose overwrite also replaces the columns; sort order and properties stay as they are.
 
-        As `CREATE OR REPLACE TABLE` does it: columns of the same name and type keep their ids.
+        As in `CREATE OR REPLACE TABLE`, columns of the same name and type keep their ids. With `repartitions`, the
+        partition spec is replaced too. Raises `UnsupportedFeature` for staged rows, branches and
+        `validate-from-snapshot-id`.
         """
         options, doing = self.options, f"overwriteSchema of {self.name}"
         if options.is_staged or options.branch != MAIN:
             raise UnsupportedFeature(
                 f"{doing} by rows that are staged, or for the branch {options.branch!r}",
-                "All branches have the same columns: overwrite the branch main.",
+                "All branches share the table's columns: overwrite the branch main.",
             )
         if options.validate_from_snapshot_id is not None:
-            raise UnsupportedFeature(f"{doing} with validate-from-snapshot-id", "Any commit since it began conflicts.")
+            raise UnsupportedFeature(
+                f"{doing} with validate-from-snapshot-id", "Every concurrent commit conflicts with it: omit the option."
+            )
         changes = replace_columns(self._table, new, doing, repartitions=repartitions)
         made = TableReplacement(
             self._table, self.opened, changes, self.storage, summary_properties(options), options.transaction
@@ -536,28 +558,31 @@ class IcebergTarget(
 
     @property
     def rules(self) -> Any:
-        """The columns and partitions of `with_schema`, by which files are written. Otherwise None.
+        """The schema and partition spec of `with_schema`, which files must match; None without `with_schema`.
 
-        Otherwise columns are matched by id, and files stay in the partition spec that they were written for.
+        Without `with_schema`, columns are matched by id, and files keep the partition spec they were written for.
         """
         made = self._replacement
         return None if made is None else (self.writes.schema, made.metadata.spec())
 
     def check_rules(self, before: Any) -> None:
-        """Raise `CommitConflict` if the columns of `with_schema` have other ids, or partitions, than files have."""
+        """Raise `CommitConflict` if `rules` differ from `before`, the rules that the files were written by."""
         if self.rules != before:
             raise CommitConflict(
-                f"{self.name}: another writer changed its columns or partitions meanwhile. Write the rows again."
+                f"{self.name}: another writer changed its columns or partitions during the write. Write the rows again."
             )
 
     def require_same_table(self, before: TableFormat) -> IcebergTarget:
-        """Return this target if it has the UUID of `before`, or that has none (version 1)."""
+        """Return this target if its UUID is that of `before`, or `before` has none (format version 1).
+
+        Raises `CommitConflict` if the table was dropped and created again.
+        """
         if before.identity not in (None, self.identity):
             raise CommitConflict(f"{self.name} was dropped and recreated since it was opened: open it again")
         return self
 
     def rewrite_manifests(self) -> ManifestsResult:
-        """Rewrite manifests in a `replace` snapshot; no snapshot is made if there is nothing to rewrite."""
+        """Rewrite manifests in a `replace` snapshot; commit nothing if there is nothing to rewrite."""
         with self.committer.translate_errors():
             summary = self._commit().rewrite_manifests()
         if summary is None:
@@ -565,9 +590,12 @@ class IcebergTarget(
         return ManifestsResult(int(summary["manifests-replaced"]), int(summary["manifests-created"]))
 
     def rewrite_position_deletes(self, where: str | None, limits: DeleteLimits) -> PositionDeletesResult:
-        """Rewrite small files of position deletes together; from format version 3 on, as vectors."""
+        """Merge small position delete files; from format version 3 on, convert them to deletion vectors.
+
+        `where` limits the rewrite to the data files that match a predicate. Raises `InvalidOption` for staged writes.
+        """
         if self.options.is_staged:
-            raise InvalidOption("wap-id and wap-branch are for new rows only, not for rewritten deletes")
+            raise InvalidOption(f"{self.name}: wap-id and wap-branch are for new rows only, not for rewritten deletes")
         table = self.scan.file_table()
         chosen = table if where is None else self.scan.where(where).plan().table
         paths = chosen.files["path"].combine_chunks()
@@ -589,7 +617,10 @@ class IcebergTarget(
         return PositionDeletesResult(len(found.removed), len(files), found.size, pc.sum(added).as_py() or 0)
 
     def file_rules(self) -> FileRules:
-        """The data and metadata folders, and folders from table properties if they are inside the table's location."""
+        """Return the folders to search for orphan files: data, metadata, and those of properties inside the location.
+
+        Raises `UnsupportedFeature` if `gc.enabled` is false.
+        """
         self.check_owned("removing orphan files of")
         metadata = self.opened.metadata
         named = metadata.table_properties.folders
@@ -608,7 +639,7 @@ class IcebergTarget(
         )
 
     def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[ReferencedFiles]:
-        """The metadata file's own, groups of manifests, and the files of other tables in the same folder."""
+        """Yield the files in use: those of the metadata file, of groups of manifests, and of other tables nearby."""
         yield KnownLocations(pa.array(metadata_locations(self.opened), pa.string()))
         yield from manifest_parts(self.opened)
         yield from map(KnownLocations, neighbour_files(self.opened, other_metadata))

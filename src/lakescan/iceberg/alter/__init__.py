@@ -1,1 +1,1 @@
-"""ALTER TABLE: pure functions from changes to a draft of the table's metadata, and the commit of one."""
+"""ALTER TABLE: apply changes to a draft of the table's metadata, and commit the draft."""

@@ -1,4 +1,4 @@
-"""ALTER of an Iceberg table: changes applied to the table as it is, proved by its rows, committed; with retries."""
+"""ALTER an Iceberg table: apply changes to a draft, check them against existing rows, and commit with retries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lakescan.tables.scan_spec import ScanSpec
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-_READERS = 16  # footers that are read at once
+_READERS = 16  # footers read at once
 
 
 def alter(
@@ -41,10 +41,11 @@ def alter(
     changes: Sequence[TableChange],
     retries: RetryPolicy,
 ) -> None:
-    """Make changes in one commit; after a concurrent commit they apply anew to the table as it is then.
+    """Make changes in one commit; after a concurrent commit, apply them again to the new metadata.
 
-    `table` is pyiceberg's, `opened` the same state as lakescan read it. Raises what `altered` raises, `InvalidOption`
-    for rows that do not fit, `UnsupportedFeature` for what the catalog refuses, `CommitConflict`, `CommitStateUnknown`.
+    `table` is pyiceberg's table, `opened` the same table as read by lakescan. Raises the errors of `apply_changes`,
+    `InvalidOption` if existing rows contradict a change, `UnsupportedFeature` for changes that the catalog refuses,
+    `CommitConflict` and `CommitStateUnknown`.
     """
     from pyiceberg.exceptions import CommitFailedException
 
@@ -69,13 +70,13 @@ def alter(
 
 
 def check_proofs(draft: MetadataDraft, opened: IcebergTable, storage: Storage) -> None:
-    """Raise `InvalidOption` or `UnsupportedFeature` if a row or file contradicts what the draft takes for granted."""
+    """Raise `InvalidOption` or `UnsupportedFeature` if existing rows or files contradict the proofs of a draft."""
     for proof in dict.fromkeys(draft.proofs):
         _check_rows(proof, draft, opened, storage)
 
 
 def _check_rows(proof: Proof, draft: MetadataDraft, opened: IcebergTable, storage: Storage) -> None:
-    """Raise `InvalidOption` if a row of a branch contradicts a change, or a file has no field ids."""
+    """Raise `InvalidOption` if a branch's rows contradict a change, `UnsupportedFeature` if a file lacks field ids."""
     if isinstance(proof, FilesHaveIds):
         _check_files_have_ids(proof, opened, storage)
         return
@@ -98,7 +99,7 @@ def _check_rows(proof: Proof, draft: MetadataDraft, opened: IcebergTable, storag
 
 
 def _check_files_have_ids(proof: FilesHaveIds, opened: IcebergTable, storage: Storage) -> None:
-    """Raise `UnsupportedFeature` if a data file of any snapshot has the name, and no field ids."""
+    """Raise `UnsupportedFeature` if a data file of any snapshot has the name but no field ids."""
     metadata: Any = opened.metadata
     table = opened.metadata.location
     scans = [ScanSpec(opened, storage, table, selector=SnapshotSelector(version=each)) for each in metadata.snapshots]
@@ -120,13 +121,13 @@ def _check_files_have_ids(proof: FilesHaveIds, opened: IcebergTable, storage: St
         raise UnsupportedFeature(
             f"another column called {proof.name!r} in {table}",
             f"Data files without field ids, {with_name[0]} among them, have the values of {owner} under this name "
-            "(schema.name-mapping.default), and readers would take these for its own. Choose another name; or first "
-            "write the files again, compact(rewrite_all=True), and expire the snapshots that have them.",
+            "(schema.name-mapping.default), and readers would return these for the new column. Choose another name, or "
+            "first rewrite the files, compact(rewrite_all=True), and expire the snapshots that contain them.",
         )
 
 
 def _branch_scans(opened: IcebergTable, storage: Storage) -> Iterator[tuple[str, ScanSpec]]:
-    """A scan of each branch that has a snapshot."""
+    """Yield a scan of each branch that has a snapshot."""
     metadata: Any = opened.metadata
     name = metadata.location
     if metadata.current_snapshot_id is not None:

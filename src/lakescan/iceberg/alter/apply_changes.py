@@ -1,4 +1,4 @@
-"""Changes of a table, applied in their order to a draft of its metadata; what is left must be a table."""
+"""Apply changes of a table in order to a draft of its metadata, and check that the result is a valid table."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from lakescan.iceberg.metadata.partition_spec import PartitionField, Transform
 
 
 def apply_changes(draft: MetadataDraft, wanted: Sequence[TableChange]) -> MetadataDraft:
-    """Return the draft with the changes.
+    """Return the draft with the changes applied.
 
-    Raises `NoSuchColumn`, `InvalidOption` for changes that are not allowed, `UnsupportedFeature` for those that Iceberg
-    does not have.
+    Raises `NoSuchColumn`, `InvalidOption` for changes that are not allowed, `UnsupportedFeature` for changes that
+    Iceberg does not have.
     """
     for change in wanted:
         draft = _apply_change(change, draft)
@@ -74,22 +74,22 @@ def _apply_change(change: TableChange, draft: MetadataDraft) -> MetadataDraft:
         case changes.AddConstraint() | changes.DropConstraint():
             raise UnsupportedFeature(
                 f"constraint {change.name} of an Iceberg table",
-                "Iceberg has none: filter rows before they are written; SET NOT NULL keeps nulls out.",
+                "Iceberg has no constraints: filter rows before they are written; SET NOT NULL keeps nulls out.",
             )
         case changes.DropFeature():
             raise UnsupportedFeature(
                 f"table feature {change.name} of an Iceberg table",
-                "Iceberg has format versions, which only go up: copy the rows into a table of an earlier version.",
+                "Iceberg's format versions cannot be lowered: copy the rows into a table of an earlier version.",
             )
 
 
 def _check_sources(draft: MetadataDraft) -> None:
-    """Partition and sort fields have their columns, of types that they are defined for."""
+    """Raise `InvalidOption` if a partition or sort field lacks its column, or is not defined for the column's type."""
     for each in draft.partition_fields:
         how = f"DROP PARTITION FIELD {dotted_path((each.name,))}"
         if each.transform.name == "void":
             if each.source_id not in draft.base.schema.by_id:
-                continue  # it was lost before
+                continue  # the column was dropped before
             how = (
                 how if draft.version > 1 else f"set 'format-version'='2', since version 1 keeps such fields; then {how}"
             )
@@ -109,7 +109,10 @@ def _check_source(draft: MetadataDraft, source: int, transform: Transform, needs
 
 
 def _check_partition_names(draft: MetadataDraft) -> None:
-    """No column has the name of a partition field of another one, in any spec: readers would refuse the table."""
+    """Raise `InvalidOption` if a column has the name of another column's partition field in any spec.
+
+    Readers would refuse such a table.
+    """
     before, now = draft.base.schema.path_of, draft.schema.path_of
     ids = {path: field_id for field_id, path in now.items()}
     fields: list[PartitionField] = [*draft.partition_fields]
@@ -121,17 +124,17 @@ def _check_partition_names(draft: MetadataDraft) -> None:
             continue
         if before.get(column) != each.name:
             raise InvalidOption(
-                f"a column cannot be called {each.name!r}, as a partition field of the table is or was, which others "
-                "would take it for: give it another name"
+                f"a column cannot be called {each.name!r}, because a partition field of the table has or had this "
+                "name, and other engines would confuse them: give it another name"
             )
         if all(each.name != old.name for spec in draft.base.specs.values() for old in spec.fields):
             raise InvalidOption(
-                f"a partition field cannot be called {each.name!r}, as a column is: give it another name"
+                f"a partition field cannot be called {each.name!r}, because a column has this name: choose another name"
             )
 
 
 def _check_identifier_fields(draft: MetadataDraft) -> None:
-    """The columns of the key are required, in required structs alone, and of types that identify a row."""
+    """Raise `InvalidOption` unless key columns are required, only inside required structs, and of allowed types."""
     schema = draft.schema
     if (schema.fields, schema.identifier_ids) == (draft.base.schema.fields, draft.base.schema.identifier_ids):
         return
@@ -148,12 +151,12 @@ def _check_identifier_fields(draft: MetadataDraft) -> None:
             raise InvalidOption(f"column {path} is {column.type}: keys cannot have float, double or nested types")
         if not column.required:
             raise InvalidOption(
-                f"column {path} is in the key of the table, and may be null: first ALTER COLUMN {path} SET NOT NULL, "
+                f"column {path} is in the key of the table, but may be null: first ALTER COLUMN {path} SET NOT NULL, "
                 f"or DROP IDENTIFIER FIELDS {path}"
             )
         while (above := parents[column.id]) is not None:
             column = schema.by_id[above]
             if not isinstance(column.type, t.Struct) or not column.required:
                 raise InvalidOption(
-                    f"column {path} cannot be in the key: {column.name} around it may be null or a list"
+                    f"column {path} cannot be in the key, because {column.name} around it may be null or a list"
                 )

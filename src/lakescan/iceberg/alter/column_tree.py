@@ -1,4 +1,4 @@
-"""Trees of columns: a field by its path, ignoring case as Spark does, and the tree with one of its fields changed."""
+"""Column trees: find a field by its path, ignoring case as Spark does, and return the tree with a field changed."""
 
 from __future__ import annotations
 
@@ -17,37 +17,40 @@ Fields = tuple[t.Field, ...]
 
 @dataclass(frozen=True)
 class ColumnPath:
-    """A field, and the fields around it, from the column down to its parent."""
+    """A field and the fields that contain it (`around`), from the top-level column down to its parent."""
 
     field: t.Field
     around: Fields
 
     @property
     def path(self) -> str:
-        """The reference to the field."""
+        """The dotted reference to the field, quoted where needed."""
         return dotted_path(each.name for each in (*self.around, self.field))
 
     @property
     def struct(self) -> t.Field | None:
-        """The struct whose member it is; None for a column. Raises `InvalidOption` in a list or map itself."""
+        """The struct that the field is a member of; None for a top-level column.
+
+        Raises `InvalidOption` for a list element, a map key or a map value.
+        """
         if not self.around:
             return None
         if not isinstance(self.around[-1].type, t.Struct):
             raise InvalidOption(
-                f"{self.path} is a part of a {_collection_name(self.around[-1].type)}: only its type can change"
+                f"{self.path} is part of a {_collection_name(self.around[-1].type)}: only its type can change"
             )
         return self.around[-1]
 
     @property
     def is_in_collection(self) -> bool:
-        """Whether it is in a list or a map."""
+        """Whether the field is inside a list or a map."""
         return any(isinstance(each.type, t.ListOf | t.MapOf) for each in self.around)
 
 
 def find_field(schema: Schema, path: Iterable[str]) -> ColumnPath:
     """Find a field by its path; names of list elements and map values may be left out above members of structs.
 
-    Raises `NoSuchColumn`, and `InvalidOption` for a part of the key of a map, which cannot change.
+    Raises `NoSuchColumn`, or `InvalidOption` for a map key or a field inside one, because keys cannot change.
     """
     names = tuple(path)
     around: Fields = ()
@@ -55,7 +58,7 @@ def find_field(schema: Schema, path: Iterable[str]) -> ColumnPath:
         members = t.children(around[-1].type) if around else schema.fields
         found = find_by_name(members, name)
         if not found and around and isinstance(around[-1].type, t.ListOf | t.MapOf):
-            around = (*around, members[-1])  # its items
+            around = (*around, members[-1])  # the list element or map value
             found = find_by_name(t.children(members[-1].type), name)
         if len(found) > 1:
             shown = ", ".join(each.name for each in found)
@@ -64,13 +67,13 @@ def find_field(schema: Schema, path: Iterable[str]) -> ColumnPath:
             known = [dotted_path(each) for each in _paths(schema.fields, ())]
             raise NoSuchColumn(f"no column {dotted_path(names)!r} in the table.{nearest(dotted_path(names), known)}")
         if around and isinstance(kind := around[-1].type, t.MapOf) and found[0] is kind.key:
-            raise InvalidOption(f"{dotted_path(names)} is the key of a map, or a part of it: keys cannot change")
+            raise InvalidOption(f"{dotted_path(names)} is the key of a map, or part of one: keys cannot change")
         around = (*around, found[0])
     return ColumnPath(around[-1], around[:-1])
 
 
 def find_by_name(fields: Iterable[t.Field], name: str) -> Fields:
-    """The fields of that name; those that have it if case is ignored, if there is none."""
+    """Return the fields with exactly that name, else those with that name ignoring case."""
     found = tuple(fields)
     exact = tuple(each for each in found if each.name == name)
     return exact or tuple(each for each in found if each.name.lower() == name.lower())
@@ -87,7 +90,7 @@ def _collection_name(kind: t.Type) -> str:
 
 
 def with_members(fields: Fields, struct: t.Field | None, change: Callable[[Fields], Fields]) -> Fields:
-    """Return the fields with the members of a struct, at any depth, changed; those fields themselves without one."""
+    """Return the fields with a struct's members changed, at any depth; without a struct, the fields are changed."""
     if struct is None:
         return change(fields)
 
@@ -99,7 +102,7 @@ def with_members(fields: Fields, struct: t.Field | None, change: Callable[[Field
 
 
 def with_field(fields: Fields, field_id: int, change: Callable[[t.Field], t.Field]) -> Fields:
-    """Return the fields with one of them, at any depth, changed."""
+    """Return the fields with one field changed, at any depth."""
     return tuple(_change_field(each, field_id, change) for each in fields)
 
 
@@ -119,7 +122,7 @@ def _change_field(of: t.Field, field_id: int, change: Callable[[t.Field], t.Fiel
 
 
 def parent_ids(fields: Fields) -> dict[int, int | None]:
-    """The id of the field around each field, by its own id; None for columns."""
+    """Return the id of each field's parent by the field's id; None for top-level columns."""
     found: dict[int, int | None] = {each.id: None for each in fields}
     for each in t.walk(fields):
         found |= {inner.id: each.id for inner in t.children(each.type)}
@@ -127,7 +130,7 @@ def parent_ids(fields: Fields) -> dict[int, int | None]:
 
 
 def check_names(fields: Fields, where: str) -> None:
-    """Raise `InvalidOption` for two fields of one name, ignoring case, in any struct among the fields."""
+    """Raise `InvalidOption` for two fields with the same name, ignoring case, at any level."""
     lower = [each.name.lower() for each in fields]
     if twice := next((each.name for each in fields if lower.count(each.name.lower()) > 1), None):
         raise InvalidOption(f"{where} has two members named {twice!r}: names are compared ignoring case")
@@ -137,9 +140,10 @@ def check_names(fields: Fields, where: str) -> None:
 
 
 def resolve_term(term: Term, schema: Schema, what: str) -> tuple[t.Field, Transform]:
-    """The source column of a term, and its transform.
+    """Return the source column of a term, and its transform.
 
-    Raises `NoSuchColumn`, and `InvalidOption` for a column that has no such transform; `what` is what it is for.
+    Raises `NoSuchColumn`, or `InvalidOption` for a column that does not allow the transform. `what` describes the use
+    of the term in the message.
     """
     found = find_field(schema, parse_reference(term.column))
     transform = Transform(term.name, term.number)

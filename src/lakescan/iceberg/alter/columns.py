@@ -1,4 +1,4 @@
-"""Changes of columns (Java's `SchemaUpdate`): each returns the draft with one of them made."""
+"""Column changes (Java's `SchemaUpdate`): each function returns the draft with one change made."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from lakescan.iceberg.metadata.type_promotion import FROM_DATE, can_promote
 
 
 def add(change: AddColumn, draft: MetadataDraft) -> MetadataDraft:
-    """Add a column, or a member of a struct; its ids are beyond all that the table ever assigned."""
+    """Add a column, or a member of a struct, with ids above all that the table ever assigned."""
     struct = _parent_struct(draft, change.parent)
     siblings = draft.schema.fields if struct is None else t.children(struct.type)
     name, path = change.column.name, dotted_path((*change.parent, change.column.name))
@@ -47,7 +47,7 @@ def add(change: AddColumn, draft: MetadataDraft) -> MetadataDraft:
         if change.if_not_exists:
             return draft
         raise InvalidOption(
-            f"column {path} is there already{_case_note(name, taken[0])}: names are compared ignoring case"
+            f"column {path} already exists{_case_note(name, taken[0])}: names are compared ignoring case"
         )
     if not name:
         raise InvalidOption("a column needs a name")
@@ -61,14 +61,14 @@ def add(change: AddColumn, draft: MetadataDraft) -> MetadataDraft:
 
 
 def _parent_struct(draft: MetadataDraft, parent: tuple[str, ...]) -> t.Field | None:
-    """The struct to add to: of a list the elements, of a map the values; None for the table itself."""
+    """Return the struct to add to, inside the elements of a list or the values of a map; None for the table itself."""
     if not parent:
         return None
     of = find_field(draft.schema, parent).field
     while isinstance(of.type, t.ListOf | t.MapOf):
         of = t.children(of.type)[-1]
     if not isinstance(of.type, t.Struct):
-        raise InvalidOption(f"{dotted_path(parent)} is {of.type}, and has no members: it is not a struct")
+        raise InvalidOption(f"{dotted_path(parent)} is {of.type}, not a struct, so it has no members")
     return of
 
 
@@ -84,13 +84,13 @@ def _default_value(name: str, default: Default) -> object:
     if not default.is_literal:
         raise UnsupportedFeature(
             f"the default of column {name!r}, {default.text}, which is not a literal",
-            "Defaults of Iceberg are values: give one, or compute it in the query that writes rows.",
+            "Iceberg defaults are literals: use one, or compute the value in the query that writes rows.",
         )
     return default.value
 
 
 def _assign_ids(columns: Fields, last: int) -> tuple[Fields, int]:
-    """The columns with new ids, and the last id: columns first, then the fields inside each, as Java does."""
+    """Return the columns with new ids, and the last id; columns are numbered before the fields inside, as in Java."""
     own = [last + position for position in range(1, len(columns) + 1)]
     ids = count(last + len(columns) + 1)
     numbered = tuple(assign_field_ids(column, number, ids) for column, number in zip(columns, own, strict=True))
@@ -98,12 +98,12 @@ def _assign_ids(columns: Fields, last: int) -> tuple[Fields, int]:
 
 
 def _require_no_rows(draft: MetadataDraft, column: t.Field, path: str) -> MetadataDraft:
-    """A column that is required, and has no default, takes a table without rows."""
+    """Require a table without rows if the column is required and has no default."""
     if not column.required or column.default is not None:
         return draft
     return draft.add_proof(
         NoRows(
-            f"column {path} is NOT NULL and has no default, but the table has rows, which would have no value of it: "
+            f"column {path} is NOT NULL and has no default, but the table has rows, which would have no value for it: "
             "give it a default (format version 3), or add it without NOT NULL"
         )
     )
@@ -130,15 +130,14 @@ def _other_fields(fields: Fields, gone: t.Field) -> Fields:
 
 
 def rename(change: RenameColumn, draft: MetadataDraft) -> MetadataDraft:
-    """Rename a column, or a member of a struct; its id stays, so that rows keep its values."""
+    """Rename a column, or a member of a struct; its id stays, so that existing values stay readable."""
     found = find_field(draft.schema, change.path)
     struct, name = found.struct, change.name
     siblings = _other_fields(draft.schema.fields if struct is None else t.children(struct.type), found.field)
     if taken := find_by_name(siblings, name):
         raise InvalidOption(
             f"{found.path} cannot be called {name}: there is a column of that name{_case_note(name, taken[0])}; "
-            "names are "
-            "compared ignoring case"
+            "names are compared ignoring case"
         )
     if not name:
         raise InvalidOption(f"{found.path} needs a name")
@@ -150,7 +149,7 @@ def _replace_column(draft: MetadataDraft, field_id: int, field: t.Field) -> Meta
 
 
 def change_column(change: ChangeColumn, draft: MetadataDraft) -> MetadataDraft:
-    """Change a column's type, comment, default, whether it may be null, and its place."""
+    """Change a column's type, comment, default, nullability or position."""
     found = find_field(draft.schema, change.path)
     column, path = found.field, found.path
     if change.type is not None:
@@ -177,7 +176,7 @@ def _change_type(column: t.Field, kind: t.Type, path: str, draft: MetadataDraft)
 
 
 def _strip_ids(kind: t.Type) -> t.Type:
-    """A type by its names and types alone."""
+    """Return a type with all field ids set to 0, to compare types by names and types only."""
     bare = [t.Field(0, each.name, _strip_ids(each.type), each.required) for each in t.children(kind)]
     match kind:
         case t.Struct():
@@ -191,14 +190,14 @@ def _strip_ids(kind: t.Type) -> t.Type:
 
 def _check_member(found: ColumnPath, what: str) -> None:
     if found.around and not isinstance(found.around[-1].type, t.Struct):
-        raise UnsupportedFeature(f"{what} of {found.path}", "Lists and maps have it as a whole alone.")
+        raise UnsupportedFeature(f"{what} of {found.path}", "Only the list or map as a whole can have it.")
 
 
 def _prove_no_nulls(draft: MetadataDraft, found: ColumnPath, column: t.Field) -> MetadataDraft:
-    """SET NOT NULL takes a proof that no row has a null there."""
+    """Require a proof that no row has a null in the column, for SET NOT NULL."""
     if found.is_in_collection:
         raise UnsupportedFeature(
-            f"NOT NULL of {found.path}, which is in a list or a map of rows that are there",
+            f"NOT NULL of {found.path}, which is in a list or a map of existing rows",
             "Add a column of that type, and fill it.",
         )
     if column.id in draft.base.schema.by_id:
@@ -207,7 +206,7 @@ def _prove_no_nulls(draft: MetadataDraft, found: ColumnPath, column: t.Field) ->
 
 
 def _move_field(draft: MetadataDraft, found: ColumnPath, place: ColumnPosition) -> MetadataDraft:
-    """Put a field first, or behind a sibling."""
+    """Move a field to the first position, or after a sibling."""
     struct = found.struct
 
     def reorder(fields: Fields) -> Fields:
@@ -217,7 +216,7 @@ def _move_field(draft: MetadataDraft, found: ColumnPath, place: ColumnPosition) 
         behind = find_by_name(others, place.after)
         if len(behind) != 1:
             why = (
-                "itself" if find_by_name((found.field,), place.after) else f"{place.after!r}, which is no sibling of it"
+                "itself" if find_by_name((found.field,), place.after) else f"{place.after!r}, which is not its sibling"
             )
             raise NoSuchColumn(
                 f"{found.path} cannot be placed after {why}.{nearest(place.after, [each.name for each in others])}"
@@ -229,9 +228,9 @@ def _move_field(draft: MetadataDraft, found: ColumnPath, place: ColumnPosition) 
 
 
 def replace_columns(change: ReplaceColumns, draft: MetadataDraft) -> MetadataDraft:
-    """Replace all columns by new ones, as Spark does: rows that are there have nulls in them, whatever their names."""
+    """Replace all columns with new ones, as Spark does; existing rows have nulls in them, whatever their names."""
     if not change.columns:
-        raise InvalidOption("REPLACE COLUMNS without a column: give the new ones")
+        raise InvalidOption("REPLACE COLUMNS needs at least one column: give the new columns")
     columns = tuple(_new_columns(change, draft))
     numbered, last = _assign_ids(columns, draft.last_column_id)
     check_names(numbered, "the table")
@@ -252,7 +251,7 @@ def set_key(change: SetKey, draft: MetadataDraft) -> MetadataDraft:
 
 
 def drop_key(change: DropKey, draft: MetadataDraft) -> MetadataDraft:
-    """Drop identifier fields; raises `InvalidOption` for a column that is none."""
+    """Drop identifier fields; raises `InvalidOption` for a column that is not an identifier field."""
     kept = list(draft.schema.identifier_ids)
     for name in change.columns:
         found = find_field(draft.schema, parse_reference(name))
@@ -264,7 +263,7 @@ def drop_key(change: DropKey, draft: MetadataDraft) -> MetadataDraft:
     return replace(draft, schema=replace(draft.schema, identifier_ids=tuple(kept)))
 
 
-_NARROW = (t.BYTE, t.SHORT)  # Iceberg has no narrower integers than INT
+_NARROW = (t.BYTE, t.SHORT)  # Iceberg has no integer types narrower than INT
 _WIDER: dict[t.Type, str] = {
     t.INT: "long",
     t.FLOAT: "double",
@@ -274,7 +273,7 @@ _SAME_DAYS = ("year", "month", "day", "void")  # transforms with the same value 
 
 
 def iceberg_type(kind: t.Type) -> t.Type:
-    """The type of Iceberg that holds a type's values: integers of 8 and 16 bits become INT, at any depth."""
+    """Return the Iceberg type for a type's values: integers of 8 and 16 bits become INT, at any depth."""
     match kind:
         case t.Struct(fields):
             return t.Struct(tuple(_iceberg_field(each) for each in fields))
@@ -294,8 +293,8 @@ def promote_type(
 ) -> t.Field:
     """Return a field with another type; `partitions` are the partition fields of all specs.
 
-    Raises `InvalidOption` for a type that does not hold all values of the earlier one, `UnsupportedFeature` if files
-    that are there have partition values that the new type would change.
+    Raises `InvalidOption` for a type that cannot hold all values of the old one, `UnsupportedFeature` if existing files
+    have partition values that the new type would change.
     """
     if isinstance(column.type, t.Struct | t.ListOf | t.MapOf) or isinstance(kind, t.Struct | t.ListOf | t.MapOf):
         raise InvalidOption(
@@ -304,8 +303,8 @@ def promote_type(
         )
     if not can_promote(column.type, kind):
         raise InvalidOption(
-            f"the type of {path}, {column.type}, cannot become {kind}: rows that are there would lose values, or could "
-            f"not be read. {_type_advice(column.type)}"
+            f"the type of {path}, {column.type}, cannot become {kind}: existing rows would lose values, or could not "
+            f"be read. {_type_advice(column.type)}"
         )
     if (column.type == t.UNKNOWN or kind in FROM_DATE) and version < 3:
         raise InvalidOption(
@@ -335,7 +334,7 @@ def _type_advice(old: t.Type) -> str:
 
 
 def _midnight(value: object, kind: t.Type) -> object:
-    """A default that is a date, as a timestamp: for nanoseconds a number, as Python's own have microseconds."""
+    """Return a date default as a timestamp: as a number for nanoseconds, because Python has only microseconds."""
     if value is None:
         return None
     midnight = datetime.combine(value, time())  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Commit a draft of a table's metadata: updates and requirements, as Java's `UpdateRequirements` makes them."""
+"""Commit a draft of a table's metadata, with updates and requirements as in Java's `UpdateRequirements`."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from lakescan.storage import Storage
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-_LAST_ADDED = -1  # what the catalog gave a number to just before
-_FIRST_ID = 1000  # of partition fields
+_LAST_ADDED = -1  # the id of the object that the update before added
+_FIRST_ID = 1000  # the first id of partition fields
 
 
 def new_draft(table: Table, metadata: TableMetadata) -> MetadataDraft:
-    """The draft without changes of a table, as its catalog gave it and as it was read."""
+    """Return a draft without changes of a table, given as pyiceberg's table and as lakescan's metadata."""
     given = table.metadata
     return MetadataDraft.create(metadata, int(given.last_column_id), int(given.last_partition_id or _FIRST_ID - 1))
 
 
 def commit_draft(table: Table, draft: MetadataDraft, storage: Storage) -> FailedCommit | None:
-    """Commit a draft, whose base is the table's metadata. Returns None on success or without a change.
+    """Commit a draft, whose base is the table's metadata; return the failed commit, or None on success.
 
-    Raises `CommitStateUnknown`, and what `outcomes.commit` raises.
+    Commits nothing and returns None if the draft has no changes. Raises `CommitStateUnknown` and the errors of
+    `outcomes.commit`.
     """
     commits = _DraftUpdates(table, draft)
 
@@ -49,29 +50,30 @@ def _is_in_history(commits: _DraftUpdates, now: IcebergTable, storage: Storage) 
 
 
 def _later_states(base: TableMetadata, now: TableMetadata, storage: Storage) -> Iterator[IcebergTable]:
-    """The states of a table between two of its metadata files, the newest first, as far as their files are there."""
+    """Yield the table at each metadata file after `base`, the newest first, until a file is missing."""
     files = [file for _, file in now.metadata_log]
     for file in reversed(files[files.index(base.source) + 1 :] if base.source in files else []):
         try:
             yield IcebergTable.open(file, storage)
         except MissingFile:
-            return  # the catalog keeps so many
+            return  # older metadata files have been removed
 
 
 def is_changed(
     table: Table, before: TableMetadata, after: TableMetadata, now: IcebergTable, storage: Storage | None = None
 ) -> bool:
-    """Whether a table has all that `after` changes of `before`: columns, partitions, order, properties, location.
+    """Return whether a table has all changes from `before` to `after`, metadata versions of this table.
 
-    `table` (pyiceberg's) and `before` are the same state, `now` is the table read anew. With a storage, it is also
-    enough that it had all that in a state since.
+    The changes are those of columns, partition spec, sort order, properties and location. `table` (pyiceberg's) is at
+    the metadata `before`; `now` is the reloaded table. With a storage, it is enough if an earlier version of `now`,
+    after `before`, had the changes.
     """
     commits = _DraftUpdates(table, replace(new_draft(table, after), base=before))
     return commits.is_made(now) or (storage is not None and _is_in_history(commits, now, storage))
 
 
 def draft_updates(table: Table, draft: MetadataDraft) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The updates and requirements of a draft, for a commit that has others, too."""
+    """Return the updates and requirements of a draft, for a commit that also makes other changes."""
     commits = _DraftUpdates(table, draft)
     return tuple(commits.updates), tuple(commits.requirements)
 
@@ -83,7 +85,7 @@ class _DraftUpdates:
 
     @cached_property
     def updates(self) -> list[Any]:
-        """Changes of the metadata, in an order in which each is valid after those before it."""
+        """The metadata updates, each valid after those before it."""
         from pyiceberg.table import update as updates
 
         draft, base = self.draft, self.draft.base
@@ -101,7 +103,7 @@ class _DraftUpdates:
 
     @cached_property
     def _same_schema(self) -> int | None:
-        """The id of the schema of the table, current or earlier, that is the draft's; None if that is new."""
+        """The id of a current or earlier schema of the table that equals the draft's, or None."""
         schemas = self.draft.base.schemas.values()
         return next((each.id for each in schemas if _have_same_fields(each, self.draft.schema)), None)
 
@@ -160,9 +162,10 @@ class _DraftUpdates:
 
     @property
     def requirements(self) -> Iterator[Any]:
-        """What must be as it was for the changes to mean the same.
+        """The requirements that keep the meaning of the changes.
 
-        Beyond Java's, each change of columns, spec or order requires all three: a partition field is of a column.
+        Beyond Java's requirements, each change of columns, spec or order requires all three to be unchanged, because
+        partition and sort fields refer to columns.
         """
         from pyiceberg.table import update as updates
 
@@ -175,7 +178,7 @@ class _DraftUpdates:
             yield updates.AssertLastAssignedFieldId(last_assigned_field_id=given.last_column_id)
         if any(isinstance(each, updates.AddPartitionSpecUpdate) for each in self._spec):
             yield updates.AssertLastAssignedPartitionId(last_assigned_partition_id=given.last_partition_id)
-        if self.draft.proofs:  # which rows added meanwhile would make untrue
+        if self.draft.proofs:  # rows of a concurrent commit could contradict them
             heads = {name: each.snapshot_id for name, each in given.refs.items() if each.snapshot_ref_type == "branch"}
             main = given.current_snapshot_id
             for name, head in {MAIN: None if main == -1 else main, **heads}.items():
@@ -183,7 +186,7 @@ class _DraftUpdates:
         yield from _properties_requirement(self.table, [*self._property_updates, *self._property_removals])
 
     def is_made(self, now: IcebergTable) -> bool:
-        """Whether the table is as the draft, in all that this changes; or was, if it has new columns or fields."""
+        """Return whether a table has all changes of the draft; new columns and fields may have changed again."""
         draft, base, later = self.draft, self.draft.base, now.metadata
         return (
             later.format_version >= draft.version
@@ -213,7 +216,7 @@ def _has_spec(draft: MetadataDraft, later: TableMetadata) -> bool:
 
 
 def _properties_requirement(table: Table, names: Sequence[str]) -> Sequence[Any]:
-    """The requirement that properties are as they were, for pyiceberg's own catalogs: REST has no such requirement."""
+    """Return the requirement that properties are unchanged, for pyiceberg's own catalogs (REST has none such)."""
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.exceptions import CommitFailedException
     from pyiceberg.table.update import AssertTableUUID
@@ -227,7 +230,7 @@ def _properties_requirement(table: Table, names: Sequence[str]) -> Sequence[Any]
     before = property_values(table.metadata.properties)
 
     class AssertProperties(AssertTableUUID):
-        """Requires these properties to be as they were."""
+        """Requires these properties to be unchanged."""
 
         def validate(self, base_metadata: Any) -> None:
             super().validate(base_metadata)

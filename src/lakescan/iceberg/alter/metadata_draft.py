@@ -1,4 +1,4 @@
-"""The state of a table while changes apply to it: what a commit then makes of the table's metadata."""
+"""The draft of a table's metadata that changes are applied to, and the proofs that it requires of existing rows."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from lakescan.iceberg.metadata.table_metadata import TableMetadata
 
 @dataclass(frozen=True)
 class NoNulls:
-    """What a change takes for granted: no row has a null in the field of that id; it must be true of all branches."""
+    """Proof required by a change: no row of any branch has a null in the field with that id."""
 
     field_id: int
 
 
 @dataclass(frozen=True)
 class NoRows:
-    """What a change takes for granted: no branch has a row. `reason` says which change, and why."""
+    """Proof required by a change: no branch has any row. `reason` is the error message if one has."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class FilesHaveIds:
-    """What a change takes for granted: data files of any snapshot that have a field called `name` have field ids.
+    """Proof required by a change: data files of any snapshot with a field called `name` have field ids.
 
-    The name mapping gives the name to another column now: files without ids have values of the field `field_id` there.
+    The new name mapping gives the name to another column. In files without ids, it holds values of the field
+    `field_id`.
     """
 
     field_id: int
@@ -42,7 +43,7 @@ Proof = NoNulls | NoRows | FilesHaveIds
 
 @dataclass(frozen=True)
 class MetadataDraft:
-    """A table's metadata as some changes leave it. `proofs` are to be checked against the rows before the commit."""
+    """A table's metadata after some changes. `proofs` must be checked against existing rows before the commit."""
 
     base: TableMetadata
     version: int
@@ -57,7 +58,7 @@ class MetadataDraft:
 
     @staticmethod
     def create(base: TableMetadata, last_column_id: int, last_partition_id: int) -> MetadataDraft:
-        """The table as it is; the last ids are the highest ones that it ever assigned."""
+        """Return a draft without changes; the last ids are the highest that the table ever assigned."""
         return MetadataDraft(
             base,
             base.format_version,

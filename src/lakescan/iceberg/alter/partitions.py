@@ -1,4 +1,4 @@
-"""Changes of the partition spec (Java's `BaseUpdatePartitionSpec`)."""
+"""Partition spec changes (Java's `BaseUpdatePartitionSpec`)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _KNOWN = ("identity", "void", "year", "month", "day", "hour", "bucket", "truncat
 
 
 def add(change: AddPartition, draft: MetadataDraft) -> MetadataDraft:
-    """Add a partition field, with the id and the name of an equal one of an earlier spec (from version 2 on)."""
+    """Add a partition field; from version 2 on, reuse the id and name of an equal field of an earlier spec."""
     _check_transforms(draft)
     source, transform = resolve_term(change.term, draft.schema, "partitioning")
     if equal := _find_equal_field(draft.partition_fields, source.id, transform):
-        raise InvalidOption(f"files are partitioned by {change.term} already: it is the partition field {equal.name!r}")
+        raise InvalidOption(f"the table is already partitioned by {change.term}: the partition field {equal.name!r}")
     if restored := _find_original_field(draft, source.id, transform):
         return _put_field(draft, replace(restored, name=change.name or restored.name))
     kind = transform.result_type(source.type)
@@ -34,7 +34,7 @@ def add(change: AddPartition, draft: MetadataDraft) -> MetadataDraft:
 
 
 def drop(change: DropPartition, draft: MetadataDraft) -> MetadataDraft:
-    """Drop a partition field; in version 1 it becomes void, as its values have no ids in manifests."""
+    """Drop a partition field; in version 1 it becomes void, because manifests identify partition values by position."""
     _check_transforms(draft)
     gone = _find_partition_field(draft, change.which)
     if draft.version > 1:
@@ -49,7 +49,7 @@ def replace_field(change: ReplacePartition, draft: MetadataDraft) -> MetadataDra
 
 
 def partition_name(schema: Schema, source_id: int, transform: Transform) -> str:
-    """The name of a partition field as Java makes it: `country`, `ts_day`, `id_bucket_16`, `name_trunc_4`."""
+    """Return the default name of a partition field as in Java: `country`, `ts_day`, `id_bucket_16`, `name_trunc_4`."""
     source = schema.path_of[source_id]
     match transform.name:
         case "identity":
@@ -64,7 +64,7 @@ def partition_name(schema: Schema, source_id: int, transform: Transform) -> str:
 
 
 def find_reusable_spec(draft: MetadataDraft) -> PartitionSpec | None:
-    """The earlier spec with the same fields, whose files are partitioned alike; None without one."""
+    """Return the table's spec with the same sources, transforms and names as the draft's, or None."""
     key = [_field_key(each) for each in draft.partition_fields]
     return next((spec for spec in draft.base.specs.values() if [_field_key(each) for each in spec.fields] == key), None)
 
@@ -74,11 +74,11 @@ def _field_key(of: PartitionField) -> tuple[int, Transform, str]:
 
 
 def _put_field(draft: MetadataDraft, own: PartitionField) -> MetadataDraft:
-    """The draft with a field: where it was, else at the end."""
+    """Return the draft with a field, at its original position or at the end."""
     if any(each.name == own.name and each.id != own.id for each in draft.partition_fields):
-        raise InvalidOption(f"there is a partition field {own.name!r} already: give another name")
+        raise InvalidOption(f"there already is a partition field {own.name!r}: give another name")
     fields = {**{each.id: each for each in draft.partition_fields}, own.id: own}
-    before = [each.id for each in _base_fields(draft) if each.id in fields]  # stay in their order, as in Java
+    before = [each.id for each in _base_fields(draft) if each.id in fields]  # in their original order, as in Java
     places = dict.fromkeys([*before, *fields])
     return replace(draft, partition_fields=tuple(fields[each] for each in places))
 
@@ -88,19 +88,19 @@ def _find_equal_field(fields: tuple[PartitionField, ...], source: int, transform
 
 
 def _find_original_field(draft: MetadataDraft, source: int, transform: Transform) -> PartitionField | None:
-    """The field that was dropped just now, and is added again: nothing changes but its name."""
+    """Return the equal field of the table's spec, if it was dropped in this draft and is added again."""
     return _find_equal_field(_base_fields(draft), source, transform)
 
 
 def _base_fields(draft: MetadataDraft) -> tuple[PartitionField, ...]:
-    """The fields of the table's spec, before the changes."""
+    """Return the fields of the table's default spec, before the changes."""
     return draft.base.specs[draft.base.default_spec_id].fields
 
 
 def _find_earlier_field(
     draft: MetadataDraft, source: int, transform: Transform, name: str | None
 ) -> PartitionField | None:
-    """An equal field of an earlier spec, the newest: its values go on. In version 1, ids are by position."""
+    """Return an equal field of the newest earlier spec, to reuse its id; None in version 1, whose ids are positions."""
     if draft.version < 2:
         return None
     specs = sorted(draft.base.specs.values(), key=lambda spec: (spec.id == draft.base.default_spec_id, spec.id))
@@ -114,7 +114,7 @@ def _find_earlier_field(
 
 
 def _free_name(draft: MetadataDraft, name: str) -> MetadataDraft:
-    """The name is free for another field if a void one has it, which is renamed, as Java does."""
+    """Rename a void partition field that has this name, as Java does, so that another field can have the name."""
     for each in draft.partition_fields:
         if each.name == name and each.transform == _VOID:
             return _put_field(draft, replace(each, name=f"{name}_{each.id}"))
@@ -122,7 +122,7 @@ def _free_name(draft: MetadataDraft, name: str) -> MetadataDraft:
 
 
 def _find_partition_field(draft: MetadataDraft, which: Term | str) -> PartitionField:
-    """A partition field by its name or its transform; a plain column is its identity, too."""
+    """Return a partition field by its name or its transform; a plain column means its identity transform."""
     live = [each for each in draft.partition_fields if draft.version > 1 or each.transform != _VOID]
     if isinstance(which, str):
         lower = which.replace("`", "").lower()
@@ -147,7 +147,7 @@ def _is_column(draft: MetadataDraft, text: str) -> bool:
 
 
 def _check_transforms(draft: MetadataDraft) -> None:
-    """Raise `UnsupportedFeature` for a spec with a transform that is not known, as Java does."""
+    """Raise `UnsupportedFeature` for a spec with an unknown transform, as Java does."""
     for each in draft.partition_fields:
         if each.transform.name not in _KNOWN:
             raise UnsupportedFeature(

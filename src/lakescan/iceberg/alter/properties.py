@@ -1,4 +1,4 @@
-"""Changes of table properties, and what properties say of columns when these change."""
+"""Table property changes, and updates of the properties that refer to columns."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from lakescan.storage.locations import split_location
 
 _COMMENT = "comment"
 _KEY = IcebergProperties.encryption_key.name
-# What Java's Spark catalog keeps for statements of their own.
+# Properties that Java's Spark catalog reserves, with the statements to use instead.
 _STATEMENTS = {
     "sort-order": "WRITE ORDERED BY, or Table.alter().set_sort_order",
     "identifier-fields": "SET IDENTIFIER FIELDS, or Table.alter().set_key",
     "location": "SET LOCATION, or Table.alter().set_location",
     "provider": "CREATE TABLE ... USING: a table keeps its format",
 }
-# Properties about one column, whose name follows: they go where the column goes.
+# Prefixes of properties about one column, whose name follows. They are updated if the column is renamed or dropped.
 _OF_COLUMNS = (
     "write.metadata.metrics.column.",
     "write.parquet.bloom-filter-enabled.column.",
@@ -37,7 +37,7 @@ _OF_COLUMNS = (
 
 
 def set_properties(properties: Mapping[str, str], draft: MetadataDraft) -> MetadataDraft:
-    """Set properties; `format-version` upgrades the table, and is none of them."""
+    """Set properties; `format-version` is not stored as a property but upgrades the table."""
     rest = {name: value for name, value in properties.items() if name != FORMAT_VERSION}
     for name in rest:
         if name.lower() in _STATEMENTS:
@@ -53,30 +53,30 @@ def _upgrade_format(properties: Mapping[str, str], draft: MetadataDraft) -> Meta
     number = chosen_version(properties).number
     if number < draft.version:
         raise InvalidOption(
-            f"'{FORMAT_VERSION}'='{number}': the table has version {draft.version}, and versions only go up: copy its "
+            f"'{FORMAT_VERSION}'='{number}': the table has version {draft.version}, which cannot be lowered: copy its "
             "rows into a new table"
         )
     return replace(draft, version=number)
 
 
 def unset_properties(change: UnsetProperties, draft: MetadataDraft) -> MetadataDraft:
-    """Remove properties; raises `InvalidOption` for one that is not set, unless the change says IF EXISTS."""
+    """Remove properties; raises `InvalidOption` for one that is not set, unless the change has IF EXISTS."""
     missing = [name for name in change.names if name not in draft.properties]
     if missing and not change.if_exists:
         raise InvalidOption(
             f"the table has no property {missing[0]!r}.{nearest(missing[0], draft.properties)} UNSET TBLPROPERTIES IF "
-            "EXISTS passes over those that are not set."
+            "EXISTS ignores properties that are not set."
         )
     _check_same_key(None if _KEY in change.names else draft.properties.get(_KEY), draft)
     return replace(draft, properties={n: v for n, v in draft.properties.items() if n not in change.names})
 
 
 def _check_same_key(key: str | None, draft: MetadataDraft) -> None:
-    """Raise `InvalidOption` for another table key, as Java does: the keys of all files depend on this one."""
+    """Raise `InvalidOption` for another table key, as Java does, because the keys of all files depend on it."""
     if key != draft.properties.get(_KEY):
         raise InvalidOption(
-            f"'{_KEY}' cannot be set, changed or removed: a table is encrypted from its creation on, by one key. "
-            "Create another table, and copy the rows"
+            f"'{_KEY}' cannot be set, changed or removed: a table has one encryption key from its creation on. Create "
+            "another table, and copy the rows"
         )
 
 
@@ -87,18 +87,18 @@ def set_comment(change: SetComment, draft: MetadataDraft) -> MetadataDraft:
 
 
 def set_location(change: SetLocation, draft: MetadataDraft) -> MetadataDraft:
-    """Set the folder of new files."""
+    """Set the table's location, where new files are written; raises `InvalidOption` for a relative path."""
     location = change.location.strip()
     scheme, _, path = split_location(location)
     if not location or (scheme == "file" and not path.startswith("/")):
         raise InvalidOption(
-            f"the location {change.location!r} is not a folder's: give an absolute path, or one with a scheme"
+            f"the location {change.location!r} is not that of a folder: give an absolute path, or one with a scheme"
         )
     return replace(draft, location=location.rstrip("/") or location)
 
 
 def update_column_properties(draft: MetadataDraft) -> MetadataDraft:
-    """The draft with properties about columns as these are now called, and with the name mapping of new columns."""
+    """Return the draft with column properties moved to the new column names, and an updated name mapping."""
     if draft.schema.fields == draft.base.schema.fields:
         return draft
     before, now = draft.base.schema.path_of, draft.schema.path_of
@@ -119,25 +119,25 @@ def update_column_properties(draft: MetadataDraft) -> MetadataDraft:
     return replace(draft, properties=properties)
 
 
-# A renamed column keeps its earlier names, which files have; a new column has its own. A name that a column has now is
-# taken from the others.
+# In the name mapping, a renamed column keeps its earlier names, which existing files have, and a new column gets its
+# own name. The current name of a column is removed from all other columns.
 
 _LOG = logging.getLogger("lakescan")
 _Node = dict[str, Any]
 
 
 def update_name_mapping(text: str, before: Schema, now: Schema) -> str:
-    """Return the mapping of the columns as they are now; one that cannot be read stays as it is."""
+    """Return the name mapping for the new columns; a mapping that cannot be parsed is returned unchanged."""
     try:
         nodes = _NameMappingUpdate(before, now).fields(json.loads(text), None)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
-        _LOG.warning("the name mapping of the table cannot be read, and stays as it is: %.200s", text)
+        _LOG.warning("the name mapping of the table cannot be parsed, and is left unchanged: %.200s", text)
         return text
     return json.dumps(nodes)
 
 
 def lost_names(before: str, now: str) -> list[tuple[int, str]]:
-    """The names that a mapping takes from fields, with the ids of these."""
+    """Return the names that a new mapping removes from fields, as (field id, name)."""
     names = dict(_field_names(json.loads(now))) if before != now else {}
     known = _field_names(json.loads(before)) if before != now else ()
     return [(own, name) for own, those in known for name in those if name not in names.get(own, ())]
@@ -165,7 +165,7 @@ class _NameMappingUpdate:
                 self._added.setdefault(parent, []).append(each)
 
     def fields(self, nodes: Iterable[_Node], parent: int | None) -> list[_Node]:
-        """The nodes below a field."""
+        """Return the updated nodes below a field."""
         known, added = list(nodes), self._added.get(parent, [])
         taken = {
             self._changed[node["field-id"]]: node["field-id"] for node in known if node.get("field-id") in self._changed
@@ -184,7 +184,7 @@ class _NameMappingUpdate:
 
 
 def _bare_field(of: t.Field) -> t.Field:
-    """A field without what is nested in it."""
+    """Return a field without its nested fields."""
     return replace(of, type=t.UNKNOWN) if t.children(of.type) else of
 
 

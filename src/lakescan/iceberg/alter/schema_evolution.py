@@ -1,4 +1,4 @@
-"""Columns that a commit of rows adds or widens, as one commit with the snapshot: a write that fails adds none."""
+"""Columns that a write adds or widens, committed together with its snapshot: a write that fails adds no columns."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableWithColumns:
-    """A state of the table with the columns: as lakescan reads it, and as pyiceberg does (`given`).
+    """The table with the added columns, as lakescan's metadata and as pyiceberg's (`given`).
 
-    `updates` and `requirements` are pyiceberg's, for the commit; none if the table has the columns by now.
+    `updates` and `requirements` are pyiceberg's, for the commit. They are empty if the table already has the columns.
     """
 
     draft: MetadataDraft
@@ -35,9 +35,9 @@ class TableWithColumns:
 
 @dataclass(frozen=True)
 class SchemaEvolution:
-    """Columns to add or widen: the changes, and the schema with the field ids by which files are written. Pickled.
+    """Columns to add or widen: the changes, and the schema with the field ids that written files have. Pickled.
 
-    `source` is the metadata file of the table for which they were worked out.
+    `source` is the metadata file of the table for which the changes were planned.
     """
 
     changes: tuple[TableChange, ...]
@@ -46,15 +46,16 @@ class SchemaEvolution:
 
     @staticmethod
     def plan(table: Table, opened: IcebergTable, changes: Sequence[TableChange]) -> SchemaEvolution:
-        """The columns that changes add to a table; raises what `altered` raises."""
+        """Plan the columns that changes add to a table; raises the errors of `apply_changes`."""
         draft = apply_changes(new_draft(table, opened.metadata), changes)
         return SchemaEvolution(tuple(changes), draft.schema, opened.metadata.source)
 
     def apply(self, table: Table, opened: IcebergTable) -> TableWithColumns:
-        """The table, in this or a later state, with the columns.
+        """Return the table, possibly after concurrent commits, with the columns added.
 
         Raises:
-            CommitConflict: Another writer changed columns since, so that they would have other ids than in the files.
+            CommitConflict: A concurrent commit changed columns, so that the new columns would get other ids than in
+                the files.
         """
         from pyiceberg.table.update import update_table_metadata
 
@@ -65,8 +66,8 @@ class SchemaEvolution:
         for each in (field for field in self.schema.fields if field.name in added):
             if now.get(each.name) != each:
                 raise CommitConflict(
-                    f"{name}: another writer changed its columns meanwhile, to which this write adds {each.name!r}. "
-                    "Write the rows again."
+                    f"{name}: another writer changed its columns while this write was adding {each.name!r}. Write the "
+                    "rows again."
                 )
         if draft.proofs and opened.metadata.source != self.source:
             raise CommitConflict(f"{name}: another writer changed it while columns were added. Write the rows again.")
@@ -76,7 +77,7 @@ class SchemaEvolution:
 
 
 def _column_name(change: TableChange) -> str:
-    """The name of the column that a change adds, or in which it changes something."""
+    """Return the name of the top-level column that a change adds or modifies."""
     assert isinstance(change, AddColumn | ChangeColumn)
     path = (*change.parent, change.column.name) if isinstance(change, AddColumn) else change.path
     return path[0]

@@ -1,1 +1,1 @@
-"""Commits: file changes, on the state of a table -> manifests, a manifest list and a snapshot; validated, retried."""
+"""Commit file changes to Iceberg tables: write manifests and snapshots, detect conflicts, and retry."""

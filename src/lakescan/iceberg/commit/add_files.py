@@ -1,4 +1,4 @@
-"""Adding files that other writers wrote to a table, where they are: one append, which reads nothing but footers."""
+"""Add Parquet files of other writers to a table in place, in one append; only their footers are read."""
 
 from __future__ import annotations
 
@@ -50,12 +50,14 @@ def add_files(
     check_duplicates: bool = True,
     only: Sequence[str] | None = None,
 ) -> Mapping[str, str]:
-    """Add the Parquet files under a folder, or one file. Returns the summary of the new snapshot.
+    """Add the Parquet files under a folder, or one file, in place; return the summary of the new snapshot.
 
-    The partition of a file is that of its folders (`day=2026-01-31`), of which `partitions` choose some by name. `only`
-    are the locations of the files to take, if not all. If
-    files have no field ids, the table gets a name mapping in the same commit. Raises `InvalidOption` if a file is one
-    of the table's already, `SchemaMismatch`, `UnsupportedFeature`, `CommitConflict`.
+    The partition of a file is that of its folders (`day=2026-01-31`); `partitions` selects files by these names and
+    values. `only` lists the locations of the files to add, if not all. If files have no field ids, the table gets a
+    name mapping in the same commit.
+
+    Raises `InvalidOption` if the table already has one of the files, `SchemaMismatch`, `UnsupportedFeature` and
+    `CommitConflict`.
     """
     metadata = opened.metadata
     if metadata.table_properties.is_encrypted:
@@ -69,7 +71,7 @@ def add_files(
     if partitions:
         found = found.matching(partitions, schema, spec)
         if not found.entries:
-            raise InvalidOption(f"no file of {folder} is in the partitions that partition_filter names: {partitions}")
+            raise InvalidOption(f"no file of {folder} is in the partitions of partition_filter: {partitions}")
     matching = field_matching(metadata)
     if metadata.table_properties.name_mapping is None:
         matching = FieldMatching(by_id=True, name_mapping=dict(field_paths(schema.fields)))
@@ -96,7 +98,7 @@ def add_files(
 
 
 def _historical_names(metadata: TableMetadata) -> dict[int, set[str]]:
-    """The names that each field has had, by its id: files of the table itself have those of their time."""
+    """Return all names that each field ever had, by field id; the table's files have the names of their time."""
     names: dict[int, set[str]] = {}
     for schema in metadata.schemas.values():
         for field in schema.by_id.values():
@@ -105,17 +107,17 @@ def _historical_names(metadata: TableMetadata) -> dict[int, set[str]]:
 
 
 def _check_new(files: Iterable[WrittenFile], base: CommitBase, storage: Storage) -> None:
-    """Raise `InvalidOption` if one of the files is a data file of the table, in any spelling of its location."""
+    """Raise `InvalidOption` if a file is already a data file of the table, in any spelling of its location."""
     there = find_live_files(pa.array([each.location for each in files], pa.string()), base, storage)
     if len(there):
         raise InvalidOption(
-            f"{there[0].as_py()} is a data file of {base.metadata.location} already: its rows would be there twice. "
-            "Nothing was added; check_duplicate_files => false adds it all the same"
+            f"{there[0].as_py()} is already a data file of {base.metadata.location}, so its rows would be duplicated. "
+            "Nothing was added; check_duplicate_files => false adds it anyway"
         )
 
 
 def _name_mapping_update(fields: Iterable[t.Field]) -> list[Any]:
-    """The update that sets the table's name mapping to the names of its columns."""
+    """Return the update that sets the table's name mapping to the names of its columns."""
     from pyiceberg.table.update import SetPropertiesUpdate
 
     return [SetPropertiesUpdate(updates={PROPERTY: name_mapping_text(fields)})]
@@ -127,9 +129,9 @@ def _schema_requirement(table: Table) -> Any:
     return AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id)
 
 
-# Nothing but footers is read. Columns are found by field id, or by name in files without ids.
+# Only footers are read. Columns are found by field id, or by name in files without ids.
 
-_READERS = 16  # footers that are read at once
+_READERS = 16  # footers read at once
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -138,7 +140,7 @@ class ForeignFiles(FolderFiles):
     """Files to add to an Iceberg table."""
 
     def keys(self, spec: PartitionSpec, schema: Schema) -> list[Key]:
-        """The partition of each file, by the names of its folders."""
+        """Return the partition of each file, from the names of its folders."""
         columns = [
             _parse_values(self.folders[field.name], schema.by_id[field.source_id].type, field.name)
             for field in spec.fields
@@ -146,13 +148,13 @@ class ForeignFiles(FolderFiles):
         return list(zip(*columns, strict=True)) if columns else [()] * len(self.entries)
 
     def matching(self, wanted: Mapping[str, str], schema: Schema, spec: PartitionSpec) -> ForeignFiles:
-        """The files of some partitions; raises `InvalidOption` for a name that is not one of its folders'."""
+        """Return the files of some partitions; raises `InvalidOption` for a name that no folder has."""
         sources = {field.name: schema.by_id[field.source_id].type for field in spec.fields}
         kept = np.ones(len(self.entries), bool)
         for name, text in wanted.items():
             if name not in self.folders:
                 raise InvalidOption(
-                    f"partition_filter names {name!r}, and the folders of {self.folder} are named "
+                    f"partition_filter has {name!r}, but the partition folders of {self.folder} are "
                     f"{', '.join(self.folders) or 'nothing'}.{nearest(name, self.folders)}"
                 )
             (value,) = _parse_values([text], sources[name], name)
@@ -163,9 +165,9 @@ class ForeignFiles(FolderFiles):
 
 
 def spec_for(found: ForeignFiles, specs: Mapping[int, PartitionSpec], default: int, schema: Schema) -> PartitionSpec:
-    """The partition spec whose fields have the names of the files' folders, and are values of columns themselves.
+    """Return the partition spec whose fields have the names of the files' folders and identity transforms.
 
-    Raises `UnsupportedFeature` if there is none.
+    Raises `UnsupportedFeature` if no spec does.
     """
     names = set(found.folders)
     for spec in [specs[default], *specs.values()]:
@@ -190,11 +192,10 @@ def as_data_files(
     storage: Storage,
     names: Mapping[int, Collection[str]],
 ) -> tuple[list[WrittenFile], bool]:
-    """The files as a commit adds them, with statistics from their footers; and whether some have no field ids.
+    """Return the files with statistics from their footers for a commit, and whether some have no field ids.
 
-    `names` are those that each field has ever had, by its id: files with ids have one of these.
-
-    Raises `SchemaMismatch` for files whose columns do not fit the table's, `CorruptData` for what is not Parquet.
+    `names` are all names that each field ever had, by id; files with ids must use one of them. Raises `SchemaMismatch`
+    for files whose columns do not fit the table, `CorruptData` for files that are not Parquet.
     """
     keys = found.keys(spec, schema)
     constant = {field.source_id for field in spec.fields}
@@ -214,7 +215,7 @@ def as_data_files(
 
 
 class _Columns:
-    """The columns of one file, and those of the table that they are."""
+    """The columns of one file, matched with those of the table."""
 
     def __init__(
         self,
@@ -231,7 +232,7 @@ class _Columns:
     def check(self, constant: set[int]) -> None:
         """Raise `SchemaMismatch` if the file's columns do not fit those of the table.
 
-        `constant` are the ids of columns whose values are those of folders.
+        `constant` are the ids of columns whose values come from folder names.
         """
         found = {each.id for each in self.fields if each.id is not None}
         if not found & {each.id for each in self._schema.fields}:
@@ -252,7 +253,7 @@ class _Columns:
             self._check(field, field.name)
 
     def _check_once(self, fields: Sequence[FileField]) -> None:
-        """Raise `SchemaMismatch` if two columns of the file are one of the table."""
+        """Raise `SchemaMismatch` if two columns of the file match the same column of the table."""
         seen: dict[int, str] = {}
         for field in fields:
             if field.id is not None and seen.setdefault(field.id, field.name) != field.name:
@@ -263,9 +264,9 @@ class _Columns:
             self._check_once(field.children)
 
     def check_folders(self, folders: Mapping[int, Any]) -> None:
-        """Raise `SchemaMismatch` if a column that the file has too has other values than its folder's.
+        """Raise `SchemaMismatch` if a partition column that the file also contains has other values than its folder's.
 
-        Readers take the folder's, and skip files by the column's own bounds: rows would not be found.
+        Readers use the value of the folder, but skip files by the column's own bounds, so they would miss rows.
         """
         for leaf in self.statistics().leaves:
             field_id = leaf.leaf.field.id
@@ -275,8 +276,8 @@ class _Columns:
             if leaf.nulls or not leaf.least == leaf.most == value:
                 name = leaf.leaf.field.name
                 raise self._misfit(
-                    f"its column {name!r} has other values than the one in the name of its folder: drop the column "
-                    "from the file, or move the file"
+                    f"its column {name!r} has other values than the name of its folder: drop the column from the file, "
+                    "or move the file"
                 )
 
     def _check(self, field: FileField, path: str) -> None:
@@ -292,7 +293,7 @@ class _Columns:
                 "table: the ids are those of another table"
             )
         if not _fits(field.type, column.type):
-            raise self._misfit(f"its column {path!r} is {field.type}, and {column.type} in the table")
+            raise self._misfit(f"its column {path!r} is {field.type}, but {column.type} in the table")
         for child in field.children:
             self._check(child, f"{path}.{child.name}")
 
@@ -300,7 +301,7 @@ class _Columns:
         return SchemaMismatch(f"{self._path} cannot be added: {why}. Nothing was added.")
 
     def statistics(self) -> FileStatistics:
-        """Counts and bounds from the footer. NaNs are not counted there."""
+        """Return counts and bounds from the footer, which does not count NaNs."""
         data, leaves = self._data, dict(self._leaves())
         groups = data.footer.statistics(leaves)
         rows, writer = np.diff(data.footer.first_rows).tolist(), data.file.metadata.created_by
@@ -317,7 +318,7 @@ class _Columns:
             )
             if leaf.field.required and nulls != 0 and leaf.way[0] is leaf.field:
                 raise self._misfit(
-                    f"its column {leaf.field.name!r} may not be null in the table, and {nulls or 'an unknown number'} "
+                    f"its column {leaf.field.name!r} may not be null in the table, but {nulls or 'an unknown number'} "
                     "of its values are"
                 )
             nans = None if leaf.field.type in t.FLOATING else 0
@@ -325,7 +326,7 @@ class _Columns:
         return FileStatistics(data.rows, data.footer.starts(data.size), found)
 
     def _leaves(self) -> Iterator[tuple[int, tuple[FileField, LeafColumn]]]:
-        """The leaf columns that are neither in lists nor in maps, by their places in the file, in the table's order."""
+        """Yield the leaf columns outside of lists and maps, by their positions in the file, in the table's order."""
         found = dict(_fields_with_leaves(self.fields, 0))
         for column in (each for each in t.walk(self._schema.fields) if each.id in found):
             place, field = found[column.id]
@@ -344,7 +345,7 @@ def _fields_with_leaves(fields: Sequence[FileField], first: int) -> Iterator[tup
 
 
 def _fits(source: pa.DataType, kind: t.Type) -> bool:
-    """Whether a file's type is that of the column, or one that readers widen to it."""
+    """Return whether a file's type is that of the column, or one that readers widen to it."""
     if pa.types.is_dictionary(source):
         source = source.value_type
     match kind:
@@ -376,14 +377,14 @@ def _fits(source: pa.DataType, kind: t.Type) -> bool:
 
 
 def _bound_value(value: Any, kind: t.Type) -> Any:
-    """A partition value as bounds in statistics are."""
+    """Return a partition value in the form that bounds have in statistics."""
     if isinstance(kind, t.Decimal) and value is not None:
         return int(value.scaleb(kind.scale))
     return value.encode() if isinstance(value, str) else value
 
 
 def _parse_values(texts: Sequence[str | None], kind: t.Type, name: str) -> list[Any]:
-    """Values of folders as partition values; raises `InvalidOption` for a text that is none."""
+    """Parse folder values as partition values; raises `InvalidOption` for a text that is not a value of the type."""
     target = kind.arrow()
     try:
         values = pa.array([None if each == _NULL else each for each in texts], pa.string()).cast(target)

@@ -1,4 +1,4 @@
-"""The manifests of the state that a commit is based on, complete enough to be listed again."""
+"""The manifests of the snapshot that a commit is based on, with all values that a new manifest list requires."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _COUNTS = {"added": ADDED, "existing": EXISTING, "deleted": DELETED}
 def listed_manifests(base: CommitBase, storage: Storage) -> pa.Table:
     """Return the manifests of the branch's newest snapshot (`MANIFESTS`), with all counts that new lists require.
 
-    Version 1 may omit counts and sequence numbers: counts are then read from the manifests, and numbers are 0. Raises
-    `UnsupportedFeature` for a snapshot without a manifest list, `CorruptMetadata` for a list that lacks a length or a
-    snapshot id.
+    Version 1 may omit counts and sequence numbers. Counts are then read from the manifests, and sequence numbers are 0.
+    Raises `UnsupportedFeature` for a snapshot without a manifest list, `CorruptMetadata` for a list that lacks a length
+    or a snapshot id.
     """
     head = base.head
     if head is None:
@@ -51,7 +51,7 @@ def listed_manifests(base: CommitBase, storage: Storage) -> pa.Table:
 
 
 def _check_required_columns(manifests: pa.Table, source: str) -> None:
-    """Check that no manifest lacks what every manifest list has to say; it cannot be listed again without."""
+    """Raise `CorruptMetadata` for a manifest without a value that every manifest list requires."""
     for name in ("manifest_length", "added_snapshot_id"):
         if (place := pc.index(pc.is_null(manifests[name]), True).as_py()) >= 0:
             raise fault(
@@ -60,7 +60,7 @@ def _check_required_columns(manifests: pa.Table, source: str) -> None:
 
 
 def _discard_partial_summaries(summaries: pa.ListArray) -> pa.Array:
-    """Partition summaries, null (unknown) for manifests of which a summary does not say whether nulls occur."""
+    """Return partition summaries, with null (unknown) for manifests that lack `contains_null` in a summary."""
     unknown = pc.is_null(summaries.flatten().field("contains_null"))
     lacking = pc.unique(pc.list_parent_indices(summaries).filter(unknown))
     rows = pa.array(np.arange(len(summaries)))
@@ -92,7 +92,10 @@ def _set_column(manifests: pa.Table, name: str, values: pa.Array) -> pa.Table:
 
 
 def find_live_files(locations: pa.Array, base: CommitBase, storage: Storage) -> pa.Array:
-    """Those of the locations that are live data files of the branch, in any spelling: those of one manifest suffice."""
+    """Return those of the locations that are live data files of the branch, however they are spelled.
+
+    The search stops at the first manifest that has any of them.
+    """
     places = storage.places(base.metadata.location)
     wanted = places.canonicalize(locations)
     listed = listed_manifests(base, storage)

@@ -1,7 +1,7 @@
-"""Cherry-picking: the changes of one snapshot, applied to the current state (Java's `CherryPickOperation`).
+"""Cherry-pick: apply the changes of one snapshot to the current snapshot (Java's `CherryPickOperation`).
 
-Where the snapshot's parent is the current one, the table moves to the snapshot itself. Otherwise a new one is made, of
-appends, and of dynamic overwrites whose partitions are as they were.
+If the snapshot's parent is the current snapshot, the table moves to the snapshot itself. Otherwise, a new snapshot is
+committed. This is possible for appends, and for dynamic overwrites whose partitions have not changed.
 """
 
 from __future__ import annotations
@@ -48,12 +48,14 @@ def cherry_pick(
     retries: RetryPolicy,
     check_rows: Callable[[IcebergTable, int], None],
 ) -> tuple[int | None, int]:
-    """Apply a snapshot's changes to the current state. Returns the ids of the current snapshots before and after.
+    """Apply a snapshot's changes to the current snapshot; return the ids of the current snapshots before and after.
 
-    `check_rows` refuses rows of the snapshot that the table cannot have by now. It is retried after concurrent commits
-    that it does not conflict with. Raises `NoSuchSnapshot`; `InvalidOption` for
-    a snapshot that the current state has already, or whose wap-id is published; `UnsupportedFeature` for changes that
-    are neither an append nor a dynamic overwrite; `CommitConflict` if partitions that it replaces have changed.
+    `check_rows` raises for rows of the snapshot that the table can no longer have. The commit is retried after
+    concurrent commits that do not conflict with it.
+
+    Raises `NoSuchSnapshot`. Raises `InvalidOption` for a snapshot that the current snapshot already includes, or whose
+    wap-id is published, `UnsupportedFeature` for changes that are neither an append nor a dynamic overwrite, and
+    `CommitConflict` if partitions that it replaces have changed.
     """
     known, attempts = set(opened.metadata.snapshots), Attempts(retries)
     at, now = copy(table), opened
@@ -78,35 +80,35 @@ def cherry_pick(
 
 
 def find_pickable_snapshot(metadata: TableMetadata, version: int) -> IcebergSnapshot:
-    """The snapshot to pick; see `cherry_pick` for what is refused."""
+    """Return the snapshot to cherry-pick; see `cherry_pick` for the errors."""
     picked, where = metadata.snapshots.get(version), metadata.location
     if picked is None:
         raise NoSuchSnapshot(f"{where} has no snapshot {version} to cherry-pick: see Table.inspect('snapshots')")
     line = list(ancestors(metadata.snapshots, metadata.current_snapshot_id))
     if version in {each.id for each in line}:
-        raise InvalidOption(f"{where}: the current state has snapshot {version} already")
+        raise InvalidOption(f"{where}: the current snapshot already includes snapshot {version}")
     again = [each.id for each in line if each.summary.get(SOURCE) == str(version)]
     if again:
-        raise InvalidOption(f"{where}: snapshot {version} was cherry-picked already, as snapshot {again[0]}")
+        raise InvalidOption(f"{where}: snapshot {version} was already cherry-picked, as snapshot {again[0]}")
     wap_id = picked.summary.get(STAGED_ID)
     published = [each.id for each in line if wap_id in (each.summary.get(STAGED_ID), each.summary.get(PUBLISHED_ID))]
     if wap_id and published:
         raise InvalidOption(
-            f"{where}: the changes with wap-id {wap_id!r} are published already, by snapshot {published[0]}: "
-            f"snapshot {version} has the same wap-id"
+            f"{where}: snapshot {version} has the wap-id {wap_id!r}, whose changes snapshot {published[0]} already "
+            "published"
         )
     if picked.parent_id == metadata.current_snapshot_id:
         return picked
     if picked.operation != _APPEND and not _replaces_partitions(picked):
         raise UnsupportedFeature(
             f"cherry-picking snapshot {version} of {where}, whose operation is {picked.operation or 'not recorded'}",
-            "Only appends and dynamic overwrites can be cherry-picked; others only if their parent "
+            "Only appends and dynamic overwrites can be cherry-picked; other snapshots only if their parent "
             f"({picked.parent_id}) is the current snapshot ({metadata.current_snapshot_id}). Make the change again, or "
             "make the snapshot the current one with Table.set_current_snapshot.",
         )
     if _replaces_partitions(picked) and picked.parent_id not in (None, *(each.id for each in line)):
         raise UnsupportedFeature(
-            f"cherry-picking snapshot {version} of {where}, which replaced partitions of a state that is not an "
+            f"cherry-picking snapshot {version} of {where}, which replaced partitions of a snapshot that is not an "
             "ancestor of the current one",
             "Overwrite the partitions again.",
         )
@@ -114,18 +116,18 @@ def find_pickable_snapshot(metadata: TableMetadata, version: int) -> IcebergSnap
 
 
 def _check_new(picked: IcebergSnapshot, changes: SnapshotChanges, base: CommitBase, storage: Storage) -> None:
-    """Raise `InvalidOption` if the table has a file of the snapshot already: its rows would be there twice."""
+    """Raise `InvalidOption` if the table already has a file of the snapshot, whose rows would be duplicated."""
     added = [each["file_path"].cast(pa.string()) for each in changes.added.values()]
     there = find_live_files(pa.chunked_array(added, pa.string()).combine_chunks(), base, storage)
     if len(there):
         raise InvalidOption(
-            f"{base.metadata.location}: the current state has {there[0].as_py()} already, which snapshot {picked.id} "
-            "added: its rows would be there twice"
+            f"{base.metadata.location}: the current snapshot already has {there[0].as_py()}, which snapshot "
+            f"{picked.id} added: its rows would be duplicated"
         )
 
 
 def cherry_pick_producer(picked: IcebergSnapshot, base: CommitBase, storage: Storage) -> SnapshotProducer:
-    """What produces the snapshot with the changes of `picked`, on top of a base."""
+    """Return the producer of a snapshot that applies the changes of `picked` to a base."""
     changes = snapshot_changes(picked, base.metadata, storage)
     wap_id = picked.summary.get(STAGED_ID)
     summary = {SOURCE: str(picked.id)} | ({PUBLISHED_ID: wap_id} if wap_id else {})
@@ -138,9 +140,9 @@ def cherry_pick_producer(picked: IcebergSnapshot, base: CommitBase, storage: Sto
 
 
 def snapshot_changes(picked: IcebergSnapshot, metadata: TableMetadata, storage: Storage) -> SnapshotChanges:
-    """The data files that a snapshot added and removed.
+    """Return the data files that a snapshot added and removed.
 
-    Raises `UnsupportedFeature` for one with delete files, `CorruptMetadata` if its manifests lack files that its
+    Raises `UnsupportedFeature` for a snapshot with delete files, `CorruptMetadata` if its manifests lack files that its
     summary counts.
     """
     own = manifest_files(pa.concat_tables(own_manifests([picked], storage)))
@@ -171,7 +173,7 @@ def _entries(
 
 
 def _clear_row_ids(files: pa.StructArray) -> pa.Table:
-    """Data files as a snapshot adds them: their rows get ids again."""
+    """Return data files without their first row ids, so that the commit assigns new ones."""
     table = pa.Table.from_arrays(files.flatten(), names=[each.name for each in files.type])
     place = table.column_names.index("first_row_id")
     return table.set_column(place, "first_row_id", pa.nulls(len(table), pa.int64()))
@@ -186,13 +188,13 @@ def _check_whole(picked: IcebergSnapshot, changes: SnapshotChanges, metadata: Ta
         stated = picked.count(name, number)
         if stated is not None and stated > number:
             raise CorruptMetadata(
-                f"{metadata.location}: snapshot {picked.id} says {name}={stated}, but its manifests name only "
-                f"{number:,}: which changes to cherry-pick is unknown"
+                f"{metadata.location}: snapshot {picked.id} has {name}={stated} in its summary, but its manifests name "
+                f"only {number:,}, so the changes to cherry-pick are unknown. Restore its manifests"
             )
 
 
 def _partitions(changes: SnapshotChanges) -> pa.Table:
-    """The partitions of added files, with the columns `spec_id` and `partition_key`."""
+    """Return the partitions of added files, with the columns `spec_id` and `partition_key`."""
     kinds = pa.schema([pa.field("partition_key", pa.string()), pa.field("spec_id", pa.int32())])
     parts = [
         add_partition_key(each.select(["partition"]))

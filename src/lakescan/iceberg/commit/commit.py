@@ -1,7 +1,7 @@
-"""Commit to an Iceberg table through its catalog: appends, replacements of data files, and changes of rows.
+"""Commit to an Iceberg table through its catalog: appends, overwrites, rewrites and row-level changes.
 
-If a commit returns an error, or its response is lost, the table is checked for the snapshot id: the commit succeeded,
-has definitely failed, or its state is unknown. Files written for a failed commit are removed.
+If a commit returns an error, or its response is lost, the table is checked for the snapshot id. Then the commit has
+succeeded, has definitely failed, or its state is unknown. Files written for a failed commit are removed.
 """
 
 from __future__ import annotations
@@ -42,17 +42,19 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 REPLACES_PARTITIONS = "replace-partitions"  # the summary key of dynamic overwrites
-STAGED_ID = "wap.id"  # the summary key of a staged snapshot, as Iceberg's writer for Spark calls it
+STAGED_ID = "wap.id"  # the summary key of a staged snapshot, as in Iceberg's Spark writer
 
 
 @dataclass(frozen=True)
 class IcebergCommit:
-    """One commit, based on the state of the table when it was opened.
+    """One commit, based on the snapshot of the table when it was opened.
 
-    `table` is pyiceberg's, `opened` the same state as lakescan read it. `properties` go into the new snapshot's
-    summary. `epoch` is the streaming query id and the number of its micro-batch, which is committed only once. With a
-    `wap_id`, the snapshot is staged under it: the branch stays where it is until it is published. `adds` are columns
-    that it adds to the table. `on_commit` receives the new snapshot, the number of attempts, and their seconds.
+    - `table`: pyiceberg's table; `opened` is the same table as read by lakescan.
+    - `properties`: additions to the new snapshot's summary.
+    - `epoch`: the application (or streaming query) id and the number of its transaction, which is committed only once.
+    - `wap_id`: the snapshot is staged under this id, and the branch does not move until the snapshot is published.
+    - `adds`: columns that the commit adds to the table.
+    - `on_commit`: called with the new snapshot, the number of attempts, and their duration in seconds.
     """
 
     table: Table
@@ -67,9 +69,10 @@ class IcebergCommit:
     _committed: list[NewSnapshot] = field(default_factory=list, compare=False, repr=False)
 
     def append(self, files: Iterable[WrittenFile]) -> None:
-        """Append files; concurrent commits are retried.
+        """Append files; the commit is retried after concurrent commits.
 
-        Raises `CommitConflict` if retries run out or another writer has committed the epoch; `CommitStateUnknown`.
+        Raises `CommitConflict` if the attempts run out or another writer has committed the epoch, and
+        `CommitStateUnknown`.
         """
         written = list(files)
         self._commit("append", lambda base, _: SnapshotChanges(added_files(written, base)), None, APPENDS)
@@ -82,10 +85,10 @@ class IcebergCommit:
         *,
         is_dynamic: bool = False,
     ) -> None:
-        """Replace data files; with `is_dynamic`, they are all those of the new files' partitions.
+        """Replace data files; with `is_dynamic`, the removed files are all files in the partitions of the new files.
 
-        The commit goes onto those that were made since the table was opened, unless they conflict with it. Raises
-        `CommitConflict` if they do, or retries run out; `CommitStateUnknown`.
+        The commit is retried after concurrent commits that do not conflict with it. Raises `CommitConflict` if one
+        conflicts or the attempts run out, and `CommitStateUnknown`.
         """
         written, gone = list(files), pa.array(list(removed), pa.string())
         properties = {**self.properties, REPLACES_PARTITIONS: "true"} if is_dynamic else self.properties
@@ -103,9 +106,9 @@ class IcebergCommit:
         *,
         keeps_sequence_number: bool = False,
     ) -> None:
-        """Replace data files by others with the same rows: the operation is `replace`, and streams skip it.
+        """Replace data files with others that have the same rows, in a `replace` snapshot, which streams skip.
 
-        `deletes` are delete files that go, too, as far as they are still there (and offsets of vectors in them). With
+        `deletes` are delete files (and offsets of vectors in them) to remove as well if they still exist. With
         `keeps_sequence_number`, new files have the sequence number of the base. See `replace`.
         """
         written, gone = list(files), pa.array(list(removed), pa.string())
@@ -121,9 +124,10 @@ class IcebergCommit:
     def row_delta(self, changes: SnapshotChanges, validation: Validation) -> None:
         """Commit a row delta: data files and delete files, added and removed (Java's `RowDelta`).
 
-        `validation` says what was read; the data files that delete files refer to and the vectors are added to it.
-        Delete files with an unknown `referenced_data_file` need theirs in `validation.referenced`. Raises what
-        `replace` raises, and `UnsupportedFeature` for delete files that the table's format version does not have.
+        `validation` describes the rows that were read. The data files of added delete files and vectors are added to
+        it. For delete files with an unknown `referenced_data_file`, their data files must be in
+        `validation.referenced`. Raises the errors of `replace`, and `UnsupportedFeature` for delete files that the
+        table's format version does not have.
         """
         whole = row_delta_validation(changes, validation)
 
@@ -134,10 +138,10 @@ class IcebergCommit:
         self._commit(row_delta_operation(changes), check_changes, whole, COMMITS)
 
     def upsert(self, files: Iterable[WrittenFile], deletes: Iterable[WrittenFile]) -> None:
-        """Commit new data files, and equality deletes of all rows that the table had before; see `append`.
+        """Commit new data files, and equality deletes that apply to all rows that the table had before; see `append`.
 
-        They go onto any commits. Raises `CommitConflict` if one of them changed the partitioning: deletes apply to
-        files of their own partition spec alone.
+        No concurrent commit conflicts, except that `CommitConflict` is raised if one changed the partitioning, because
+        equality deletes apply only to files of their own partition spec.
         """
         written, keys, spec = list(files), list(deletes), self.opened.metadata.default_spec_id
 
@@ -156,10 +160,10 @@ class IcebergCommit:
         files: Iterable[WrittenFile],
         validation: Validation,
     ) -> None:
-        """Commit changes of rows: data files to remove, deletes by position of others, and new data files.
+        """Commit row-level changes: data files to remove, position deletes of others, and new data files.
 
-        With `validation.ignores_deletes`, data files whose rows others have deleted since, all of them, are left out;
-        files with deletes of these alone are removed. Raises what `replace` raises.
+        With `validation.ignores_deletes`, data files that concurrent commits removed with all their rows are left out
+        of the commit, and delete files that apply only to these are discarded. Raises the errors of `replace`.
         """
         whole = RowChange(tuple(removed), tuple(deletes), tuple(files))
         made = whole
@@ -184,10 +188,10 @@ class IcebergCommit:
     def rewrite_deletes(
         self, removed: Sequence[str], deletes: Sequence[WrittenDeletes], sequence_number: int | None
     ) -> None:
-        """Replace files of position deletes by deletes of the same rows, which have this data sequence number.
+        """Replace position delete files with deletes of the same rows, which get this data sequence number.
 
-        Raises `CommitConflict` if others have removed one of the files, or changed rows of the data files of vectors;
-        see `replace`.
+        Raises `CommitConflict` if a concurrent commit removed one of the files, or changed rows of data files with new
+        vectors. See `replace`.
         """
         whole = RowChange((), tuple(deletes), ())
         read = Validation.create(self.base, referenced=whole.vectors, vectors=whole.vectors)
@@ -204,15 +208,15 @@ class IcebergCommit:
     def _check_version(self, base: CommitBase) -> None:
         if base.format_version != self.base.format_version:
             raise CommitConflict(
-                f"{self._where}: another writer upgraded the table to format version {base.format_version}, in "
-                "which deletes are written differently. Run the statement again."
+                f"{self._where}: another writer upgraded the table to format version {base.format_version}, which "
+                "writes deletes differently. Run the statement again."
             )
 
     def replace_equality(self, deletes: Sequence[WrittenDeletes], gone: Sequence[str]) -> None:
-        """Commit deletes by position in the place of equality deletes (`gone`), in a `replace` snapshot.
+        """Commit position deletes instead of the equality delete files `gone`, in a `replace` snapshot.
 
-        The data files with such rows must still be there, and no data file may have been added that is as old as the
-        equality deletes: these would delete its rows, too. Raises what `replace` raises.
+        The data files of the position deletes must still exist. No concurrent commit may have added a data file that is
+        as old as the equality deletes, because they would apply to its rows too. Raises the errors of `replace`.
         """
         whole, base = RowChange((), tuple(deletes), ()), self.base
         unused = pa.table([pa.array(list(gone), pa.string()), pa.nulls(len(gone), pa.int64())], schema=DELETE_FILES)
@@ -224,8 +228,8 @@ class IcebergCommit:
             )
             if any(number is None or number < base.sequence_number for number in numbers):
                 raise CommitConflict(
-                    f"{self._where}: another writer wrote old rows again, to which the equality deletes apply that are "
-                    "to be replaced. Convert them again."
+                    f"{self._where}: another writer rewrote rows that these equality deletes apply to. Run the "
+                    "conversion again."
                 )
             found = replace(whole.file_changes(now), unused_deletes=unused)
             check_row_delta(found, read, now.format_version, self._where)
@@ -235,14 +239,14 @@ class IcebergCommit:
 
     @property
     def base(self) -> CommitBase:
-        """The state of the branch when the table was opened."""
+        """The branch as it was when the table was opened."""
         return self._base(self.table, self.opened)
 
     def rewrite_manifests(self) -> Mapping[str, str] | None:
-        """Rewrite manifests; concurrent commits are retried.
+        """Rewrite manifests; the commit is retried after concurrent commits.
 
-        Returns the new snapshot's summary, or None if there is nothing to rewrite. Raises `CommitConflict` if retries
-        run out; `CommitStateUnknown`.
+        Returns the new snapshot's summary, or None if there is nothing to rewrite. Raises `CommitConflict` if the
+        attempts run out, and `CommitStateUnknown`.
         """
         made: list[ManifestRewrite] = []
 
@@ -263,15 +267,15 @@ class IcebergCommit:
         validation: Validation | None,
         retries: RetryPolicy,
     ) -> None:
-        """Produce a snapshot and commit it, again after each concurrent commit that does not conflict with it."""
+        """Produce a snapshot and commit it, and retry after each concurrent commit that does not conflict with it."""
 
         def attempt(table: Table, now: IcebergTable) -> FailedCommit | None:
             base, storage = self._base(table, now), self.writes.storage
-            # The first snapshot of a branch replaces nothing.
+            # The first snapshot of a branch replaces nothing, so it is an append.
             done = "append" if operation == "overwrite" and base.head is None else operation
             rebase = None if validation is None else Rebase.create(validation, base, storage)
             found = changes(base, rebase)
-            if operation != "replace":  # which keeps rows that are there
+            if operation != "replace":  # a `replace` snapshot adds no new rows
                 check_required(self.opened.metadata.schema, now.metadata.schema, self._where)
             return self._publish(table, now, SnapshotProducer(base, storage, done, found, self._summary, rebase))
 
@@ -319,18 +323,18 @@ class IcebergCommit:
         return CommitBase(now.metadata, table.metadata, self.branch)
 
     def _check_branch(self, now: TableMetadata) -> None:
-        """Raise `CommitConflict` if the branch is not what it was: there, or to be made in a table without rows."""
+        """Raise `CommitConflict` if the branch was removed or is now a tag, or main got rows before a new branch."""
         before, reference = self.opened.metadata, now.refs.get(self.branch)
         if reference is not None and reference.kind != RefKind.BRANCH:
-            raise CommitConflict(f"{self._where}: {self.branch!r} is a tag by now, which stays. Choose another branch.")
+            raise CommitConflict(f"{self._where}: {self.branch!r} is now a tag. Choose another branch.")
         if reference is None and self.branch in before.refs:
             raise CommitConflict(
                 f"{self._where}: another writer removed the branch {self.branch!r}. Write to it again."
             )
         if self.branch not in before.refs and now.current_snapshot_id is not None:
             raise CommitConflict(
-                f"{self._where}: another writer wrote the table's first rows, which the branch {self.branch!r} is to "
-                "have. Write to it again."
+                f"{self._where}: another writer wrote the table's first rows, which the branch {self.branch!r} must "
+                "include. Write to it again."
             )
 
     def _publish(self, table: Table, now: IcebergTable, producer: SnapshotProducer) -> FailedCommit | None:
@@ -362,7 +366,7 @@ class IcebergCommit:
 
 @dataclass(frozen=True)
 class RowChange:
-    """The locations of data files to remove, deletes of rows of others, and new data files."""
+    """A row-level change: locations of data files to remove, position deletes of other files, and new data files."""
 
     removed: tuple[str, ...]
     deletes: tuple[WrittenDeletes, ...]
@@ -370,25 +374,25 @@ class RowChange:
 
     @property
     def operation(self) -> str:
-        """The operation of its snapshot: by what it changes, as in Java's `BaseRowDelta` and `BaseOverwriteFiles`."""
+        """The operation of the snapshot, as in Java's `BaseRowDelta` and `BaseOverwriteFiles`."""
         if not self.removed and not self.deletes:
             return "append"
         return "overwrite" if self.files else "delete"
 
     @property
     def delete_targets(self) -> pa.Array:
-        """The data files that the deletes are about."""
+        """The data files that the deletes apply to."""
         return pa.array([each.path for each in self.deletes], pa.string())
 
     @property
     def vectors(self) -> pa.Array:
-        """Those whose deletes are vectors."""
+        """The data files whose deletes are deletion vectors."""
         files = (each.details["file"].details for each in self.deletes)
         is_vector = pa.array(["content_offset" in each for each in files], pa.bool_())
         return self.delete_targets.filter(is_vector)
 
     def exclude(self, is_gone: Callable[[pa.Array], pa.Array]) -> RowChange:
-        """The change without data files that are gone: they are not removed again, and need no deletes."""
+        """Return the change without removed data files: they are not removed again, and need no deletes."""
         removed = pc.invert(is_gone(pa.array(self.removed, pa.string()))).to_pylist()
         stays = pc.invert(is_gone(self.delete_targets)).to_pylist()
         return replace(
@@ -396,7 +400,7 @@ class RowChange:
         )
 
     def file_changes(self, base: CommitBase) -> SnapshotChanges:
-        """The file changes on a base; raises `CommitConflict` if it does not have the partition spec of a file."""
+        """Return the file changes on a base; raises `CommitConflict` if the base lacks the partition spec of a file."""
         return SnapshotChanges(
             added_files(self.files, base),
             pa.array(self.removed, pa.string()),
@@ -406,7 +410,7 @@ class RowChange:
         )
 
     def added_deletes(self, base: CommitBase) -> dict[int, pa.Table]:
-        """The delete files, each once: one may be about several data files."""
+        """Return the added delete files, each once, because one file may have deletes of several data files."""
         files = (each.details["file"] for each in self.deletes)
         by_place = {(each.location, each.details.get("content_offset")): each for each in files}
         return added_files(by_place.values(), base)

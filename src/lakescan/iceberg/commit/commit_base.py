@@ -1,4 +1,4 @@
-"""The state of a table that a commit is based on."""
+"""The table metadata and branch that a commit is based on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, Tabl
 
 @dataclass(frozen=True)
 class CommitBase:
-    """A table's metadata, as read by lakescan and as its catalog gave it (pyiceberg's), and the branch to commit to."""
+    """A table's metadata, as read by lakescan and by pyiceberg (`given`), and the branch to commit to."""
 
     metadata: TableMetadata
     given: Any
@@ -44,8 +44,8 @@ class CommitBase:
     def next_row_id(self) -> int | None:
         """The first row id of the next snapshot; None before version 3.
 
-        pyiceberg leaves `next-row-id` out of tables that it creates itself: the row ids of their snapshots then tell
-        which are taken. Raises `CorruptMetadata` for a snapshot that does not say how many it took.
+        pyiceberg omits `next-row-id` from tables that it creates itself, so the row ids of their snapshots are
+        considered too. Raises `CorruptMetadata` for a snapshot with a first row id but without a count of added rows.
         """
         if self.format_version < 3:
             return None
@@ -58,7 +58,7 @@ class CommitBase:
         return max([int(self.given.next_row_id or 0), *(each.first_row_id + each.added_rows for each in taken)])
 
     def writer(self, spec_id: int, content: int = DATA) -> ManifestWriter:
-        """Return how to write manifests of a partition spec; raises `CorruptMetadata` for an unknown spec."""
+        """Return a writer for the manifests of a partition spec; raises `CorruptMetadata` for an unknown spec."""
         spec = self.metadata.specs.get(spec_id)
         if spec is None:
             raise CorruptMetadata(
@@ -88,7 +88,7 @@ class CommitBase:
         return {number: f"[{', '.join(texts)}]" for number, texts in fields.items()}
 
     def partition_path(self, partition: tuple[int, tuple[Any, ...]]) -> str | None:
-        """Return a partition as text, `day=2026-01-31/country=NO`; None for dates that Python does not have."""
+        """Return a partition as text, `day=2026-01-31/country=NO`; None for dates that Python cannot represent."""
         from pyiceberg.typedef import Record
 
         spec_id, values = partition

@@ -1,4 +1,4 @@
-"""Catalogs that collect the commits of several tables, to make them as one: what commits need to know of them."""
+"""Catalogs that collect the commits of several tables and make them as one transaction."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lakescan.iceberg.table import IcebergTable
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-# Makes the changes again, of the table as pyiceberg and as lakescan read it.
+# Makes the changes again, given the table as read by pyiceberg and by lakescan.
 Redo = Callable[["Table", IcebergTable], object]
 
 
 @runtime_checkable
 class Collector(Protocol):
-    """A pyiceberg catalog whose tables are as the collected commits leave them; it sends none of them."""
+    """A pyiceberg catalog that collects commits without sending them; its tables include the collected commits."""
 
     def collect(
         self,
@@ -26,15 +26,18 @@ class Collector(Protocol):
         requirements: tuple[Any, ...],
         updates: tuple[Any, ...],
     ) -> None:
-        """Take a commit; raises pyiceberg's `CommitFailedException` if the table was changed here meanwhile."""
+        """Collect a commit; raises pyiceberg's `CommitFailedException` if this catalog has changed the table since."""
 
     def redone_by(self, redo: Redo, *, fits_any: bool) -> AbstractContextManager[None]:
-        """Commits collected within are made by `redo`, should others get ahead; with `fits_any` after any changes."""
+        """Context manager: record `redo` as the way to make the commits inside again after concurrent commits.
+
+        With `fits_any`, `redo` is valid after any concurrent commit.
+        """
 
 
 @contextmanager
 def register_redo(table: Table, redo: Redo, *, fits_any: bool = False) -> Iterator[None]:
-    """Tell the collector of a table, if it has one, how to make the commits within again."""
+    """Context manager: register with a table's collector, if it has one, how to make the commits inside again."""
     if not isinstance(table.catalog, Collector):
         yield
         return
@@ -43,7 +46,7 @@ def register_redo(table: Table, redo: Redo, *, fits_any: bool = False) -> Iterat
 
 
 def check_not_collected(table: Table, doing: str) -> None:
-    """Raise `UnsupportedFeature` for what removes files, or takes those of others: both cannot be undone."""
+    """Raise `UnsupportedFeature` in a transaction, for an action that cannot be undone; `doing` describes it."""
     if isinstance(table.catalog, Collector):
         raise UnsupportedFeature(
             f"{doing} {'.'.join(table.name())} in a transaction", "Do it before the transaction, or after it."

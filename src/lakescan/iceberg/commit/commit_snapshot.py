@@ -1,4 +1,4 @@
-"""Commit a produced snapshot through the table's catalog, by pyiceberg's public interface."""
+"""Commit a produced snapshot through the table's catalog, with pyiceberg's public interface."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def commit_snapshot(
     is_staged: bool = False,
     committed: list[NewSnapshot] | None = None,
 ) -> FailedCommit | None:
-    """Produce a snapshot and commit it, the updates `first` before it, and `then` after it.
+    """Produce a snapshot and commit it, with the updates `first` before it and `then` after it.
 
-    Returns None, or the definite failure. A snapshot that was committed is appended to `committed`.
+    Returns None on success, or the definite failure. A committed snapshot is appended to `committed`.
 
-    With `is_staged`, the branch stays where it is: the snapshot is there, but no branch or tag names it.
+    With `is_staged`, the snapshot is added but the branch does not move, so that no branch or tag names the snapshot.
     `known` are the ids of the snapshots that the table had before anything was written. The manifests of a failed
-    commit are removed. Raises `CommitConflict` if the snapshot does not fit the table, and what `commit` raises.
+    commit are removed. Raises `CommitConflict` if the snapshot does not fit the table, and the errors of `commit`.
     """
     if producer.keys is not None:
         check_catalog(table.catalog, ".".join(table.name()))
@@ -87,9 +87,9 @@ def commit_snapshot(
 def commit_emptied(
     table: Table, changes: MetadataChanges, opened: IcebergTable, storage: Storage
 ) -> FailedCommit | None:
-    """Commit changes of a table's metadata, with a snapshot that removes all files; see `commit_snapshot`.
+    """Commit metadata changes together with a snapshot that removes all files; see `commit_snapshot`.
 
-    `opened` is the table as lakescan read it before.
+    `opened` is the table as read by lakescan before.
     """
     from pyiceberg.table.update import AssertRefSnapshotId
 
@@ -103,27 +103,28 @@ def commit_emptied(
 
 
 def _same_branches(table: Table, branch: str, head: int | None) -> list[Any]:
-    """That no branch has another snapshot by now; in version 1, not this branch.
+    """Return the requirement that no branch has moved; in version 1, only that this branch has not moved.
 
-    Branches share sequence numbers and row ids, which not all catalogs check: a number that is used twice, or less than
-    the last one, makes deletes miss their rows, and other readers refuse the table. Of a branch that was made since,
-    nothing can be required: there a server must look at the number itself, as Iceberg's own does.
+    Branches share sequence numbers and row ids, which not all catalogs check. A sequence number that is used twice, or
+    that is less than the last one, makes deletes miss their rows, and other readers refuse the table. No requirement
+    can cover a branch that was created concurrently. There the server must check the number itself, as Iceberg's own
+    does.
     """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.table.update import AssertRefSnapshotId
 
     if branch != MAIN and not table.metadata.snapshots and isinstance(table.catalog, MetastoreCatalog):
-        # In a table without snapshots, pyiceberg's own catalogs look for no branch but main.
+        # In a table without snapshots, pyiceberg's own catalogs check only the branch main.
         return [AssertRefSnapshotId(ref=MAIN, snapshot_id=None), *_no_other_snapshot(table)]
     refs = table.metadata.refs if table.metadata.format_version > 1 else {}
     heads = {name: each.snapshot_id for name, each in refs.items() if each.snapshot_ref_type == "branch"}
-    if head is None:  # the first snapshot of a branch: in a table with rows, it would begin with these
+    if head is None:  # a new branch starts with the rows of main, so main must not have moved
         heads = {MAIN: table.metadata.current_snapshot_id, **heads}
     return [AssertRefSnapshotId(ref=name, snapshot_id=each) for name, each in {**heads, branch: head}.items()]
 
 
 def _same_layout(table: Table) -> list[Any]:
-    """That the schema, and the default partition spec, are the same: files that were written fit them."""
+    """Return the requirements that schema and default partition spec are unchanged, so that written files fit them."""
     from pyiceberg.table.update import AssertCurrentSchemaId, AssertDefaultSpecId
 
     given = table.metadata
@@ -134,9 +135,9 @@ def _same_layout(table: Table) -> list[Any]:
 
 
 def still_there(table: Table, snapshot_id: int) -> list[Any]:
-    """That a snapshot has not expired, for pyiceberg's own catalogs, which evaluate it in process.
+    """Return the requirement that a snapshot has not expired, for pyiceberg's own catalogs.
 
-    Its data files go once it has. REST has no such requirement.
+    When a snapshot expires, its data files are removed. REST has no such requirement.
     """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.exceptions import CommitFailedException
@@ -146,7 +147,7 @@ def still_there(table: Table, snapshot_id: int) -> list[Any]:
         return []
 
     class AssertSnapshot(AssertTableUUID):
-        """Requires the snapshot."""
+        """Requires that the snapshot exists."""
 
         def validate(self, base_metadata: Any) -> None:
             super().validate(base_metadata)
@@ -157,9 +158,9 @@ def still_there(table: Table, snapshot_id: int) -> list[Any]:
 
 
 def _no_other_snapshot(table: Table) -> list[Any]:
-    """That no snapshot was added, for pyiceberg's own catalogs, which evaluate it in process.
+    """Return the requirement that no snapshot was added, for pyiceberg's own catalogs.
 
-    Staged snapshots move no branch, by which others would see that their number is taken. REST servers check numbers.
+    A staged snapshot moves no branch, so other writers could use the same sequence number. REST servers check numbers.
     """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.exceptions import CommitFailedException
@@ -170,7 +171,7 @@ def _no_other_snapshot(table: Table) -> list[Any]:
     known = {each.snapshot_id for each in table.metadata.snapshots}
 
     class AssertSnapshots(AssertTableUUID):
-        """Requires that all snapshots were known."""
+        """Requires that no snapshot was added."""
 
         def validate(self, base_metadata: Any) -> None:
             super().validate(base_metadata)
@@ -181,7 +182,7 @@ def _no_other_snapshot(table: Table) -> list[Any]:
 
 
 def record_updates(producer: SnapshotProducer, transaction: tuple[str, int] | None) -> tuple[Any, ...]:
-    """The update that sets the table property with the record of a transaction, if the snapshot commits one."""
+    """Return the update that records a snapshot's transaction in a table property; empty without a transaction."""
     from pyiceberg.table.update import SetPropertiesUpdate
 
     if transaction is None:
@@ -193,9 +194,9 @@ def record_updates(producer: SnapshotProducer, transaction: tuple[str, int] | No
 
 
 def snapshot_updates(metadata: Any, new: NewSnapshot, branch: str) -> tuple[Any, ...]:
-    """The new snapshot, after the keys that it needs; last, the branch set to it with its retention in the metadata.
+    """Return the updates that add encryption keys, if needed, and the snapshot, and move the branch to it.
 
-    The metadata is pyiceberg's.
+    The branch keeps its retention settings. The metadata is pyiceberg's.
     """
     from pyiceberg.table.snapshots import Operation, Snapshot, Summary
     from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
@@ -221,14 +222,14 @@ def snapshot_updates(metadata: Any, new: NewSnapshot, branch: str) -> tuple[Any,
 
 @dataclass(frozen=True)
 class MetadataChanges:
-    """Updates of a table's metadata, and what they require of the table (both pyiceberg's)."""
+    """Updates of a table's metadata and their requirements (both pyiceberg's)."""
 
     updates: tuple[Any, ...]
     requirements: tuple[Any, ...]
 
     @staticmethod
     def record(table: Table, change: Callable[[Transaction], None]) -> MetadataChanges:
-        """Return what `change` does to a transaction of the table; nothing is committed. Raises what `change` raises.
+        """Return the updates that `change` makes in a transaction of the table, without committing; raises its errors.
 
         Example:
             >>> MetadataChanges.record(table, lambda transaction: transaction.set_properties({"owner": "me"}))
@@ -243,7 +244,7 @@ class MetadataChanges:
 
     @staticmethod
     def record_creation(staged: StagedTable) -> MetadataChanges:
-        """Return the updates that make a staged table, and that none has its name; nothing is committed.
+        """Return the updates that create a staged table, and the requirement that it is new; nothing is committed.
 
         Example:
             >>> MetadataChanges.record_creation(stage_table(catalog, ("shop", "orders"), arguments)).updates
@@ -257,12 +258,12 @@ class MetadataChanges:
 
 
 def _recorder(recorded: list[MetadataChanges]) -> Any:
-    """A catalog that records the one commit of a transaction."""
+    """Return a catalog that records the single commit of a transaction."""
     from pyiceberg.catalog.noop import NoopCatalog
     from pyiceberg.table import CommitTableResponse
 
     class Recorder(NoopCatalog):
-        """Records commits, and makes none."""
+        """Records commits instead of making them."""
 
         def commit_table(self, table: Any, requirements: Any, updates: Any) -> CommitTableResponse:
             recorded.append(MetadataChanges(tuple(updates), tuple(requirements)))

@@ -1,7 +1,8 @@
-"""Whether a commit may follow those that were made since the state that it read.
+"""Detect conflicts between a commit and the concurrent commits made since the snapshot that it read.
 
-The rules are those of Iceberg's `MergingSnapshotProducer` and its subclasses. What another commit added or removed is a
-table of manifest entries (`CHANGED`); `Validation` says which of them are conflicts. No I/O here.
+The rules are those of Iceberg's `MergingSnapshotProducer` and its subclasses. The files that a concurrent commit added
+or removed are tables of manifest entries (`CHANGED`), and `Validation` decides which of them are conflicts. This module
+does no I/O itself.
 """
 
 from __future__ import annotations
@@ -31,29 +32,29 @@ from lakescan.iceberg.scan.manifest_scan import ManifestScan
 from lakescan.storage import Storage
 from lakescan.storage.locations import LocationMatcher
 
-_SAME_ROWS = "replace"  # the operation of commits that change files, but no rows
+_SAME_ROWS = "replace"  # the operation of commits that change files but not rows
 _DELETE = "delete"
 _PUFFIN = "puffin"
 
 
 @dataclass(frozen=True)
 class Validation:
-    """What a commit read, and what commits since must not have changed.
+    """The data that a commit read, and the changes of concurrent commits that conflict with it.
 
     - `start`: the id of the snapshot that was read; None for a branch without snapshots.
     - `where`: the filter of the rows that were read, bound to `schema`; None if only the removed files were read.
     - `partitions`: instead of a filter, the partitions that are replaced: tables of `spec_id` and `partition_key`.
-    - `isolation`: `serializable` (no other commit may have added rows that should have been read) or `snapshot`.
-    - `checks_removed`: no other commit may have removed data files that may have had such rows.
-    - `checks_deletes`: no other commit may have added delete files that may apply to such rows.
-    - `referenced`: data files that the commit's delete files refer to; they must still be there.
-    - `ignores_deletes`: files that commits of the operation `delete` removed are not missed, if these
-      added none: their rows are gone.
-    - `vectors`: data files for which the commit adds a deletion vector; no other commit may have added one.
-    - `all_deleted`: the rows of the removed files are deleted, none is written again: deletes of others do not matter,
-      as far as their commits added no rows, which may be those that they deleted, changed.
-    - `same_rows`: the removed files are rewritten. Equality deletes that were added since still apply to new files that
-      keep the old sequence number, so they are no conflict.
+    - `isolation`: `serializable` (no concurrent commit may have added rows that match the filter) or `snapshot`.
+    - `checks_removed`: no concurrent commit may have removed data files that may have had such rows.
+    - `checks_deletes`: no concurrent commit may have added delete files that may apply to such rows.
+    - `referenced`: data files that the commit's delete files refer to; they must still exist.
+    - `ignores_deletes`: referenced files may have been removed by commits with the operation `delete` that added no
+      files, because then all their rows are deleted.
+    - `vectors`: data files that get a deletion vector from the commit; no concurrent commit may have added one.
+    - `all_deleted`: the rows of the removed files are deleted and none is rewritten. Concurrent deletes then do not
+      matter, unless their commits also added rows, which may be changed versions of the deleted ones.
+    - `same_rows`: the removed files are rewritten. Concurrent equality deletes still apply to new files that keep the
+      old sequence number, so they are no conflict.
     """
 
     start: int | None
@@ -71,7 +72,7 @@ class Validation:
 
     @staticmethod
     def create(base: CommitBase, **more: Any) -> Validation:
-        """The validation of a commit that read the newest state of `base`; `more` are other attributes."""
+        """Return the validation of a commit that read the newest snapshot of `base`; `more` are other attributes."""
         start = None if base.head is None else base.head.id
         return Validation(**{"start": start, "schema": base.metadata.schema, **more})
 
@@ -80,7 +81,7 @@ class Validation:
         return TRUE if self.partitions is not None else self.where
 
     def check(self, since: ConcurrentCommits, replaced: pa.Array, places: LocationMatcher) -> None:
-        """Raise `CommitConflict` if a commit since conflicts with what was read.
+        """Raise `CommitConflict` if a concurrent commit conflicts with the data that was read.
 
         `replaced` are the data files that the commit removes; `places` compares locations.
         """
@@ -117,7 +118,7 @@ class Validation:
             self._refuse(since, deletes, "added", f"which may delete {self._description}")
 
     def _inside(self, files: pa.Table) -> pa.Table:
-        """The files that are in the partitions that were read."""
+        """Return the files that are in the partitions that were read."""
         if self.partitions is None:
             return files
         return files.filter(pc.is_in(_partition(files), value_set=_partition(self.partitions).combine_chunks()))
@@ -140,11 +141,11 @@ class Validation:
     def check_deletes(
         self, since: ConcurrentCommits, removed: pa.Table, specs: Collection[int], places: LocationMatcher
     ) -> bool:
-        """Raise `CommitConflict` if delete files that were added since apply to data files that the commit removes.
+        """Raise `CommitConflict` if concurrently added delete files apply to data files that the commit removes.
 
-        `removed` are these data files: the columns of `CHANGED`, `file_format`, `record_count` and `stats`;
-        `specs` are the partition specs of the files that replace them. Returns whether these must keep an old sequence
-        number, so that equality deletes since apply to them, too.
+        `removed` are these data files: the columns of `CHANGED`, `file_format`, `record_count` and `stats`. `specs` are
+        the partition specs of the files that replace them. Returns whether the new files must keep an old sequence
+        number, so that concurrent equality deletes apply to them too.
         """
         added = _exclude_pure_deletes(since, since.all_deletes) if self.all_deleted else since.all_deletes
         deletes = _newest_vectors(_relevant_files(added, since, {_SAME_ROWS}))
@@ -159,17 +160,17 @@ class Validation:
         others = hits.filter(pc.invert(is_equality)) if self.same_rows else hits
         self._refuse(since, others, "added", "which may delete rows of data files that this commit replaces")
         if hits.num_rows and not set(removed["spec_id"].unique().to_pylist()) <= set(specs):
-            # Equality deletes apply to files of their own spec alone, unless it is unpartitioned.
+            # Equality deletes apply only to files of their own spec, unless it is unpartitioned.
             everywhere = pc.is_in(deletes["spec_id"], value_set=pa.array(sorted(unpartitioned), pa.int32()))
             scoped = deletes.filter(pc.and_(pc.equal(deletes["content"], EQUALITY_DELETES), pc.invert(everywhere)))
-            why = "which deletes rows of one partition spec, while this commit writes rows again in another spec"
+            why = "which deletes rows of one partition spec, while this commit rewrites rows in another spec"
             self._refuse(since, scoped, "added", why)
         return hits.num_rows > 0
 
 
 @dataclass(frozen=True)
 class Rebase:
-    """A commit that goes onto the commits `since`, as far as these allow it."""
+    """A commit's validation against the concurrent commits `since`, which it is based on if they do not conflict."""
 
     validation: Validation
     since: ConcurrentCommits
@@ -177,17 +178,17 @@ class Rebase:
 
     @staticmethod
     def create(validation: Validation, base: CommitBase, storage: Storage) -> Rebase:
-        """The commit on a base; raises `CommitConflict` if the commits since are not known any more."""
+        """Find the concurrent commits up to a base; raises `CommitConflict` if some of them have expired."""
         head = None if base.head is None else base.head.id
         since = ConcurrentCommits.find(base.metadata, head, validation.start, storage)
         return Rebase(validation, since, storage.places(base.metadata.location))
 
     def check(self, replaced: pa.Array) -> None:
-        """Raise `CommitConflict` if a commit since conflicts with what this one read, or replaces."""
+        """Raise `CommitConflict` if a concurrent commit conflicts with the data that this commit read or replaces."""
         self.validation.check(self.since, replaced, self.places)
 
     def deleted_whole(self, files: pa.Array) -> pa.Array:
-        """Whether each data file is gone, with all its rows deleted: a commit since removed it, and added none."""
+        """Return whether each data file was removed with all its rows, by a concurrent commit that added no files."""
         if not self.since:
             return pa.repeat(pa.scalar(False), len(files))
         others = _exclude_pure_deletes(self.since, self.since.all_removed)["file_path"].combine_chunks()
@@ -196,13 +197,13 @@ class Rebase:
 
     @property
     def needs_removed(self) -> bool:
-        """Whether the removed data files are to be checked: delete files were added since."""
+        """Whether the removed data files must be checked, because concurrent commits added delete files."""
         return bool(self.since) and self.since.all_deletes.num_rows > 0
 
     def sequence_number(self, removed: pa.Table, specs: Collection[int]) -> int | None:
-        """The sequence number of files of `specs` in place of the `removed` ones; None for the commit's own.
+        """Return the sequence number of files that replace `removed`, with the given specs; None for the commit's own.
 
-        It is older than the commits since, if their equality deletes apply to the rewritten rows. Raises
+        The number is older than the concurrent commits if their equality deletes apply to the rewritten rows. Raises
         `CommitConflict`; see `Validation.check_deletes`.
         """
         if not self.validation.check_deletes(self.since, removed, specs, self.places):
@@ -211,20 +212,20 @@ class Rebase:
 
 
 def _is_same_location(paths: pa.Array | pa.ChunkedArray, names: pa.Array, places: LocationMatcher) -> pa.Array:
-    """Whether each path leads to the place of one of the names, however it is spelled."""
+    """Return whether each path is the location of one of the names, however it is spelled."""
     return pc.is_in(places.canonicalize(paths), value_set=pc.unique(places.canonicalize(names)))
 
 
 def _relevant_files(files: pa.Table, since: ConcurrentCommits, ignored: set[str]) -> pa.Table:
-    """The files that snapshots changed whose operation is not to be ignored."""
+    """Return the files changed by snapshots whose operation is not ignored."""
     ids = [number for number, operation in since.operations.items() if operation not in ignored]
     return files.filter(pc.is_in(files["changed_by"], value_set=pa.array(ids, pa.int64())))
 
 
 def _exclude_pure_deletes(since: ConcurrentCommits, files: pa.Table) -> pa.Table:
-    """The files, without those that commits changed which did nothing but delete rows.
+    """Return the files without those changed by commits that only deleted rows.
 
-    Some writers call it `delete`, too, if they write the other rows of the files again.
+    Some writers also use the operation `delete` when they rewrite the other rows of the files.
     """
     deleting = pa.array([number for number, operation in since.operations.items() if operation == _DELETE], pa.int64())
     by_deletes = pc.is_in(files["changed_by"], value_set=deleting)
@@ -237,7 +238,7 @@ def _partition(files: pa.Table) -> pa.ChunkedArray:
 
 
 def _newest_vectors(deletes: pa.Table) -> pa.Table:
-    """The delete files with only the newest vector of each data file: later commits replace those of earlier ones."""
+    """Return the delete files with only the newest vector of each data file, as later vectors replace others."""
     if not deletes.num_rows:
         return deletes
     is_vector = pc.equal(deletes["file_format"], _PUFFIN).to_numpy()
@@ -249,7 +250,7 @@ def _newest_vectors(deletes: pa.Table) -> pa.Table:
     return deletes.take(pa.array(kept))
 
 
-# What a summary counts, and where manifest lists count the same.
+# The counts of a summary, and the manifest list columns that count the same.
 _COUNTED = (
     ("added-data-files", DATA, "added_files_count"),
     ("deleted-data-files", DATA, "deleted_files_count"),
@@ -259,7 +260,7 @@ _COUNTED = (
 
 @dataclass(frozen=True)
 class ConcurrentCommits:
-    """The commits after a snapshot, oldest first. `metadata` is the table's newest, which has their snapshots."""
+    """The commits after a snapshot, oldest first; `metadata` is the table's newest metadata, which lists them."""
 
     snapshots: tuple[IcebergSnapshot, ...]
     metadata: TableMetadata
@@ -267,9 +268,9 @@ class ConcurrentCommits:
 
     @staticmethod
     def find(metadata: TableMetadata, head: int | None, start: int | None, storage: Storage) -> ConcurrentCommits:
-        """The commits after the snapshot `start` (None: since the branch began) up to `head`.
+        """Return the commits after the snapshot `start` up to `head`; with None, all since the branch began.
 
-        Raises `CommitConflict` if some of them are not known any more, or the branch was rolled back.
+        Raises `CommitConflict` if some of them have expired, or the branch was rolled back.
         """
         found: list[IcebergSnapshot] = []
         for each in ancestors(metadata.snapshots, head):
@@ -291,9 +292,9 @@ class ConcurrentCommits:
 
     @property
     def _begins_with_nothing(self) -> bool:
-        """Whether the oldest commit has no files of commits before it.
+        """Whether the oldest commit contains no files of earlier commits.
 
-        Some writers leave out the parent of a snapshot once that has expired, as if the snapshot were the first one.
+        Some writers drop the parent id of a snapshot when the parent expires, as if the snapshot were the first.
         """
         if not self.snapshots:
             return True
@@ -308,30 +309,30 @@ class ConcurrentCommits:
         return {each.id: each.operation for each in self.snapshots}
 
     def added_files(self, where: Predicate, schema: Schema) -> pa.Table:
-        """The data files that were added, and that may have rows that match a filter (bound to `schema`)."""
+        """Return the added data files that may have rows that match a filter (bound to `schema`)."""
         return self._read_files(DATA, where, schema, lambda scan, some: scan.changed_files(some))
 
     def removed_files(self, where: Predicate, schema: Schema) -> pa.Table:
-        """The data files that were removed, and that may have had rows that match a filter."""
+        """Return the removed data files that may have had rows that match a filter."""
         return self._read_files(DATA, where, schema, lambda scan, some: scan.changed_files(some), removed=True)
 
     def deletes(self, where: Predicate, schema: Schema) -> pa.Table:
-        """The delete files that were added, and that may delete rows that match a filter, by their partitions."""
+        """Return the added delete files that may delete rows that match a filter, by their partitions."""
         return self._read_files(DELETES, where, schema, lambda scan, some: scan.changed_deletes(some))
 
     @cached_property
     def all_added(self) -> pa.Table:
-        """The data files that were added."""
+        """All data files that were added."""
         return self.added_files(TRUE, self.metadata.schema)
 
     @cached_property
     def all_removed(self) -> pa.Table:
-        """The data files that were removed."""
+        """All data files that were removed."""
         return self.removed_files(TRUE, self.metadata.schema)
 
     @cached_property
     def all_deletes(self) -> pa.Table:
-        """The delete files that were added."""
+        """All delete files that were added."""
         return self.deletes(TRUE, self.metadata.schema)
 
     @cached_property
@@ -344,7 +345,7 @@ class ConcurrentCommits:
 
     @cached_property
     def _entries(self) -> dict[str, dict[int, int]]:
-        """The number of entries by snapshot, by the name of what summaries count."""
+        """The number of changed files by snapshot id, for each count of a summary."""
         changed = zip(_COUNTED, (self.all_added, self.all_removed, self.all_deletes), strict=True)
         return {
             counted[0]: {each["values"]: each["counts"] for each in files["changed_by"].value_counts().to_pylist()}
@@ -352,9 +353,9 @@ class ConcurrentCommits:
         }
 
     def check_whole(self) -> None:
-        """Raise `CommitConflict` if the manifests name fewer files than a summary counts: which others is unknown.
+        """Raise `CommitConflict` if manifests name fewer files than a summary counts, so that some changes are unknown.
 
-        Some writers leave manifests out of the list, instead of writing entries of the files that they removed.
+        Some writers leave manifests out of the list instead of writing entries of the files that they removed.
         """
         keys, names = ["added_snapshot_id", "content"], ["added_files_count", "deleted_files_count"]
         sums = self._manifests.group_by(keys).aggregate([(name, "sum") for name in names]).to_pylist()
@@ -363,15 +364,15 @@ class ConcurrentCommits:
             for name, content, column in _COUNTED:
                 stated = snapshot.count(name, 0) or 0
                 if (listed.get((snapshot.id, content), {}).get(f"{column}_sum") or 0) < stated:
-                    self._check_entries(snapshot, name, stated)  # lists may be wrong
+                    self._check_entries(snapshot, name, stated)  # the counts of lists may be wrong
 
     def _check_entries(self, snapshot: IcebergSnapshot, name: str, stated: int) -> None:
         found = self._entries[name].get(snapshot.id, 0)
         if found < stated:
             raise CommitConflict(
                 f"{self.metadata.location}: snapshot {snapshot.id} ({snapshot.operation}) of another writer has "
-                f"{name}={stated} in its summary, but its manifests name only {found:,}: whether this commit "
-                "conflicts with it is unknown. Read the table again, and retry."
+                f"{name}={stated} in its summary, but its manifests name only {found:,}, so it is unknown whether this "
+                "commit conflicts with it. Read the table again, and retry."
             )
 
     def _read_files(

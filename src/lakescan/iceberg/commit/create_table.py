@@ -1,6 +1,6 @@
-"""Create and replace Iceberg tables in their catalogs, by table definitions.
+"""Create and replace Iceberg tables in their catalogs from table definitions.
 
-A definition becomes pyiceberg's schema, partition spec and sort order.
+A definition is converted to pyiceberg's schema, partition spec and sort order.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ _ENCRYPTED = 3  # the first format version with encryption keys
 
 
 def iceberg_arguments(definition: TableDefinition, default_version: int = NEW) -> dict[str, Any]:
-    """The arguments of pyiceberg's `create_table`; raises `InvalidOption` for features of a later format version."""
+    """Return the arguments of pyiceberg's `create_table` for a definition.
+
+    Raises `InvalidOption` for features of a later format version, `UnsupportedFeature` for features that Iceberg lacks.
+    """
     _check_rules(definition)
     check_properties(definition.properties)
     version = chosen_version(definition.properties, default_version)
@@ -61,17 +64,20 @@ def iceberg_arguments(definition: TableDefinition, default_version: int = NEW) -
 
 
 def check_key(properties: Mapping[str, str], version: FormatVersion) -> None:
-    """Raise `InvalidOption` for properties of encryption before version 3, which has encryption keys."""
+    """Raise `InvalidOption` for encryption properties in a format version before 3, which has no encryption keys."""
     encryption = (IcebergProperties.encryption_key.name, IcebergProperties.data_key_length.name)
     if version.number < _ENCRYPTED and (named := [each for each in encryption if each in properties]):
         raise InvalidOption(
-            f"'{named[0]}' needs format version {_ENCRYPTED}, and the table would have version {version.number}: also "
+            f"'{named[0]}' needs format version {_ENCRYPTED}, but the table would have version {version.number}: also "
             f"set '{PROPERTY}'='{_ENCRYPTED}'"
         )
 
 
 def _check_rules(definition: TableDefinition) -> None:
-    """Raise `UnsupportedFeature` for what columns of Iceberg do not have. Texts have any length: VARCHAR is STRING."""
+    """Raise `UnsupportedFeature` for column rules that Iceberg lacks, `InvalidOption` for non-literal defaults.
+
+    The length of VARCHAR(n) is ignored, because Iceberg strings have any length.
+    """
     for name, rule in definition.rules.items():
         if rule.generated is not None:
             raise UnsupportedFeature(f"the generated column {name!r} of an Iceberg table", "Compute it as you write.")
@@ -88,7 +94,7 @@ def _check_rules(definition: TableDefinition) -> None:
 
 
 def as_schema(definition: TableDefinition) -> Schema:
-    """The columns as pyiceberg's schema."""
+    """Return the columns as pyiceberg's schema."""
     schema = definition.schema
     keys = tuple(schema.field(name).id for name in definition.primary_key)
     return pyiceberg_schema(
@@ -112,18 +118,20 @@ def _spec(definition: TableDefinition, schema: Schema) -> PartitionSpec:
 
 
 def _partition_name(term: Term) -> str:
-    """The partition field's name, as Iceberg's Spark DDL chooses it."""
+    """Return the default name of a partition field, as in Iceberg's Spark DDL."""
     suffix = {"identity": "", "truncate": "_trunc", "void": "_null"}.get(term.name, f"_{term.name}")
     column = ".".join(parse_reference(term.column))
     return column.replace(".", "_") + suffix if suffix else column
 
 
 def _check_partition_name(name: str, term: Term, definition: TableDefinition, used: Collection[str]) -> None:
-    """Raise `InvalidOption` for a name that another field or column has: the table could not be read."""
+    """Raise `InvalidOption` for a name that another field or column has, because the table could not be read."""
     if name in used:
         raise InvalidOption(f"{term}: two partition fields would be called {name!r}: remove one of them")
     if name in definition.schema.names and parse_reference(term.column) != (name,):
-        raise InvalidOption(f"{term}: the partition field would be called {name!r}, as a column is: rename the column")
+        raise InvalidOption(
+            f"{term}: the partition field would be called {name!r}, which is the name of a column: rename the column"
+        )
 
 
 def _order(definition: TableDefinition) -> SortOrder:
@@ -149,14 +157,14 @@ def _transform(term: Term) -> Any:
 
 
 def redefine_table(opened: Table, arguments: Mapping[str, Any]) -> MetadataChanges:
-    """The changes that make what `arguments`, those of pyiceberg's `create_table`, say of a table (pyiceberg's).
+    """Return the changes that give a (pyiceberg) table the definition in `arguments` of `create_table`.
 
     Raises `ValueError` if the table cannot become that.
     """
     from pyiceberg.table import Table
     from pyiceberg.table.update import AssertDefaultSortOrderId, update_table_metadata
 
-    unsorted = _sort_order_updates(opened.metadata, ())  # first: columns that the table is sorted by may go
+    unsorted = _sort_order_updates(opened.metadata, ())  # first, because sort columns may be dropped
     plain = update_table_metadata(opened.metadata, unsorted)
     staged = Table(opened.name(), plain, opened.metadata_location, opened.io, opened.catalog)
     changes = MetadataChanges.record(staged, lambda transaction: _redefine(transaction, staged, arguments))
@@ -169,17 +177,16 @@ def redefine_table(opened: Table, arguments: Mapping[str, Any]) -> MetadataChang
 
 
 def replace_columns(opened: Table, new: TableDefinition, doing: str, *, repartitions: bool = False) -> MetadataChanges:
-    """The changes that replace a table's columns; its sort order and properties stay.
+    """Return the changes that replace a table's columns; its sort order and properties stay.
 
-    Its partitions stay, too, or with `repartitions` become those of the definition.
-
-    Raises `UnsupportedFeature` for columns that these need and that are gone, or have a type that they do not take;
-    `doing` says in it what cannot be done.
+    The partition spec stays too, or with `repartitions` becomes that of the definition. Raises `UnsupportedFeature` if
+    a column that the partition spec or sort order needs is dropped or gets a type that they do not accept. `doing`
+    describes the operation in the message.
     """
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 
-    metadata, instead = opened.metadata, "Use CREATE OR REPLACE TABLE, which replaces partitions and sort order, too."
+    metadata, instead = opened.metadata, "Use CREATE OR REPLACE TABLE, which also replaces partitions and sort order."
     arguments = iceberg_arguments(new, metadata.format_version)
     schema = arguments["schema"]
 
@@ -209,7 +216,7 @@ def replace_columns(opened: Table, new: TableDefinition, doing: str, *, repartit
 
 
 def _sort_fields(arguments: Mapping[str, Any], schema: Schema) -> tuple[SortField, ...]:
-    """The fields of the sort order, with the ids that the table's columns have."""
+    """Return the fields of the sort order, with the ids of the table's columns."""
     given = arguments["schema"]
     return tuple(
         each.model_copy(update={"source_id": schema.find_field(given.find_column_name(each.source_id)).field_id})
@@ -218,7 +225,7 @@ def _sort_fields(arguments: Mapping[str, Any], schema: Schema) -> tuple[SortFiel
 
 
 def _sort_order_updates(metadata: TableMetadata, fields: tuple[SortField, ...]) -> tuple[Any, ...]:
-    """The updates that give a table a sort order; none if it has it."""
+    """Return the updates that give a table a sort order; empty if it already has it."""
     from pyiceberg.table.sorting import SortOrder
     from pyiceberg.table.update import AddSortOrderUpdate, SetDefaultSortOrderUpdate
 
@@ -233,9 +240,9 @@ def _sort_order_updates(metadata: TableMetadata, fields: tuple[SortField, ...]) 
 
 
 def _redefine(transaction: Any, opened: Any, arguments: Mapping[str, Any]) -> None:
-    """Set columns, partition spec, location and properties.
+    """Set columns, partition spec, location and properties in a transaction.
 
-    Columns of the same name, type and default keep their ids, as in Iceberg's Java library; others are dropped and
+    As in Iceberg's Java library, columns of the same name, type and default keep their ids. Others are dropped and
     added.
     """
     schema = arguments["schema"]
@@ -276,7 +283,7 @@ def _redefine(transaction: Any, opened: Any, arguments: Mapping[str, Any]) -> No
 
 
 def _parts(spec: Any, schema: Any) -> list[tuple[str, str, str]]:
-    """The partition fields, with the names of their columns."""
+    """Return the partition fields with the names of their columns."""
     return [(each.name, str(each.transform), schema.find_column_name(each.source_id)) for each in spec.fields]
 
 
@@ -289,10 +296,10 @@ def _check_partition_sources(metadata: Any) -> None:
 
 
 def create_table(committer: TableCreator, definition: TableDefinition) -> None:
-    """Create a table without rows in a catalog; raises `CreatedConcurrently` if it exists by now.
+    """Create a table without rows in a catalog; raises `CreatedConcurrently` if another writer creates it first.
 
-    A lost answer is looked up. What a server has created cannot be told from what another writer has, as it gives the
-    table its id: then `CommitStateUnknown` is raised.
+    If the catalog's answer is lost, the catalog is asked whether the table exists. A server chooses the table's UUID,
+    so its new table cannot be distinguished from another writer's. Then `CommitStateUnknown` is raised.
     """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.exceptions import CommitFailedException, NoSuchPropertyException, TableAlreadyExistsError
@@ -307,7 +314,7 @@ def create_table(committer: TableCreator, definition: TableDefinition) -> None:
             if isinstance(catalog, MakesTables) or (
                 is_newer and (has_defaults or isinstance(catalog, MetastoreCatalog))
             ):
-                # pyiceberg leaves the next row id and defaults out; a server adds the next row id itself.
+                # pyiceberg omits the next row id and defaults; a server adds the next row id itself.
                 commit_staged_table(stage_table(catalog, identifier.within, arguments))
             else:
                 committer.commit_change(
@@ -319,12 +326,12 @@ def create_table(committer: TableCreator, definition: TableDefinition) -> None:
                     repeated=(TableAlreadyExistsError,) if named else (),
                 )
         except (TableAlreadyExistsError, CommitFailedException, NoSuchPropertyException) as error:
-            # The last: Hive and Glue have a table by now that is none of Iceberg's.
+            # NoSuchPropertyException means that Hive or Glue now has a table of this name that is not Iceberg's.
             raise CreatedConcurrently(f"another writer created {identifier} at the same time") from error
 
 
 def _is_made(committer: TableCreator, named: Sequence[str]) -> bool | None:
-    """Whether the table began with one of the metadata files that this process has named; None if it is not known."""
+    """Return whether the table began with one of this process's metadata files (`named`); None if that is unknown."""
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
@@ -336,7 +343,7 @@ def _is_made(committer: TableCreator, named: Sequence[str]) -> bool | None:
 
 
 def stage_new_table(committer: TableCreator, definition: TableDefinition) -> StagedTable:
-    """A table that can be made in one step with its rows; see `lakescan.iceberg.commit.staged_table`."""
+    """Return a staged table, to be created in one commit with its rows; see `staged_table`."""
     arguments = _checked_arguments(committer, definition)
     committer.check_namespace()
     _check_place(committer, arguments)
@@ -345,9 +352,9 @@ def stage_new_table(committer: TableCreator, definition: TableDefinition) -> Sta
 
 
 def _check_place(committer: TableCreator, arguments: Mapping[str, Any]) -> None:
-    """Raise `LocationRefused` if pyiceberg would write a new table's metadata where its catalog's tables must not lead.
+    """Raise `LocationRefused` if pyiceberg would write a table's metadata outside of the allowed locations.
 
-    A server writes it itself, where it likes; the table cannot be opened then.
+    A server chooses where it writes metadata. If that location is not allowed, the table cannot be opened.
     """
     from pyiceberg.catalog import MetastoreCatalog
 
@@ -367,7 +374,7 @@ def _checked_arguments(committer: TableCreator, definition: TableDefinition) -> 
 
 
 def _check_encryption(committer: TableCreator, properties: Mapping[str, str]) -> None:
-    """Raise `UnsupportedFeature` for an encrypted table that its catalog cannot keep, or has no key manager for."""
+    """Raise `UnsupportedFeature` for an encrypted table if the catalog does not support it or has no key manager."""
     if _KEY not in properties:
         return
     check_catalog(committer.catalog, str(committer.identifier))
@@ -381,10 +388,10 @@ def _check_encryption(committer: TableCreator, properties: Mapping[str, str]) ->
 def replacement_of(
     committer: TableCreator, definition: TableDefinition, properties: Mapping[str, str]
 ) -> TableReplacement:
-    """What replaces a table's schema, partition spec, sort order and properties, and its rows; earlier snapshots stay.
+    """Return a replacement of a table's schema, spec, sort order, properties and rows; earlier snapshots stay.
 
-    `properties` go into the summary of the snapshot with its new rows. Raises `UnsupportedFeature` if the table cannot
-    get that definition.
+    `properties` are added to the summary of the snapshot with the new rows. Raises `UnsupportedFeature` if the table
+    cannot get this definition.
     """
     identifier = committer.identifier
     with committer.translate_errors():
@@ -399,8 +406,8 @@ def replacement_of(
     _check_encryption(committer, {**opened.properties, **arguments["properties"]})
     if (key := opened.properties.get(_KEY)) != arguments["properties"].get(_KEY, key):
         raise InvalidOption(
-            f"replacing {identifier} by a table with another '{_KEY}': a table is encrypted from its creation on, by "
-            "one key. Drop it and create it again."
+            f"replacing {identifier} by a table with another '{_KEY}': a table has one encryption key from its "
+            "creation on. Drop it and create it again."
         )
     storage = committer.storage(opened)
     before = IcebergTable.open(opened.metadata_location, storage)
@@ -414,7 +421,7 @@ def replacement_of(
 
 
 def commit_replacement(committer: Committer, replacement: TableReplacement, files: Iterable[WrittenFile] = ()) -> None:
-    """Replace a table, in one commit with the files of its new rows; raises `CommitConflict`, `CommitStateUnknown`."""
+    """Replace a table's definition and rows in one commit; raises `CommitConflict` or `CommitStateUnknown`."""
     with committer.translate_errors():
         failed = replacement.commit(files)
     if failed is not None:

@@ -1,4 +1,4 @@
-"""Iceberg tables that are created, or replaced, with their rows (`lakescan.tables.write_rows`)."""
+"""Create or replace Iceberg tables together with their rows (see `lakescan.tables.write_rows`)."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NewIcebergTable:
-    """A table of which its catalog has nothing until it is committed; `_metadata` and `_config` are pyiceberg's.
+    """A new table, which its catalog does not have until it is committed; `_metadata` and `_config` are pyiceberg's.
 
-    It can be pickled: other processes write its files, and commit it, by the catalog that they know by the name.
+    It can be pickled, so that other processes can write its files and commit it through their catalog of the same name.
     """
 
     committer: Committer
@@ -53,9 +53,9 @@ class NewIcebergTable:
 
     @staticmethod
     def create(committer: Committer, staged: Any, options: WriteOptions) -> NewIcebergTable:
-        """The table, with access to the storage that its catalog gives it, whose rows are staged as `options` say.
+        """Return the new table for pyiceberg's staged table, with the storage access that the catalog grants.
 
-        `staged` is pyiceberg's. Raises `InvalidOption` for a table that is not audited.
+        Raises `InvalidOption` if `options` stage rows (write-audit-publish) but the table's properties do not allow it.
         """
         options = staged_options(options, staged.metadata.properties, str(committer.identifier))
         found = (staged.metadata, staged.metadata_location, staged.io, staged.config)
@@ -70,22 +70,22 @@ class NewIcebergTable:
 
     @property
     def writes(self) -> IcebergWrites:
-        """How to write data files: by the metadata that the table will have."""
+        """The settings for writing data files, by the metadata that the table will have."""
         return IcebergWrites(self._metadata, self.storage, self.options)
 
     def set_transaction(self, application: str, number: int) -> NewIcebergTable:
-        """The table, whose rows are those of a transaction."""
+        """Return the table with an application transaction, which its commit records."""
         options = replace(self.options, txn_app_id=application, txn_version=number)
         options.check_staging()
         return replace(self, options=options)
 
     def apply_session(self, session: SessionSettings) -> NewIcebergTable:
-        """The table, whose rows are staged as a session says."""
+        """Return the table with the staging options of a session."""
         options = self.options.apply_session(session)
         return replace(self, options=staged_options(options, self._metadata.properties, str(self.committer.identifier)))
 
     def commit(self, files: Sequence[WrittenFile]) -> None:
-        """Make the table with a snapshot of these files; without any, it has no snapshot."""
+        """Create the table with a snapshot of these files; without files, it has no snapshot."""
         options = self.options
         with self.committer.translate_errors():
             commit_new_table(
@@ -99,11 +99,11 @@ class NewIcebergTable:
             )
 
     def referenced_locations(self) -> Iterator[pa.Array]:
-        """The files of the table that has the name now."""
+        """Yield the files of the table that currently has the name."""
         return current_table_files(self._staged_table, self.storage)
 
     def adopt_files(self, folder: str, found: FolderFiles | None) -> tuple[NewIcebergTable, Sequence[WrittenFile]]:
-        """The table with a mapping of names to field ids, and the files with the statistics of their footers."""
+        """Return the table with a name mapping, and the files with statistics from their footers."""
         check_apart(folder, self._staged_table.metadata.location)
         staged, files = stage_files(self._staged_table, found, self.storage)
         return replace(self, _metadata=staged.metadata, _metadata_location=staged.metadata_location), files
@@ -121,15 +121,15 @@ class ReplacedIcebergTable:
 
     @cached_property
     def writes(self) -> IcebergWrites:
-        """How to write data files: by the metadata that the table will have."""
+        """The settings for writing data files, by the metadata that the table will have."""
         return IcebergWrites(self._replacement.metadata, self._replacement.storage, self.options)
 
     def set_transaction(self, application: str, number: int) -> ReplacedIcebergTable:
-        """The table, whose rows are those of a transaction."""
+        """Return the table with an application transaction, which its commit records."""
         return replace(self, options=replace(self.options, txn_app_id=application, txn_version=number))
 
     def apply_session(self, session: SessionSettings) -> ReplacedIcebergTable:
-        """The table: it has no staged rows."""
+        """Return the table unchanged, because a replacement cannot be staged."""
         return self
 
     def commit(self, files: Sequence[WrittenFile]) -> None:
@@ -138,20 +138,20 @@ class ReplacedIcebergTable:
         commit_replacement(self.committer, made, files)
 
     def referenced_locations(self) -> Iterator[pa.Array]:
-        """The files that the table has got since it was opened."""
+        """Yield the files that concurrent commits added since the table was opened."""
         known = self._replacement.before.metadata.snapshots
         with self.committer.translate_errors():
             yield from files_since(reload_table(self._replacement.table, self._replacement.storage)[1], known)
 
     def adopt_files(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
-        """Raise `UnsupportedFeature`: the files are those of a new table."""
+        """Raise `UnsupportedFeature`: only a new table can adopt files."""
         raise UnsupportedFeature(
             f"replacing {self.committer.identifier} by the files of {folder}", "Drop the table first."
         )
 
 
 def check_apart(folder: str, location: str) -> None:
-    """Raise `InvalidOption` if a table would be in the folder of the files of others, or the other way round."""
+    """Raise `InvalidOption` if a new table's location and the folder of adopted files contain each other."""
     if may_overlap(folder, location):
         raise InvalidOption(
             f"the new table would be at {location}, and its files are at {folder}: their files would be mixed. Give it "
@@ -162,9 +162,10 @@ def check_apart(folder: str, location: str) -> None:
 def stage_files(
     staged: StagedTable, found: FolderFiles | None, storage: Storage
 ) -> tuple[StagedTable, Sequence[WrittenFile]]:
-    """The staged table with a name mapping, unless its properties have one; and the files as a commit adds them.
+    """Return the staged table with a name mapping, unless its properties have one, and the files as to be committed.
 
-    Raises what `as_data_files` raises, and `UnsupportedFeature` for folders that are not named after its partitions.
+    Raises the errors of `as_data_files`, and `UnsupportedFeature` if the files' folders do not match the partition
+    spec.
     """
     from pyiceberg.table import StagedTable
 

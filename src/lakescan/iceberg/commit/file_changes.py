@@ -1,4 +1,4 @@
-"""The file changes of one snapshot: what it adds and removes, as pure data that any process can make."""
+"""The file changes of one snapshot, as pure data that any process can create."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class SnapshotChanges:
     - `added`, `added_deletes`: data files and delete files by partition spec id, with the columns of `data_file`.
     - `removed`: locations of data files.
     - `removed_deletes`: delete files (`path`, and `content_offset`, null except for deletion vectors).
-    - `unused_deletes`: more delete files to remove, as far as they are still there: no data file needs them.
+    - `unused_deletes`: more delete files to remove if they still exist, because no data file needs them.
     - `sequence_number`: the data sequence number of added data files, or None for the snapshot's own. Rewritten files
       keep the number at which their rows were read, so that later equality deletes still apply.
     - `deletes_sequence_number`: the data sequence number of added delete files, or None for the snapshot's own.
-    - `replaces_positions`: files of position deletes among `removed_deletes` may be gone: the added delete files delete
-      all their rows, and other commits may have replaced them, too.
+    - `replaces_positions`: position delete files among `removed_deletes` may already have been removed by a concurrent
+      commit, because the added delete files delete all their rows.
     - `removes_all`: remove all data files and delete files of the branch.
     """
 
@@ -53,21 +53,21 @@ _STATS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts
 def added_files(files: Iterable[WrittenFile], base: CommitBase) -> dict[int, pa.Table]:
     """Return data files, or delete files (by their `content`), by partition spec id.
 
-    Files stay in the partitions that they were written for: the table may have another default spec by now, but it
-    keeps the old ones. Raises `CommitConflict` if it does not.
+    Files keep the partition spec that they were written for, which may no longer be the default. Raises
+    `CommitConflict` if the table no longer has that spec.
     """
     by_spec: dict[int, list[WrittenFile]] = {}
     for each in files:
         by_spec.setdefault(each.details["spec_id"], []).append(each)
     if unknown := by_spec.keys() - base.metadata.specs.keys():
         raise CommitConflict(
-            f"{base.metadata.location}: another writer removed the partition spec {min(unknown)}: write the rows again"
+            f"{base.metadata.location}: another writer removed the partition spec {min(unknown)}. Write the rows again"
         )
     return {spec_id: _table(some, base, spec_id) for spec_id, some in by_spec.items()}
 
 
 def written_partitions(files: Iterable[WrittenFile], base: CommitBase) -> pa.Table:
-    """The partitions of written files, with the columns `spec_id` and `partition_key`."""
+    """Return the partitions of written files, with the columns `spec_id` and `partition_key`."""
     tables = [
         add_partition_key(pa.table({"partition": each["partition"]}))
         .select(["partition_key"])
@@ -99,7 +99,7 @@ def _table(files: list[WrittenFile], base: CommitBase, spec_id: int) -> pa.Table
 
 
 def _partitions(files: list[WrittenFile], partition: t.Struct) -> pa.StructArray:
-    """Partition values from keys, in which dates and times are numbers."""
+    """Return partition values from keys, which have dates and times as numbers."""
     members = [
         _values([each.key[place] for each in files], field.type.arrow()) for place, field in enumerate(partition.fields)
     ]

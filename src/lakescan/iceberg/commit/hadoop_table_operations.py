@@ -1,13 +1,13 @@
 """Metadata files of tables without a catalog, by Iceberg's protocol for file systems (Java's `HadoopTableOperations`).
 
-Version N of the table is `metadata/vN.metadata.json`. A commit creates the file of the next version, which succeeds for
-one writer, and then writes the number to `version-hint.text`, where readers begin to look.
+Version N of the table is `metadata/vN.metadata.json`. A commit creates the file of the next version, which only one
+writer can do, and then writes the number to `version-hint.text`, where readers start.
 
-Java renames a draft to the new name, after it has looked whether the name is taken. HDFS refuses to replace a file. A
-local rename replaces it: between Java's look and its rename, another writer can create the file. A commit here
-therefore removes the drafts of other writers once its file exists, so that their renames fail and are retried, and then
-reads its file again: if a rename came first, the commit has failed. So it has if the file of the version before is not
-what it was based on: the table was dropped, or made again, or a rename replaced that version.
+Java checks that the name is free and then renames a draft to it. HDFS refuses to replace a file, but a local rename
+replaces it, so another writer can create the file between Java's check and its rename. A commit here therefore removes
+the drafts of other writers once its file exists, so that their renames fail and are retried. Then it reads its file
+again: if a rename came first, the commit has failed. The commit has also failed if the file of the previous version is
+not the one that it was based on. Then the table was dropped or created again, or a rename replaced that version.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from lakescan.storage.locations import is_same_place, normal
 from lakescan.storage.put_if_absent import publish, put_if_absent
 
 _LOG = logging.getLogger("lakescan")
-_READS = 10  # of a current file that other writers remove meanwhile
+_READS = 10  # attempts to read the current file while concurrent commits remove it
 _CATALOGS = (
-    "Commits go through a catalog: use the name catalog.namespace.table (see lakescan.catalog), or give the table a "
-    "name there, with Catalog.register_table."
+    "Commits go through a catalog: use the name catalog.namespace.table (see lakescan.catalog), or register the table "
+    "in a catalog with Catalog.register_table."
 )
 
 
@@ -56,25 +56,22 @@ class VersionFiles:
         return join(self.folder, "metadata")
 
     def read(self) -> tuple[str, bytes]:
-        """Read the current metadata file; return its location and its content.
-
-        Raises `NotATable` if there is none.
-        """
+        """Read the current metadata file, and return its location and content; raises `NotATable` without one."""
         for number in range(_READS):
             location = current_metadata(self.folder, self.storage)
             try:
                 return location, self.storage.read(location)
-            except MissingFile:  # a commit of another writer has removed it (write.metadata.delete-after-commit)
+            except MissingFile:  # a concurrent commit removed it (write.metadata.delete-after-commit)
                 if number == _READS - 1:
                     raise
         raise AssertionError
 
     def check_writable(self, location: str, table_location: str, properties: Any) -> None:
-        """Raise `UnsupportedFeature` for a table whose commits are not made by creating the file of a version.
+        """Raise `UnsupportedFeature` for a table that cannot be committed to by creating the file of a version.
 
         Args:
             location: The current metadata file.
-            table_location: The table's location, as its metadata records it.
+            table_location: The table's location, as recorded in its metadata.
             properties: The table's properties.
         """
         doing = f"writing to the Iceberg table at {self.folder}"
@@ -99,12 +96,12 @@ class VersionFiles:
             raise _needs_a_catalog(doing, location)
 
     def check_owner(self) -> None:
-        """Raise `UnsupportedFeature` if a catalog has committed to the table, or its location is a metadata file."""
+        """Raise `UnsupportedFeature` if a catalog has committed to the table, or the folder is a metadata file."""
         doing = f"writing to the Iceberg table at {self.folder}"
         if is_metadata_file(self.folder):
             raise UnsupportedFeature(
                 f"writing to an Iceberg table by its metadata file ({self.folder})",
-                f"It is one state of a table. A table without a catalog is written by its folder. {_CATALOGS}",
+                f"A metadata file is one version of a table. Without a catalog, write to its folder. {_CATALOGS}",
             )
         named = [each.name for each in self.storage.list(self._metadata, is_catalog_name)]
         if named:
@@ -119,18 +116,18 @@ class VersionFiles:
         *,
         is_compressed: bool = False,
     ) -> str | None:
-        """Create the metadata file of a version; return its location, or None if another writer has made the version.
+        """Create the metadata file of a version; return its location, or None if another writer created the version.
 
-        None is also returned if the version before is not what the commit is based on any more: the table was dropped,
-        and another may have its folder, or a rename has replaced the file.
+        None is also returned if the previous version is no longer the one that the commit is based on: the table was
+        dropped, possibly with another table in its folder now, or a rename replaced the file.
 
         Args:
-            version: The number after that of the state that the commit is based on.
+            version: The number after that of the version that the commit is based on.
             metadata: The table's new metadata, as pyiceberg's.
-            added: The snapshots (pyiceberg's) that the new metadata adds to the state that the commit is based on.
+            added: The snapshots (pyiceberg's) that the new metadata adds.
             previous: The metadata file that the commit is based on, and its content; None for a new table.
-            is_compressed: Whether the state that the commit is based on has its metadata compressed: all writers of a
-                version must create a file of the same name.
+            is_compressed: Whether the metadata that the commit is based on is compressed. All writers of a version must
+                create a file of the same name.
 
         Raises:
             UnsupportedFeature: The store cannot create a file exclusively. Nothing was written.
@@ -143,7 +140,7 @@ class VersionFiles:
         data = gzip.compress(text.encode()) if is_compressed else text.encode()
         is_local = isinstance(self.storage.resolve(location)[0], pafs.LocalFileSystem)
         if is_local:
-            # Hadoop's checksum, if an earlier file of this name had one, would not fit.
+            # A Hadoop checksum of an earlier file with this name would not match.
             self.storage.remove([self._checksum(name)])
         if not put_if_absent(self.storage, location, data):
             return None
@@ -156,11 +153,11 @@ class VersionFiles:
         return location
 
     def _is_kept(self, location: str, data: bytes) -> bool:
-        """Whether no rename of another writer has replaced, or can still replace, a file that was just created."""
-        # The writer of an empty draft has yet to look whether the name is taken.
+        """Return whether no rename of another writer has replaced, or can still replace, a file just created."""
+        # The writer of an empty draft has yet to check whether the name is free.
         drafts = [each.name for each in self.storage.list(self._metadata, is_draft_name) if each.size]
         if drafts:
-            _LOG.info("%s: %d drafts of concurrent commits are removed, which will be retried", location, len(drafts))
+            _LOG.info("%s: removing %d drafts of concurrent commits, which will be retried", location, len(drafts))
             self.storage.remove([join(self._metadata, name) for name in drafts])
             self.storage.remove([self._checksum(name) for name in drafts])
         return self.storage.read(location) == data
@@ -168,18 +165,18 @@ class VersionFiles:
     def _is_current(
         self, version: int, name: str, metadata: Any, added: Sequence[Any], previous: tuple[str, bytes] | None
     ) -> bool:
-        """Whether the file that was just created is the table's newest version, or later versions are based on it.
+        """Return whether the file just created is the newest version, or later versions are based on it.
 
-        It is not if other writers had made the version before, and have removed its file since as an old one; not if
-        one of them has made the version under the name of another codec; and not if the version before has changed.
-        Raises `StorageError` if the later versions do not show it.
+        The result is False in three cases: other writers had already created this version and have since removed its
+        file as an old one, one of them created the version under the name of another codec, or the previous version has
+        changed. Raises `StorageError` if the later versions do not show it.
         """
-        # Later versions may remove the one before, so it is read before they are listed.
+        # Later versions may remove the previous one, so it is read before they are listed.
         is_unchanged = previous is None or self._is_unchanged(*previous)
         files = self.storage.list(self._metadata, lambda name: VERSION_NAME.fullmatch(name) is not None)
         versions = {each.name: version_of(each.name) for each in files}
         twins = [each for each, number in versions.items() if number == version and each != name]
-        if twins and (version > 1 or name != f"v{version}.metadata.json"):  # of two new tables, the plain file stays
+        if twins and (version > 1 or name != f"v{version}.metadata.json"):  # of two new tables, the plain file wins
             return False
         if max(versions.values(), default=0) <= version:
             return is_unchanged
@@ -193,14 +190,14 @@ class VersionFiles:
         return found
 
     def _is_unchanged(self, location: str, content: bytes) -> bool:
-        """Whether a metadata file is there with this content. No commit but the next ones removes it."""
+        """Return whether a metadata file still has this content; only later commits would remove it."""
         try:
             return self.storage.read(location) == content
         except MissingFile:
             return False
 
     def _write_hint(self, version: int) -> None:
-        """Write the version hint, unless it names a later version. Readers look for later versions than the hint's."""
+        """Write the version hint, unless it names a later version; readers also look for versions after the hint."""
         location = join(self._metadata, HINT)
         try:
             try:
@@ -210,23 +207,23 @@ class VersionFiles:
             if not (known.isascii() and known.isdecimal() and int(known) > version):
                 publish(self.storage, location, str(version).encode())
         except LakescanError as error:
-            _LOG.warning("%s was not written, and readers list the folder: %s", location, error)
+            _LOG.warning("%s was not written, so readers must list the folder: %s", location, error)
 
     def _checksum(self, name: str) -> str:
         return join(self._metadata, f".{name}.crc")
 
 
 def _is_based_on(now: TableMetadata, version: int, location: str, metadata: Any, added: Sequence[Any]) -> bool | None:
-    """Whether the current state of a table is based on a version's metadata file; None if it does not show.
+    """Return whether a table's current version is based on an earlier version's metadata file; None if unknown.
 
-    A snapshot that the version added proves it. Another snapshot with its sequence number disproves it, as does a log
-    that names another file, or another time, for the version. That the log names the file with its time proves it only
-    for versions that add no snapshot: another writer may have made the version in the same millisecond, and the
+    A snapshot that the earlier version added proves it. Another snapshot with its sequence number disproves it, as does
+    a metadata log with another file or time for that version. A log entry with the same file and time proves it only
+    for versions that add no snapshot: another writer may have created the version in the same millisecond, and the
     snapshot of this one may have expired.
 
     Args:
-        now: The current state, of a later version.
-        version: The number of the version.
+        now: The current metadata, of a later version.
+        version: The number of the earlier version.
         location: The location of its metadata file.
         metadata: Its metadata, as pyiceberg's.
         added: The snapshots (pyiceberg's) that it added.
@@ -251,7 +248,10 @@ def _name_of(location: str) -> str:
 
 
 def version_of(location: str) -> int:
-    """The version of a metadata file by its name, `vN.metadata.json`; raises `NotATable` for other names."""
+    """Return the version number in the name of a metadata file, `vN.metadata.json`.
+
+    Raises `NotATable` for other names.
+    """
     found = VERSION_NAME.fullmatch(_name_of(location))
     if found is None:
         raise NotATable(f"{location} is not the metadata file of a table without a catalog")

@@ -1,4 +1,4 @@
-"""The branches, tags and snapshots of an Iceberg table: what `SnapshotManager` offers, committed by its catalog."""
+"""Manage branches, tags and snapshots of an Iceberg table: implements `SnapshotManager` by commits to its catalog."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from lakescan.tables.scan_spec import ScanSpec
 
 @dataclass(frozen=True)
 class IcebergSnapshots:
-    """The branches, tags and snapshots of a table: `table` is pyiceberg's, `opened` the same as lakescan read it."""
+    """The branches, tags and snapshots of a table; `table` is pyiceberg's, `opened` the same as read by lakescan."""
 
     committer: Committer
     table: Any
@@ -57,7 +57,10 @@ class IcebergSnapshots:
     def create(
         self, kind: RefKind, name: str, at: SnapshotSelector, retention: RefRetention, if_there: IfRefExists
     ) -> RefResult:
-        """Make a branch or tag; a branch of a table without snapshots gets an empty one, as in Java."""
+        """Create a branch or tag; in a table without snapshots, a branch gets an empty snapshot, as in Java.
+
+        Raises `InvalidOption` for an invalid or existing name, `NoSuchSnapshot` if the snapshot does not exist.
+        """
         check_new(self.opened.metadata, kind, name, retention)
 
         def rule(now: IcebergTable) -> RefMove:
@@ -76,7 +79,7 @@ class IcebergSnapshots:
         found = now.snapshot(at).id
         if found is None:
             raise NoSuchSnapshot(
-                f"{self.committer.identifier} has no snapshot yet that a branch or tag could name: write to it"
+                f"{self.committer.identifier} has no snapshot yet that a branch or tag could name: write rows first"
             )
         return found
 
@@ -106,18 +109,18 @@ class IcebergSnapshots:
         return self._commit_move(lambda now: fast_forward_move(now.metadata, branch, to))
 
     def rollback(self, version: int | None, before: datetime | None) -> RefResult:
-        """Move the current state to an ancestor."""
+        """Move the branch main to an ancestor of the current snapshot: `version`, or the newest one before a time."""
         if before is not None:
             return self._commit_move(lambda now: rollback_before_move(now.metadata, to_millis(before)))
         assert version is not None
         return self._commit_move(lambda now: rollback_move(now.metadata, version))
 
     def set_current(self, at: SnapshotSelector) -> RefResult:
-        """Make any state of the table the current one."""
+        """Make any snapshot of the table the current one."""
         return self._commit_move(lambda now: set_current_move(now.metadata, self._id(now, at)))
 
     def cherry_pick(self, version: int) -> RefResult:
-        """Apply the changes of a snapshot to the current state."""
+        """Apply the changes of a snapshot to the current snapshot."""
         with self.committer.translate_errors():
             before, after = cherry_pick(
                 self.table, self.opened, version, self.storage, self.retries, self._check_picked
@@ -125,7 +128,7 @@ class IcebergSnapshots:
         return RefResult(MAIN, before, after)
 
     def publish(self, wap_id: str) -> RefResult:
-        """Apply the changes of the snapshot that was staged with an id."""
+        """Apply the changes of the snapshot that was staged with a wap-id."""
         if not isinstance(wap_id, str) or not wap_id:
             raise InvalidOption(f"wap_id={wap_id!r}: expected the id that the changes were staged with, a string")
         return self.cherry_pick(find_staged_snapshot(self.opened.metadata, wap_id).id)
@@ -151,10 +154,10 @@ class IcebergSnapshots:
 def restore(
     scan: ScanSpec, snapshots: IcebergSnapshots, version: int | str | None, timestamp: datetime | None
 ) -> RestoreResult:
-    """Set main to a state, and count the files that come back and go; `scan` is of the current state.
+    """Set the branch main to a snapshot, and count the restored and removed files; `scan` is of the current one.
 
-    Commits nothing if it is the current state. Raises `NoSuchSnapshot`, also for a table without a snapshot, and
-    `CommitConflict` if another writer commits.
+    Commits nothing if it already is the current snapshot. Raises `NoSuchSnapshot`, also for a table without snapshots,
+    and `CommitConflict` if another writer commits.
     """
     earlier = scan.as_of(version=version, timestamp=timestamp)
     wanted = earlier.snapshot.id

@@ -1,4 +1,4 @@
-"""Manifests of a snapshot that is being produced: encoded in memory, and stored once the snapshot keeps them."""
+"""Manifests of a snapshot being produced: encoded in memory, and stored only if the snapshot keeps them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from lakescan.storage import Storage, join
 from lakescan.storage.encryption.gcm_stream import encrypt_stream
 from lakescan.storage.encryption.table_keys import SnapshotKeys
 
-_SAMPLE = 1000  # entries that are encoded to estimate the size of the others
+_SAMPLE = 1000  # entries encoded to estimate the size of the others
 
 
 @dataclass(frozen=True)
 class ManifestDraft:
-    """A manifest that is not stored yet: its entries, its bytes as stored, and its row in the manifest list."""
+    """A manifest that is not stored yet: its entries, its bytes to store, and its row of the manifest list."""
 
     entries: pa.Table
     data: bytes
@@ -29,9 +29,9 @@ class ManifestDraft:
 
 @dataclass
 class ManifestDrafts:
-    """Encodes and stores manifests of one snapshot; encrypts them if the table has `keys`.
+    """Encodes and stores the manifests of one snapshot, encrypted if the table has `keys`.
 
-    `stored` are the locations of all files it has stored, `lists` those of manifest lists among them.
+    `stored` are the locations of all files it has stored, `lists` those of the manifest lists among them.
     """
 
     base: CommitBase
@@ -60,7 +60,7 @@ class ManifestDrafts:
         return ManifestDraft(entries, data, {**listed, "key_metadata": key_metadata})
 
     def drafts(self, entries: pa.Table, spec_id: int, content: int) -> Iterator[ManifestDraft]:
-        """Encode manifests of about the target size."""
+        """Encode entries into manifests of about the target size."""
         if not entries.num_rows:
             return
         sample = self.base.writer(spec_id, content).write(entries.slice(0, _SAMPLE))
@@ -90,6 +90,6 @@ class ManifestDrafts:
         return location, key_id
 
     def _write(self, location: str, data: bytes) -> None:
-        self.stored.append(location)  # before it is written: a failed write may leave a file
+        self.stored.append(location)  # before it is written, because a failed write may leave a file
         with self.storage.writing(location) as file:
             file.write(data)

@@ -1,4 +1,4 @@
-"""Remove files from manifests: manifests that have them are rewritten, all others are kept."""
+"""Remove files from manifests: rewrite the manifests that contain them, and keep all others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RemovedFiles:
     spec_id: int
 
     def as_table(self) -> pa.Table:
-        """What deletes are matched on: paths, ages, partitions and statistics."""
+        """Return the columns that deletes are matched on: paths, sequence numbers, partitions and statistics."""
         stats = [name for name in STATS.values() if self.files.type.get_field_index(name) >= 0]
         columns = {name: self.files.field(name) for name in ("file_path", "partition", "record_count")}
         columns["file_format"] = pc.utf8_lower(self.files.field("file_format"))
@@ -49,7 +49,7 @@ class RemovedFiles:
 
 @dataclass
 class FilterResult:
-    """The manifests after a removal: `kept` are places in the given table."""
+    """The manifests after a removal: row numbers of the kept ones in the given table, and the rewritten ones."""
 
     kept: list[int] = field(default_factory=list)
     rewritten: list[ManifestDraft] = field(default_factory=list)
@@ -63,10 +63,11 @@ def remove_files(
     counters: SummaryCounters,
     see: Callable[[RemovedFiles], None],
 ) -> FilterResult:
-    """Remove the live files for which `is_removed`; manifests that no longer have live files are dropped.
+    """Remove the live files for which `is_removed` is true; drop manifests that no longer have live files.
 
-    Only manifests that `may_have` such files are read, and those without live files by the counts of the manifest list:
-    readers may read entries beyond these counts. `see` is called with the removed files of each manifest.
+    Only two kinds of manifests are read: those that `may_have` such files, and those without live files by the counts
+    of the manifest list, because readers may read entries beyond these counts. `see` is called with the removed files
+    of each manifest.
     """
     result = FilterResult()
     listed = list(enumerate(manifest_files(manifests)))
@@ -95,13 +96,13 @@ def remove_files(
 
 
 def _has_live_files(manifest: ManifestFile) -> bool:
-    """Whether a manifest has live files by its list; unknown counts mean that it may."""
+    """Return whether a manifest may have live files by its list; unknown counts mean that it may."""
     counts = manifest.added_files_count, manifest.existing_files_count
     return any(count is None or count > 0 for count in counts)
 
 
 def _set_status(entries: pa.Table, removed: pa.Array, snapshot_id: int) -> pa.Table:
-    """Live entries as entries of a new manifest: removed ones deleted by this snapshot, the others existing."""
+    """Return live entries as entries of a new manifest: removed ones deleted by this snapshot, others existing."""
     status = pc.if_else(removed, pa.scalar(DELETED, pa.int32()), pa.scalar(EXISTING, pa.int32()))
     snapshots = pc.if_else(removed, pa.scalar(snapshot_id, pa.int64()), entries["snapshot_id"])
     columns = {name: entries[name] for name in entries.column_names}
@@ -109,7 +110,7 @@ def _set_status(entries: pa.Table, removed: pa.Array, snapshot_id: int) -> pa.Ta
 
 
 def carry_over_entries(entries: pa.Table, snapshot_id: int) -> pa.Table:
-    """Entries of a manifest that is merged into another: only those of this snapshot stay added or deleted."""
+    """Return the entries of a manifest for merging into another; only those of this snapshot stay added or deleted."""
     own = pc.equal(entries["snapshot_id"], snapshot_id)
     status = entries["status"]
     kept = pc.or_(pc.not_equal(status, DELETED), own)
@@ -124,10 +125,10 @@ _PUFFIN = "PUFFIN"
 
 @dataclass
 class DeleteRemoval:
-    """Removes delete files as asked, deletes of removed data files alone, and deletes older than all data that stays.
+    """Selects delete files to remove: as requested, those of removed data files only, and those older than all data.
 
-    `least` is the least sequence number of that data by the manifest list. It may be too high, so `least_in_entries`
-    reads it from the manifests before a delete is taken for old.
+    `least` is the least sequence number of the data that stays, by the manifest list. It may be too high, so
+    `least_in_entries` reads it from the manifests before a delete counts as older.
     """
 
     changes: SnapshotChanges
@@ -150,14 +151,14 @@ class DeleteRemoval:
         return self.least if number is None else min(self.least, number)
 
     def may_have(self, manifest: ManifestFile) -> bool:
-        """Whether a manifest may have such files, or vectors beside those that are added."""
+        """Return whether a manifest may have such files, or existing vectors of data files that get a new one."""
         names_some = len(self._gone) or len(self.changes.removed) or len(self._vectors)
         return self.changes.removes_all or bool(names_some) or (manifest.min_sequence_number or 0) < self.least
 
     def is_removed(self, files: pa.StructArray, numbers: pa.Array) -> pa.Array:
-        """Whether each delete file goes; `numbers` are their sequence numbers.
+        """Return whether each delete file is removed; `numbers` are their sequence numbers.
 
-        Raises `CommitConflict` if a data file has a vector that stays beside the one that is added.
+        Raises `CommitConflict` if a data file would keep a vector in addition to its new one.
         """
         if self.changes.removes_all:
             return all_true(files)
@@ -169,15 +170,15 @@ class DeleteRemoval:
         doubled = pc.and_(pc.and_(is_vector, pc.invert(goes)), pc.is_in(referenced, value_set=self._vectors))
         if (place := pc.index(doubled, True).as_py()) >= 0:
             raise CommitConflict(
-                f"{self.base.metadata.location}: {referenced[place].as_py()} has a deletion vector already, which the "
-                "one that is added does not replace. Unite them, and remove the old one in the same commit."
+                f"{self.base.metadata.location}: {referenced[place].as_py()} already has a deletion vector, which the "
+                "new one does not replace. Merge the two, and remove the old one in the same commit."
             )
         return goes
 
     def _data_files_of(self, files: pa.StructArray) -> pa.Array:
-        """The one data file that each delete file is about; null if there are several, or it is unknown.
+        """Return the one data file that each delete file applies to; null if there are several or it is unknown.
 
-        Bounds of an equality delete are about keys: `DELETED_PATH` has an id that no column has.
+        Equality deletes have no bounds of `DELETED_PATH`, because no table column has its field id.
         """
         referenced = files.field("referenced_data_file")
         if not len(self.changes.removed) or not referenced.null_count:
@@ -194,7 +195,7 @@ class DeleteRemoval:
         return pc.and_(old, pc.less(known, self._least_sequence_number)) if pc.any(old).as_py() else old
 
     def see(self, some: RemovedFiles) -> None:
-        """Note delete files that were found."""
+        """Record delete files that were found."""
         self._found.append(_keys(some.files.field("file_path"), some.files.field("content_offset")))
 
     def check_found(self) -> None:
@@ -219,7 +220,7 @@ def check_found(base: CommitBase, keys: pa.Array, paths: pa.Array, found: Sequen
 
 
 def all_true(files: pa.StructArray) -> pa.Array:
-    """A mask of all files."""
+    """Return a mask that selects all files."""
     return pa.repeat(pa.scalar(True), len(files))
 
 
@@ -228,5 +229,5 @@ def _keys_of(deletes: pa.Table) -> pa.Array:
 
 
 def _keys(paths: pa.Array, offsets: pa.Array) -> pa.Array:
-    """A text per delete file that differs between the vectors of one Puffin file."""
+    """Return a text for each delete file that also distinguishes the vectors of one Puffin file."""
     return pc.binary_join_element_wise(pc.fill_null(offsets.cast(pa.string()), ""), paths, "|")

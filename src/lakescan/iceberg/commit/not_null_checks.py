@@ -1,4 +1,4 @@
-"""Rows that were written before another writer made a column required: they may have nulls in it."""
+"""Check rows that were written before a concurrent commit made a column required, because they may have nulls."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from lakescan.tables.scan_spec import ScanSpec
 
 
 def newly_required(written: Schema, now: Schema) -> Iterator[int]:
-    """The ids of fields that are required now, and were not, or were not there, when rows were written.
+    """Yield the ids of fields that are required now, but were optional or missing when rows were written.
 
-    A field that is new and has a default has no nulls in older rows.
+    A new field with a default is left out, because it has no nulls in older rows.
     """
     if written.fields != now.fields:
         yield from _newly_required(now.fields, written)
@@ -36,7 +36,7 @@ def _newly_required(fields: tuple[t.Field, ...], written: Schema) -> Iterator[in
 
 
 def check_required(written: Schema, now: Schema, where: str) -> None:
-    """Raise `CommitConflict` if a column is required now that was not, or was not there, when rows were written.
+    """Raise `CommitConflict` if a column is required now that was optional or missing when rows were written.
 
     `where` is the table's name.
     """
@@ -50,8 +50,8 @@ def check_required(written: Schema, now: Schema, where: str) -> None:
 def check_no_nulls(opened: IcebergTable, snapshot_id: int, storage: Storage, *, added: bool = False) -> None:
     """Raise `UnsupportedFeature` if rows of a snapshot have nulls in columns that are NOT NULL now.
 
-    Columns that were NOT NULL when the snapshot was made are not read again. With `added`, only the rows that the
-    snapshot added are looked at.
+    Columns that were NOT NULL when the snapshot was made are not read. With `added`, only the rows that the snapshot
+    added are checked.
     """
     metadata = opened.metadata
     scan = ScanSpec(opened, storage, metadata.location, selector=SnapshotSelector(version=snapshot_id))
@@ -73,7 +73,10 @@ def check_no_nulls(opened: IcebergTable, snapshot_id: int, storage: Storage, *, 
 
 
 def _null_condition(field_id: int, written: Schema) -> str | None:
-    """The condition of rows with a null in a field; None if each row may have one: in a list or map, or a new field."""
+    """Return the condition for rows with a null in a field; None if any row may have one.
+
+    That is the case for a new field, and for a field in a list or map.
+    """
     if field_id not in written.by_id:
         return None
     way = written.struct_path(field_id)

@@ -1,4 +1,4 @@
-"""Outcomes of commits: succeeded, definitely failed, or unknown. After a lost response the table is checked again."""
+"""Outcomes of commits: succeeded, definitely failed, or unknown. After a lost response, the table is checked."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from lakescan.storage.removal import discard, remove_unreferenced_files
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-# Hive's metastore compares columns before it stores them. Its classes are there only with Hive's library.
+# Hive's metastore compares columns before it stores them. The error is compared by name, because its class exists only
+# with Hive's library.
 _REFUSED = "InvalidOperationException"
-# Statuses of a REST catalog's server that say that nothing was changed.
+# HTTP statuses of a REST catalog's server that mean that nothing was changed.
 REFUSALS = frozenset({400, 401, 403, 404, 405, 406, 409, 412, 413, 419, 422, 429, 501})
 
 
@@ -33,7 +34,7 @@ REFUSALS = frozenset({400, 401, 403, 404, 405, 406, 409, 412, 413, 419, 422, 429
 class FailedCommit:
     """A commit that definitely failed: its error, and the table reloaded after it (`table`, `now`).
 
-    `is_final` tells that the catalog would refuse it again: it is not allowed, or nobody has changed the table.
+    `is_final` means that the catalog would refuse it again, because it is not allowed, or nobody has changed the table.
     """
 
     error: Exception
@@ -52,11 +53,12 @@ def commit(
 ) -> FailedCommit | None:
     """Commit changes to a table. Returns None on success, else the definite failure.
 
-    `is_made` tells from the reloaded table whether the changes were committed; `was_made` whether they were, but other
-    commits have changed the same since, which is asked unless the catalog refused the commit. Raises
-    `CommitStateUnknown` if the outcome is unknown, `CommitConflict` if another table has the name now, `NoSuchTable`,
-    `InvalidOption` for a property that says wrongly how to write metadata, and `LocationRefused` for one that says to
-    write it where the table must not lead.
+    `is_made` returns from the reloaded table whether the changes were committed. `was_made` returns whether they were
+    committed and then overwritten by other commits; it is not called if the catalog refused the commit.
+
+    Raises `CommitStateUnknown` if the outcome is unknown, `CommitConflict` if another table has the name now,
+    `NoSuchTable`, `InvalidOption` for an invalid property of metadata files, and `LocationRefused` for a metadata
+    location that is not allowed.
     """
     from pyiceberg.exceptions import CommitFailedException
     from pyiceberg.table.update import AssertTableUUID
@@ -79,7 +81,7 @@ def commit(
             raise
         except Exception as error:
             failed = _find_outcome(table, error, storage, is_made, was_made)
-            if failed is not None:  # its metadata would look like that of a copy of the table
+            if failed is not None:  # otherwise, its metadata files would look like those of a copy of the table
                 now = failed.now
                 discard(storage, named, lambda: [pa.array(metadata_locations(now), pa.string())])
             return failed
@@ -88,9 +90,9 @@ def commit(
 
 
 def _check_place(table: Table, updates: tuple[Any, ...], storage: Storage) -> None:
-    """Raise `LocationRefused` if the table's next metadata file is where it must not lead: pyiceberg writes it itself.
+    """Raise `LocationRefused` if pyiceberg would write the next metadata file outside of the allowed locations.
 
-    A server chooses its own place, and writes there by its own rights.
+    A server chooses its own location, and writes there with its own permissions.
     """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.table.update import RemovePropertiesUpdate, SetLocationUpdate, SetPropertiesUpdate
@@ -131,7 +133,7 @@ def _find_outcome(
 
 
 def reload_table(table: Table, storage: Storage) -> tuple[Table, IcebergTable]:
-    """Reload the table from its catalog; its metadata file is read too, as a catalog may not return all snapshots."""
+    """Reload the table from its catalog, and read its metadata file, because catalogs may not return all snapshots."""
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
@@ -150,7 +152,7 @@ def check_same_table(before: Table, now: Table) -> None:
 
 @contextmanager
 def raise_refusal() -> Iterator[None]:
-    """Raise the error of a metastore that refuses columns as it is: it is final, and nothing was changed."""
+    """Context manager: raise a metastore's refusal of columns itself, which is final, not `CommitStateUnknown`."""
     try:
         yield
     except CommitStateUnknown as unknown:
@@ -161,7 +163,7 @@ def raise_refusal() -> Iterator[None]:
 
 
 def check_refusal(failed: FailedCommit, name: str) -> None:
-    """Raise `UnsupportedFeature` if a catalog refused a change of the metadata for another reason than a conflict."""
+    """Raise `UnsupportedFeature` if the catalog refused a metadata change for another reason than a conflict."""
     from pyiceberg.exceptions import BadRequestError
 
     if isinstance(failed.error, BadRequestError):
@@ -169,9 +171,9 @@ def check_refusal(failed: FailedCommit, name: str) -> None:
 
 
 def wait_before_retry(attempts: Attempts, name: str, failed: FailedCommit) -> None:
-    """Wait before a failed commit is made again; `name` is the table's.
+    """Wait before a failed commit is retried; `name` is the table's.
 
-    Raises `CommitConflict` once it was tried often enough, and `UnsupportedFeature` at once for a final refusal.
+    Raises `CommitConflict` after the last attempt, and `UnsupportedFeature` at once for a final refusal.
     """
     if failed.is_final:
         raise _refusal_error(failed, name) from failed.error
@@ -187,13 +189,13 @@ def _refusal_error(failed: FailedCommit, name: str) -> UnsupportedFeature:
 def _is_final(error: Exception, table: Table, fresh: Table) -> bool:
     from pyiceberg import exceptions as theirs
 
-    if isinstance(error, theirs.BadRequestError):  # Java's servers also say it of commits that come too late
+    if isinstance(error, theirs.BadRequestError):  # Java's servers also return it for conflicting commits
         return bool(fresh.metadata_location == table.metadata_location)
     return isinstance(error, theirs.RESTError | NotImplementedError)
 
 
 def is_refusal(error: Exception, table: Table) -> bool:
-    """Whether the catalog definitely did not commit; any other error may have happened after the commit."""
+    """Return whether the catalog definitely did not commit; any other error may have occurred after the commit."""
     from pyiceberg import exceptions as theirs
     from pyiceberg.catalog import MetastoreCatalog
 
@@ -211,7 +213,7 @@ def is_refusal(error: Exception, table: Table) -> bool:
 
 
 def _status_of(error: Exception) -> int | None:
-    """The status of the answer that pyiceberg made an error of."""
+    """Return the HTTP status of the answer that pyiceberg converted to an error."""
     return getattr(getattr(error.__cause__, "response", None), "status_code", None)
 
 
@@ -219,11 +221,11 @@ _LOG = logging.getLogger("lakescan")
 
 
 def remove_old_metadata(before: Table, metadata: Any, location: str, storage: Storage) -> None:
-    """Remove the metadata files that a commit dropped from the log of metadata files, if the table asks for it.
+    """Remove the metadata files that a commit dropped from the metadata log, if the table's properties ask for it.
 
-    `before` is the table that was committed to, `metadata` (pyiceberg's) and `location` are those that the commit made.
-    For other catalogs than pyiceberg's own, the server does this. Files of a table that does not own them
-    (`gc.enabled`) stay. Never raises: the commit is made.
+    `before` is the table that was committed to. `metadata` (pyiceberg's) and `location` are those that the commit made.
+    For catalogs other than pyiceberg's own, the server does this. Files of a table that does not own them
+    (`gc.enabled`) stay. Never raises, because the commit has succeeded.
     """
     from pyiceberg.catalog import MetastoreCatalog
 

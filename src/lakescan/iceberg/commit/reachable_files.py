@@ -1,4 +1,4 @@
-"""All files that an Iceberg table's metadata references, so that none is mistaken for an orphan file."""
+"""List all files that an Iceberg table's metadata references, so that none is mistaken for an orphan file."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from lakescan.iceberg.metadata_tables.entries import table_entries
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage, join
 
-_PART_BYTES = 32 << 20  # of manifests, which one worker reads one after another
+_PART_BYTES = 32 << 20  # bytes of manifests that one worker reads one after another
 
 
 def reachable_files(table: IcebergTable) -> Iterator[pa.Array]:
-    """The locations of all files that a table's metadata references, in batches.
+    """Yield the locations of all files that a table's metadata references, in batches.
 
-    They cover every snapshot in the metadata, on any branch or tag or on none (staged): data files, delete files,
-    manifests and manifest lists; statistics files; the metadata file and its predecessors in the metadata log.
+    They cover every snapshot in the metadata, whether a branch or tag reaches it or not (staged): data files, delete
+    files, manifests and manifest lists. They also include statistics files, the metadata file and its predecessors in
+    the metadata log.
     """
     yield pa.array(metadata_locations(table), pa.string())
     yield from _manifest_locations(table, known=())
@@ -33,14 +34,14 @@ def reachable_files(table: IcebergTable) -> Iterator[pa.Array]:
 
 @dataclass(frozen=True)
 class ManifestsPart:
-    """Some manifests and their live files, for workers to read."""
+    """Some manifests, whose live files a worker lists."""
 
     manifests: tuple[ManifestFile, ...]
     specs: Mapping[int, PartitionSpec]
     storage: Storage
 
     def locations(self) -> Iterator[pa.Array]:
-        """The locations of the manifests and their live files, a manifest at a time."""
+        """Yield the locations of the manifests and their live files, one manifest at a time."""
         yield pa.array([each.manifest_path for each in self.manifests], pa.string())
         for manifest in self.manifests:
             entries = read_entries(manifest, self.specs[manifest.partition_spec_id], self.storage)
@@ -49,7 +50,7 @@ class ManifestsPart:
 
 
 def manifest_parts(table: IcebergTable) -> list[ManifestsPart]:
-    """The manifests of all snapshots, each once, in parts of about as many files; reads the manifest lists."""
+    """Return the manifests of all snapshots, each once, in groups of similar size; reads the manifest lists."""
     found: dict[str, ManifestFile] = {}
     for snapshot in table.metadata.snapshots.values():
         for manifest in manifest_files(read_manifest_list(snapshot, table.storage)):
@@ -65,7 +66,7 @@ def manifest_parts(table: IcebergTable) -> list[ManifestsPart]:
 
 
 def metadata_locations(table: IcebergTable) -> list[str]:
-    """The files that the metadata file itself references; raises `CorruptMetadata` if one of its lists is damaged."""
+    """Return the files that the metadata file itself references; raises `CorruptMetadata` for a damaged list in it."""
     metadata = table.metadata
     for name in ("metadata-log", *STATISTICS):
         metadata.check_log(name)
@@ -75,9 +76,9 @@ def metadata_locations(table: IcebergTable) -> list[str]:
 
 
 def files_since(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Array]:
-    """The locations of all files that snapshots other than the known ones added, with their manifests and lists.
+    """Yield the locations of all files that snapshots other than the known ones added, with manifests and lists.
 
-    A file written after the known snapshots were read is referenced there, or nowhere.
+    A file that was written after the known snapshots were read is referenced by these other snapshots or by none.
     """
     new = [each for each in table.metadata.snapshots.values() if each.id not in known]
     yield pa.array([each.manifest_list for each in new if each.manifest_list is not None], pa.string())
@@ -85,7 +86,7 @@ def files_since(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Arra
 
 
 def snapshot_files(table: IcebergTable, snapshots: Collection[int]) -> Iterator[pa.Array]:
-    """The locations of all files that these snapshots added, with their manifests and lists: those of no others."""
+    """Yield the locations of the files that these snapshots themselves added, with their manifests and lists."""
     mine = pa.array(list(snapshots), pa.int64())
     for snapshot in (table.metadata.snapshots[each] for each in snapshots):
         yield pa.array([] if snapshot.manifest_list is None else [snapshot.manifest_list], pa.string())
@@ -100,7 +101,7 @@ def snapshot_files(table: IcebergTable, snapshots: Collection[int]) -> Iterator[
 
 
 def _manifest_locations(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Array]:
-    """Manifests that no known snapshot added, each once, and their live files."""
+    """Yield the live files of manifests that no known snapshot added, and finally the manifests, each once."""
     seen: set[str] = set()
     for snapshot in table.metadata.snapshots.values():
         if snapshot.id in known:

@@ -1,4 +1,4 @@
-"""Rewrite manifests so that each has about the target size, and the files of few partitions."""
+"""Rewrite manifests so that each has about the target size, and files of only a few partitions."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from lakescan.iceberg.manifests.manifest_entries import entries_of
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, manifest_files
 from lakescan.writing.partition_key import physical_values
 
-_ENTRIES = 200_000  # entries that are sorted at once: bounds memory to some hundreds of megabytes
+_ENTRIES = 200_000  # entries sorted at once, which bounds memory to some hundreds of megabytes
 
 
 @dataclass
 class ManifestRewrite(SnapshotProducer):
-    """Produces a snapshot with the same files in other manifests.
+    """Produces a snapshot with the same files in new manifests.
 
-    All manifests of the default partition spec are rewritten, their entries sorted by partition. A content (data or
-    deletes) with only one manifest of at most the target size is left as it is.
+    All manifests of the default partition spec are rewritten, with their entries sorted by partition. A content (data
+    or deletes) with only one manifest of at most the target size is left as it is.
     """
 
     def produce(self) -> NewSnapshot:
@@ -62,7 +62,7 @@ class ManifestRewrite(SnapshotProducer):
         return self._drafts.drafts(entries, self.base.metadata.default_spec_id, content)
 
     def _sort_entries(self, manifests: pa.Table) -> Iterator[pa.Table]:
-        """The live entries of manifests, in runs that are sorted by partition."""
+        """Yield the live entries of manifests, in runs sorted by partition."""
         run: list[pa.Table] = []
         rows = 0
         for entries in entries_of(manifest_files(manifests), self.base.metadata.specs, self.storage):

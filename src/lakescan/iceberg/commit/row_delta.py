@@ -1,4 +1,4 @@
-"""Row deltas: commits that add delete files. Which are valid, what operation they are, and what they must check."""
+"""Row deltas, which are commits that add delete files: their operation, validity and conflict checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PUFFIN = "PUFFIN"
 
 
 def row_delta_operation(changes: SnapshotChanges) -> str:
-    """The operation of a row delta's snapshot, as in Java's `BaseRowDelta`: by what it changes."""
+    """Return the operation of a row delta's snapshot (append, delete or overwrite), as in Java's `BaseRowDelta`."""
     adds_data, adds_deletes = _has_files(changes.added), _has_files(changes.added_deletes)
     if adds_data and not adds_deletes and not len(changes.removed):
         return "append"
@@ -29,14 +29,14 @@ def _has_files(files: Mapping[int, pa.Table]) -> bool:
 
 
 def row_delta_validation(changes: SnapshotChanges, validation: Validation) -> Validation:
-    """The validation of a row delta: its delete files refer to data files, and its vectors are the only ones."""
+    """Return the validation of a row delta, with the data files that its delete files and vectors refer to."""
     named = [each["referenced_data_file"].combine_chunks().drop_null() for each in changes.added_deletes.values()]
     referenced = pc.unique(pa.concat_arrays([validation.referenced, *named]))
     return replace(validation, referenced=referenced, vectors=added_vectors(changes))
 
 
 def added_vectors(changes: SnapshotChanges) -> pa.Array:
-    """The data files for which changes add deletion vectors."""
+    """Return the data files that get deletion vectors from the changes."""
     return pa.concat_arrays([pa.array([], pa.string()), *_vectors(changes)])
 
 
@@ -50,8 +50,8 @@ def check_row_delta(changes: SnapshotChanges, validation: Validation, format_ver
     """Check that a row delta is valid by itself, in a table of this format version.
 
     Raises `UnsupportedFeature` for delete files that the version does not have, and for position deletes of unknown
-    data files, which other commits may have removed; `CommitConflict` for delete files of data files that the row delta
-    removes itself, and for several vectors of one data file.
+    data files, which concurrent commits may have removed. Raises `CommitConflict` for delete files of data files that
+    the row delta removes itself, and for several vectors of one data file.
     """
     if format_version < 2 and _has_files(changes.added_deletes):
         raise UnsupportedFeature(f"delete files in {table}, of format version 1", "Upgrade the table to version 2.")
@@ -67,10 +67,10 @@ def check_row_delta(changes: SnapshotChanges, validation: Validation, format_ver
         nameless = pc.and_(by_position, pc.is_null(each["referenced_data_file"]))
         if pc.any(nameless).as_py() and not len(validation.referenced):
             raise UnsupportedFeature(
-                f"position deletes in {table} that name no data files", "Give the files in Validation.referenced."
+                f"position deletes in {table} without referenced data files", "Set them in Validation.referenced."
             )
     if len(pc.unique(vectors)) < len(vectors):
-        raise CommitConflict(f"{table}: two of the deletion vectors to add are of the same data file: unite them")
+        raise CommitConflict(f"{table}: two of the deletion vectors to add are of the same data file: merge them")
     both = changes.removed.filter(pc.is_in(changes.removed, value_set=validation.referenced))
     if len(both):
-        raise CommitConflict(f"{table}: {both[0].as_py()} is to be removed, but delete files to add refer to it")
+        raise CommitConflict(f"{table}: {both[0].as_py()} would be removed, but delete files to add refer to it")

@@ -1,6 +1,6 @@
-"""Changes of rows of Iceberg tables: how they are recorded, and what a commit of them checks.
+"""Row-level operations on Iceberg tables: copy-on-write or merge-on-read, staging, and conflict checks.
 
-The rules are those of Iceberg's writer for Spark (`SparkPositionDeltaWrite`, `SparkWrite.CopyOnWriteOperation`).
+The rules are those of Iceberg's Spark writer (`SparkPositionDeltaWrite`, `SparkWrite.CopyOnWriteOperation`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from lakescan.tables.row_changes import RowChanges, RowLevelCommand, RowLevelOpe
 
 
 def staged_options(options: WriteOptions, properties: Mapping[str, str], table: str) -> WriteOptions:
-    """The options of a write, with the branch that `wap-branch` means, and as the session of the rows stages them.
+    """Return the options of a write with `wap-branch` resolved to a branch, and with the session's staging options.
 
-    Raises `InvalidOption` if rows are to be staged in a table that does not have `write.wap.enabled`, or the session
-    stages them in two ways.
+    Raises `InvalidOption` if the options stage rows of a table without `write.wap.enabled`, or if the session stages
+    them in two ways.
     """
     is_audited = IcebergProperties(properties, table).is_audited
     if is_audited:
@@ -44,10 +44,10 @@ def staged_options(options: WriteOptions, properties: Mapping[str, str], table: 
 def row_change_mode(
     statement: RowLevelCommand, metadata: TableMetadata, options: WriteOptions
 ) -> RowLevelOperationMode:
-    """The option `row-change-mode`, else the table's property for the statement.
+    """Return the option `row-change-mode`, else the table's property for the command.
 
-    Raises `UnsupportedFeature` for merge-on-read in format version 1, which has no delete files: as in Java, it does
-    not stand for copy-on-write there.
+    Raises `UnsupportedFeature` for merge-on-read in format version 1, which has no delete files. As in Java, it does
+    not fall back to copy-on-write.
     """
     properties = metadata.table_properties
     modes = {
@@ -65,11 +65,12 @@ def row_change_mode(
 
 
 def row_change_validation(changes: RowChanges, base: CommitBase, options: WriteOptions) -> Validation:
-    """What a commit of these changes read, and what commits since must not have changed.
+    """Return the conflict validation of row-level changes: the rows read, and the concurrent changes that conflict.
 
-    With isolation `serializable`, they may not have added rows that the statement may read. UPDATE and MERGE that add
-    deletes by position conflict with all deletes of such rows, since they write rows that these may delete. A DELETE
-    does not: rows may be deleted twice, and data files that it removes or deletes from may be gone, too.
+    With isolation `serializable`, concurrent commits may not have added rows that the statement may read. UPDATE and
+    MERGE with position deletes conflict with all concurrent deletes of such rows, because they also write new versions
+    of these rows. A DELETE does not conflict: rows may be deleted twice, and data files that it removes or deletes from
+    may have been removed.
     """
     deletes_only = changes.statement is RowLevelCommand.DELETE and not changes.files
     read = Validation.create(
@@ -95,7 +96,7 @@ def _isolation(statement: RowLevelCommand, metadata: TableMetadata) -> str:
 
 
 def summary_properties(options: WriteOptions) -> dict[str, str]:
-    """What the options add to the summary of a snapshot."""
+    """Return the properties that the options add to the summary of a snapshot."""
     epoch = {} if options.transaction is None else {QUERY: options.transaction[0], EPOCH: str(options.transaction[1])}
     staged = {} if options.wap_id is None else {STAGED_ID: options.wap_id}
     return {**options.commit_properties, **epoch, **staged}

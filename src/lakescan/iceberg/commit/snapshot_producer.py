@@ -1,7 +1,7 @@
-"""Produce a snapshot: file changes on top of a branch's newest snapshot -> manifests, a manifest list, a summary.
+"""Produce a snapshot: file changes applied to a branch's newest snapshot -> manifests, manifest list and summary.
 
-Manifests without changed files are kept as they are. Manifests with removed files are rewritten, and small ones merged.
-Specification, "Manifests", "Manifest Lists" and "Snapshots".
+Manifests without changed files are kept. Manifests with removed files are rewritten, and small ones are merged. See the
+specification, "Manifests", "Manifest Lists" and "Snapshots".
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from lakescan.storage.encryption.table_keys import EncryptedKey, SnapshotKeys
 
 @dataclass(frozen=True)
 class NewSnapshot:
-    """A snapshot whose files are stored, but that is not committed."""
+    """A snapshot whose files are stored, but which is not committed yet."""
 
     snapshot_id: int
     parent_id: int | None
@@ -52,13 +52,13 @@ class NewSnapshot:
     schema_id: int
     first_row_id: int | None
     added_rows: int | None
-    key_id: str | None = None  # of the manifest list, in an encrypted table
+    key_id: str | None = None  # the key of the manifest list, in an encrypted table
     new_keys: tuple[EncryptedKey, ...] = ()
 
 
 @dataclass
 class SnapshotProducer:
-    """Produces one snapshot, for one attempt to commit. `stored` are the locations of all files it has stored."""
+    """Produces one snapshot for one attempt to commit; `stored_locations` are the files it has stored."""
 
     base: CommitBase
     storage: Storage
@@ -78,24 +78,24 @@ class SnapshotProducer:
 
     @property
     def summary(self) -> Mapping[str, str]:
-        """The snapshot's summary, once it is produced."""
+        """The snapshot's summary, available once the snapshot is produced."""
         head = self.base.head
         return self._counters.summary(None if head is None else head.summary, self.properties, self.base.partition_path)
 
     @property
     def stored_locations(self) -> list[str]:
-        """The locations of the manifests and of the manifest list, as far as they may be stored."""
+        """The locations of manifests and manifest list that are, or may be, stored."""
         return self._drafts.stored
 
     @property
     def lists(self) -> list[str]:
-        """The location of the manifest list, if it may be stored."""
+        """The location of the manifest list, if it is or may be stored."""
         return self._drafts.lists
 
     def produce(self) -> NewSnapshot:
         """Store the snapshot's manifests and manifest list.
 
-        Raises `CommitConflict` if a file to remove is missing, or the commits since do not allow this one.
+        Raises `CommitConflict` if a file to remove is missing, or a concurrent commit conflicts.
         """
         if self.rebase is not None:
             self.rebase.check(self.changes.removed)
@@ -143,7 +143,7 @@ class SnapshotProducer:
         return result
 
     def _remove_delete_files(self, manifests: pa.Table, data: pa.Table, kept: FilterResult) -> FilterResult:
-        """Remove delete files as asked, deletes of removed data files alone, and deletes older than all data."""
+        """Remove delete files: as requested, those of removed data files only, and those older than all data."""
         stay = manifest_files(data.take(pa.array(kept.kept, pa.int64())))
         removal = DeleteRemoval(
             self.changes,
@@ -159,7 +159,7 @@ class SnapshotProducer:
         return result
 
     def _least_sequence_number(self, data: pa.Table, kept: FilterResult) -> int:
-        """The least data sequence number of the data files that stay, by the manifest list."""
+        """Return the least data sequence number of the data files that stay, by the manifest list."""
         numbers = [*data["min_sequence_number"].take(pa.array(kept.kept, pa.int64())).to_pylist()]
         numbers += [each.listed["min_sequence_number"] for each in kept.rewritten]
         if self.changes.added and self.changes.sequence_number is not None:
@@ -189,14 +189,14 @@ class SnapshotProducer:
         return drafts
 
     def _merge_manifests(self, drafts: list[ManifestDraft], kept: pa.Table, content: int) -> pa.Table:
-        """Merge manifests, new ones first; store those that stay.
+        """Merge manifests, new ones first, and store those that result; return their rows of the manifest list.
 
-        All keep their places: where a merged one moved ahead of others, each commit would find other groups to merge.
+        Manifests keep their order. If a merged one moved ahead of others, each commit would find other groups to merge.
         """
         specs = [each.listed["partition_spec_id"] for each in drafts] + kept["partition_spec_id"].to_pylist()
         sizes = [len(each.data) for each in drafts] + kept["manifest_length"].to_pylist()
         stay: list[ManifestDraft] = []
-        places: list[tuple[bool, int]] = []  # of each manifest: whether it is kept, and its number among those
+        places: list[tuple[bool, int]] = []  # for each manifest, whether it is kept, and its number among those
         for group in self._bins(specs, sizes):
             known = [place - len(drafts) for place in group if place >= len(drafts)]
             if len(group) > 1:
@@ -217,10 +217,10 @@ class SnapshotProducer:
         return pa.concat_tables([self._drafts.store(stay), kept]).take(pa.array(rows, pa.int64()))
 
     def _bins(self, specs: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
-        """Group manifests to merge, by place.
+        """Group manifests to merge, as indexes.
 
-        Manifests of a spec whose source column is in no schema any more stay as they are: the type of their partition
-        values is unknown.
+        Manifests of a spec whose source column no schema has any more are not merged, because the type of their
+        partition values is unknown.
         """
         known = self.base.metadata.specs
         typeless = {each.id for each in known.values() if any(field.type == t.UNKNOWN for field in each.fields)}
@@ -260,7 +260,9 @@ class SnapshotProducer:
 
 @dataclass(frozen=True)
 class MergePolicy:
-    """The table properties `commit.manifest-merge.enabled`, `commit.manifest.target-size-bytes` and
+    """The settings for merging manifests, from the table properties `commit.manifest*`.
+
+    These are `commit.manifest-merge.enabled`, `commit.manifest.target-size-bytes` and
     `commit.manifest.min-count-to-merge`.
     """
 
@@ -270,15 +272,15 @@ class MergePolicy:
 
     @staticmethod
     def create(properties: IcebergProperties) -> MergePolicy:
-        """The policy of a table."""
+        """Return the merge policy of a table."""
         return MergePolicy(properties.merges_manifests, properties.manifest_size, properties.min_manifests_to_merge)
 
     def bins(self, specs: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
-        """Group manifests (by place) to merge; a group of one is kept as it is.
+        """Group manifests (as indexes) to merge; a group of one is kept.
 
-        New manifests come first. They are merged only in groups of at least `min_count`, so that each commit does not
-        rewrite the newest group. Groups are filled from the end: the first one, which the next commit may merge, is
-        the smallest.
+        New manifests come first. They are merged only in groups of at least `min_count`, so that not every commit
+        rewrites the newest group. Groups are filled from the end, so that the first group, which the next commit may
+        merge, is the smallest.
         """
         if not self.enabled or not specs:
             return [[place] for place in range(len(specs))]

@@ -1,6 +1,6 @@
-"""Branches and tags: how one is to move, and the commit that moves it. The rules are those of Java's `ManageSnapshots`.
+"""Branches and tags: the rules for moving them, as in Java's `ManageSnapshots`, and the commit of a move.
 
-The rules do no I/O: each looks at the metadata of a table, and says from which state to which a branch or tag moves.
+The rules do no I/O. Each takes the metadata of a table, and returns the old and new snapshot of a branch or tag.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RefMove:
-    """A branch or tag before and after; None where it is not there. Equal ones need no commit."""
+    """A branch or tag before and after a move; None if it does not exist. If both are equal, no commit is needed."""
 
     name: str
     before: SnapshotReference | None
@@ -35,7 +35,7 @@ class RefMove:
 
     @property
     def new_rows(self) -> int | None:
-        """The id of the snapshot whose rows a branch has by the move; None for a tag, and for a branch that stays."""
+        """The id of the snapshot whose rows a branch gets by the move; None for tags and branches that stay."""
         if self.after is None or self.after.kind != RefKind.BRANCH:
             return None
         stays = self.before is not None and self.before.snapshot_id == self.after.snapshot_id
@@ -45,9 +45,10 @@ class RefMove:
 def create_move(
     metadata: TableMetadata, kind: RefKind, name: str, snapshot_id: int, retention: RefRetention, if_there: IfRefExists
 ) -> RefMove:
-    """How to make a branch or tag, or to set one to another snapshot, which keeps what it says of retention.
+    """Return the move that creates a branch or tag, or sets an existing one to another snapshot.
 
-    Raises `InvalidOption` if the name is taken, `NoSuchSnapshot` if it has to be there.
+    An existing one keeps its other retention settings. Raises `InvalidOption` if the name is taken, `NoSuchSnapshot` if
+    it must exist but does not.
     """
     before = metadata.refs.get(name)
     given = _retention_settings(kind, name, retention)
@@ -59,7 +60,7 @@ def create_move(
         return RefMove(name, before, before)
     if if_there is IfRefExists.REFUSE:
         raise InvalidOption(
-            f"{metadata.location} has a {before.kind} {name!r} already, at snapshot {before.snapshot_id}: "
+            f"{metadata.location} already has a {before.kind} {name!r}, at snapshot {before.snapshot_id}: "
             "if_not_exists=True leaves it, replace=True sets it to another snapshot"
         )
     _check_kind(metadata, kind, name, before)
@@ -67,16 +68,16 @@ def create_move(
 
 
 def check_new(metadata: TableMetadata, kind: RefKind, name: str, retention: RefRetention) -> None:
-    """Raise `InvalidOption` for a name that a new branch or tag cannot have, or retention that a tag does not have."""
+    """Raise `InvalidOption` for an invalid name of a new branch or tag, or for retention settings that tags lack."""
     if not isinstance(name, str) or not name:
         raise InvalidOption(f"{name!r} is not the name of a {kind}: expected a string")
     if kind is RefKind.TAG and name == MAIN:
-        raise InvalidOption(f"{MAIN!r} is the name of the branch that {metadata.location} is read from: not of a tag")
+        raise InvalidOption(f"{MAIN!r} is the branch that {metadata.location} is read from: a tag needs another name")
     _retention_settings(kind, name, retention)
 
 
 def drop_move(metadata: TableMetadata, kind: RefKind, name: str, *, if_exists: bool) -> RefMove:
-    """How to drop a branch or tag; raises `NoSuchSnapshot` if it is not there, `InvalidOption` for `main`."""
+    """Return the move that drops a branch or tag; raises `NoSuchSnapshot` if missing, `InvalidOption` for `main`."""
     before = metadata.refs.get(name)
     if name == MAIN:
         raise InvalidOption(f"the branch {MAIN!r} cannot be dropped: {metadata.location} is read from it")
@@ -89,10 +90,10 @@ def drop_move(metadata: TableMetadata, kind: RefKind, name: str, *, if_exists: b
 
 
 def fast_forward_move(metadata: TableMetadata, branch: str, to: str) -> RefMove:
-    """How to move a branch to the snapshot of another branch or tag, which descends from its own.
+    """Return the move of a branch to the snapshot of another branch or tag, which must be a descendant.
 
-    A branch that is not there is made, as in Java. Raises `NoSuchSnapshot` if `to` is not there, `UnsupportedFeature`
-    if its snapshot does not descend from the branch's.
+    A missing branch is created, as in Java. Raises `NoSuchSnapshot` if `to` does not exist, `UnsupportedFeature` if its
+    snapshot is not a descendant of the branch's.
     """
     target, before = metadata.refs.get(to), metadata.refs.get(branch)
     if target is None:
@@ -107,14 +108,14 @@ def fast_forward_move(metadata: TableMetadata, branch: str, to: str) -> RefMove:
         raise UnsupportedFeature(
             f"fast-forwarding {branch!r} of {metadata.location} to {to!r}, which lacks its snapshot "
             f"{before.snapshot_id}",
-            f"Commits that {to!r} does not have would be lost. Cherry-pick its snapshots (Table.cherry_pick), or drop "
-            "those of the branch first, by Table.rollback (main) or Table.create_branch(..., replace=True).",
+            f"Commits that {to!r} does not have would be lost. Cherry-pick its snapshots (Table.cherry_pick), or first "
+            "drop those of the branch, with Table.rollback (main) or Table.create_branch(..., replace=True).",
         )
     return RefMove(branch, before, SnapshotReference(target.snapshot_id, before.kind, before.retention))
 
 
 def set_current_move(metadata: TableMetadata, snapshot_id: int) -> RefMove:
-    """How to make any snapshot of the table the current one; raises `NoSuchSnapshot`."""
+    """Return the move of `main` to any snapshot of the table; raises `NoSuchSnapshot`."""
     if snapshot_id not in metadata.snapshots:
         raise NoSuchSnapshot(f"{metadata.location} has no snapshot {snapshot_id}: see Table.history()")
     before = metadata.refs.get(MAIN)
@@ -123,9 +124,9 @@ def set_current_move(metadata: TableMetadata, snapshot_id: int) -> RefMove:
 
 
 def rollback_move(metadata: TableMetadata, snapshot_id: int) -> RefMove:
-    """How to make an ancestor the current snapshot.
+    """Return the move of `main` to an ancestor of the current snapshot.
 
-    Raises `NoSuchSnapshot` for an unknown one, `UnsupportedFeature` for one that is not an ancestor.
+    Raises `NoSuchSnapshot` for an unknown snapshot, `UnsupportedFeature` for one that is not an ancestor.
     """
     move = set_current_move(metadata, snapshot_id)
     if snapshot_id not in metadata.current_ancestors:
@@ -137,7 +138,7 @@ def rollback_move(metadata: TableMetadata, snapshot_id: int) -> RefMove:
 
 
 def rollback_before_move(metadata: TableMetadata, milliseconds: int) -> RefMove:
-    """How to make the newest ancestor from before a time the current snapshot; raises `NoSuchSnapshot`."""
+    """Return the move of `main` to its newest ancestor from before a time; raises `NoSuchSnapshot`."""
     line = ancestors(metadata.snapshots, metadata.current_snapshot_id)
     earlier = [each for each in line if each.timestamp_ms < milliseconds]
     if not earlier:
@@ -151,9 +152,9 @@ def rollback_before_move(metadata: TableMetadata, milliseconds: int) -> RefMove:
 def move_ref(
     table: Table, opened: IcebergTable, storage: Storage, retries: RetryPolicy, rule: Callable[[IcebergTable], RefMove]
 ) -> RefMove:
-    """Commit the move that a rule finds, again after commits of others that did not move the branch or tag.
+    """Commit the move that a rule returns; retry after concurrent commits that did not move the branch or tag.
 
-    Raises what the rule raises; `CommitConflict` if the branch or tag was moved, or retries run out.
+    Raises the errors of the rule, and `CommitConflict` if the branch or tag was moved, or the attempts run out.
     """
     where, attempts, first = ".".join(table.name()), Attempts(retries), rule(opened)
     move, at, now = first, copy(table), opened
@@ -169,9 +170,9 @@ def move_ref(
 
 
 def commit_move(table: Table, move: RefMove, storage: Storage) -> FailedCommit | None:
-    """Commit a move, provided that the branch or tag is still where it was. Returns None on success.
+    """Commit a move if the branch or tag has not moved since. Returns None on success, else the failed commit.
 
-    For the rows of a branch, the columns must be the same, too: these rows were looked at for nulls.
+    If a branch gets new rows, the columns must be unchanged too, because the rows were checked for nulls.
     """
     from pyiceberg.table.update import AssertCurrentSchemaId, AssertRefSnapshotId
 
@@ -185,7 +186,7 @@ def commit_move(table: Table, move: RefMove, storage: Storage) -> FailedCommit |
 
 
 def ref_update(move: RefMove) -> Any:
-    """The move as an update of metadata (pyiceberg's)."""
+    """Return the move as pyiceberg's metadata update."""
     from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
 
     if move.after is None:
@@ -196,21 +197,20 @@ def ref_update(move: RefMove) -> Any:
 
 
 def check_unmoved(where: str, name: str, before: SnapshotReference | None, now: TableMetadata) -> None:
-    """Raise `CommitConflict` if a branch or tag is not where it was."""
+    """Raise `CommitConflict` if a branch or tag has moved."""
     after = now.refs.get(name)
     was, is_now = (None if each is None else each.snapshot_id for each in (before, after))
     if was != is_now:
         raise CommitConflict(
             f"{where}: another writer moved {name!r} from {_describe_snapshot(was)} to {_describe_snapshot(is_now)} "
-            "at the same time. Look at "
-            "the table again, and repeat the call if it is still what you want."
+            "at the same time. Look at the table again, and repeat the call if you still want the change."
         )
 
 
 def find_staged_snapshot(metadata: TableMetadata, wap_id: str) -> IcebergSnapshot:
-    """The snapshot that was staged with an id.
+    """Return the snapshot that was staged with a wap-id.
 
-    Raises `NoSuchSnapshot` if there is none, `InvalidOption` if there are several.
+    Raises `NoSuchSnapshot` for an unknown wap-id, `InvalidOption` for a wap-id of several snapshots.
     """
     found = [each for each in metadata.snapshots.values() if each.summary.get(STAGED_ID) == wap_id]
     if not found:
@@ -242,7 +242,7 @@ def _no_ref(metadata: TableMetadata, kind: RefKind, name: str) -> NoSuchSnapshot
 
 
 def _retention_settings(kind: RefKind, name: str, retention: RefRetention) -> dict[str, int]:
-    """The retention by its JSON names; raises `InvalidOption` for what tags do not have."""
+    """Return retention settings by their JSON names; raises `InvalidOption` for settings that tags lack."""
     if kind is RefKind.TAG and (retention.max_snapshot_age or retention.min_snapshots_to_keep):
         raise InvalidOption(
             f"the tag {name!r} names one snapshot: max_snapshot_age and min_snapshots_to_keep are for branches. A tag "
@@ -252,10 +252,10 @@ def _retention_settings(kind: RefKind, name: str, retention: RefRetention) -> di
 
 
 def ensure_branch(table: Any, branch: str) -> Any:
-    """Return the table (pyiceberg's), with the branch created if missing, at the current snapshot.
+    """Return pyiceberg's table, with the branch created at the current snapshot if it is missing.
 
-    In a table without one, the first commit to the branch makes it. Raises `InvalidOption` if the name is that of a
-    tag.
+    In a table without snapshots, the first commit to the branch creates it. Raises `InvalidOption` if the name is that
+    of a tag.
     """
     from pyiceberg.exceptions import CommitFailedException
     from pyiceberg.table.refs import SnapshotRefType

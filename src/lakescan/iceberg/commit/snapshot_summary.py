@@ -1,6 +1,6 @@
-"""The summary of a snapshot: counters of what it changed, and the totals after it, under Java's names.
+"""The summary of a snapshot: counters of its changes, and the resulting totals, under Java's names.
 
-Specification, appendix F ("Optional Snapshot Summary Fields").
+See the specification, appendix F ("Optional Snapshot Summary Fields").
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakescan.writing.partition_key import physical_values
 
 _PUFFIN = "puffin"
 _ALWAYS = {"manifests-created", "manifests-kept", "manifests-replaced"}
-# The total, what is added to it and what is removed from it.
+# The total, the counter added to it, and the counter subtracted from it.
 _TOTALS = (
     ("total-records", "added-records", "deleted-records"),
     ("total-files-size", "added-files-size", "removed-files-size"),
@@ -31,14 +31,14 @@ _TOTALS = (
 )
 
 
-Partition = tuple[int, tuple[Any, ...]]  # a spec id, and values: dates and times as numbers
+Partition = tuple[int, tuple[Any, ...]]  # a spec id, and values, with dates and times as numbers
 
 
 @dataclass
 class SummaryCounters:
-    """Counts files that a snapshot adds and removes; zero counters are left out of the summary.
+    """Counts the files that a snapshot adds and removes; zero counters are left out of the summary.
 
-    Up to `partition_limit` changed partitions (`write.summary.partition-limit`) have counters of their own.
+    Up to `partition_limit` changed partitions (`write.summary.partition-limit`) have their own counters.
     """
 
     partition_limit: int = 0
@@ -46,11 +46,11 @@ class SummaryCounters:
     partitions: dict[Partition, Counter[str]] = field(default_factory=dict)
 
     def add(self, files: pa.StructArray, spec_id: int) -> None:
-        """Count added files: rows of `data_file`."""
+        """Count added files, which are rows of `data_file`."""
         self._count(files, spec_id, "added", "added")
 
     def remove(self, files: pa.StructArray, spec_id: int) -> None:
-        """Count removed files: rows of `data_file`."""
+        """Count removed files, which are rows of `data_file`."""
         self._count(files, spec_id, "deleted", "removed")
 
     def _count(self, files: pa.StructArray, spec_id: int, data: str, deletes: str) -> None:
@@ -73,8 +73,8 @@ class SummaryCounters:
     ) -> dict[str, str]:
         """Return the summary: `properties`, the counters, and totals that follow from the parent's summary `before`.
 
-        A parent without a total leaves it unknown; without a parent, totals begin with 0. `path_of` is the name of a
-        partition in the summary, or None if it has none.
+        If the parent lacks a total, it stays unknown; without a parent, totals begin with 0. `path_of` returns the name
+        of a partition in the summary, or None if it has no name.
         """
         counted = {name: str(number) for name, number in self.counters.items() if number > 0 or name in _ALWAYS}
         counted["changed-partition-count"] = str(len(self.partitions))
@@ -101,7 +101,7 @@ class SummaryCounters:
 
 
 def _count_files(files: pa.StructArray, data: str, deletes: str) -> dict[str, int]:
-    """The counters of files, under names that begin with `data` (data files) or `deletes` (delete files)."""
+    """Return the counters of files, named with the prefix `data` for data files or `deletes` for delete files."""
     columns = {kind.name: column for kind, column in zip(files.type, files.flatten(), strict=True)}
     content, rows = columns["content"], columns["record_count"]
     is_vector = pc.equal(pc.utf8_lower(columns["file_format"]), _PUFFIN)
@@ -125,7 +125,7 @@ def _count_files(files: pa.StructArray, data: str, deletes: str) -> dict[str, in
 
 
 def _keys(partitions: pa.StructArray) -> tuple[list[tuple[Any, ...]], np.ndarray]:
-    """The distinct partitions, and the place among them of each file's."""
+    """Return the distinct partitions, and for each file the index of its partition."""
     if not len(partitions):
         return [], np.zeros(0, np.int64)
     values = [physical_values(each) for each in partitions.flatten()]

@@ -1,6 +1,7 @@
-"""New Iceberg tables: staged with the metadata that they will have, then made in one step, with their first snapshot.
+"""New Iceberg tables: staged with their future metadata, then created in one commit with their first snapshot.
 
-Until that step no catalog has the table. Files of its rows are written before, to where the staged metadata says.
+No catalog has the table before that commit. The files of its rows are written first, at the location in the staged
+metadata.
 """
 
 from __future__ import annotations
@@ -42,17 +43,17 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class MakesTables(Protocol):
-    """A pyiceberg catalog that makes a table by creating its first metadata file, under a name that it chooses."""
+    """A pyiceberg catalog that creates a table by writing its first metadata file, whose name the catalog chooses."""
 
     def make_table(self, staged: StagedTable, metadata: Any) -> None:
-        """Make a table with this metadata; raises pyiceberg's `TableAlreadyExistsError`."""
+        """Create a table with this metadata; raises pyiceberg's `TableAlreadyExistsError`."""
 
 
 def stage_table(catalog: Any, name: tuple[str, ...], arguments: Mapping[str, Any]) -> StagedTable:
-    """A table that `make` can make: at the place, and with the properties, that the catalog gives it.
+    """Return a staged table for `commit_staged_table`, with the location and properties that the catalog gives it.
 
     `arguments` are those of pyiceberg's `create_table`. The catalog is asked with an empty schema of version 2, the
-    newest that pyiceberg's transactions take. Raises pyiceberg's errors, `NoSuchNamespaceError` among them.
+    newest that pyiceberg's transactions support. Raises pyiceberg's errors, including `NoSuchNamespaceError`.
     """
     from pyiceberg.schema import Schema
     from pyiceberg.table import StagedTable
@@ -71,7 +72,7 @@ def stage_table(catalog: Any, name: tuple[str, ...], arguments: Mapping[str, Any
         location=staged.metadata.location,
         properties={**staged.metadata.properties, PROPERTY: properties[PROPERTY]},
     )
-    if metadata.format_version > 2:  # pyiceberg leaves out the next row id, and the columns' defaults
+    if metadata.format_version > 2:  # pyiceberg omits the next row id and the columns' defaults
         metadata = metadata.model_copy(update={"next_row_id": 0, "schemas": [schema]})
     with metadata_writes(metadata.properties, ".".join(name)):
         provider = load_location_provider(metadata.location, metadata.properties)
@@ -80,11 +81,11 @@ def stage_table(catalog: Any, name: tuple[str, ...], arguments: Mapping[str, Any
 
 
 def _extract_staged_table(transaction: Any) -> StagedTable:
-    """The table of a transaction, which has what a server gave for its storage."""
+    """Return the staged table of a transaction, with the storage configuration that the server gave."""
     from pyiceberg.table import CreateTableTransaction
 
     class StagingTransaction(CreateTableTransaction):
-        """A transaction that shows its table to others than its own class."""
+        """A transaction that exposes its staged table."""
 
         def staged_table(self) -> Any:
             return self._table
@@ -94,11 +95,11 @@ def _extract_staged_table(transaction: Any) -> StagedTable:
 
 
 def commit_staged_table(staged: StagedTable, snapshot: Sequence[Any] = ()) -> None:
-    """Make a staged table in its catalog; `snapshot` are the updates that add its first snapshot, if it has one.
+    """Create a staged table in its catalog; `snapshot` are the updates that add its first snapshot, if any.
 
-    After `CommitStateUnknown` the table may be there. After any other error it is not, and will not be:
-    `CreatedConcurrently` if another has the name, `UnsupportedFeature` for a catalog that cannot take it whole,
-    pyiceberg's errors.
+    After `CommitStateUnknown`, the table may exist. After any other error, it does not and will not exist:
+    `CreatedConcurrently` if another table has the name, `UnsupportedFeature` for a catalog that cannot create it with
+    rows, or pyiceberg's errors.
     """
     from pyiceberg.catalog import MetastoreCatalog
 
@@ -131,10 +132,10 @@ def _registration(staged: StagedTable) -> Any:
 
 
 def create_tolerating_drop(change: Callable[[], object], catalog: Any) -> None:
-    """Make a table in a catalog that looks at what it has made, and may find that others dropped or renamed it since.
+    """Create a table, and ignore the error if it was dropped or renamed right after its creation.
 
-    It is made then, and its files are those of the table that has another name now. A server that says so knows no
-    table, and has made none.
+    pyiceberg's own catalogs load the table after creating it. Then the table was created, and its files belong to the
+    table that now has another name. The same error from a server means that no table was created, and is raised.
     """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.exceptions import NoSuchTableError
@@ -154,7 +155,7 @@ def _write_metadata(staged: StagedTable, snapshot: Sequence[Any]) -> None:
 
 
 def _add_snapshot(staged: StagedTable, snapshot: Sequence[Any]) -> Any:
-    """The metadata of a staged table, with the updates that add its first snapshot."""
+    """Return the metadata of a staged table after the updates that add its first snapshot."""
     from pyiceberg.table.update import update_table_metadata
 
     plain, keys = split_key_updates(snapshot)
@@ -162,7 +163,7 @@ def _add_snapshot(staged: StagedTable, snapshot: Sequence[Any]) -> Any:
 
 
 def _find_outcome(staged: StagedTable, error: Exception) -> None:
-    """Return if the table was made in spite of an error; raise what `make` raises otherwise."""
+    """Return if the table was created in spite of an error; otherwise raise the error for the caller."""
     from pyiceberg.exceptions import (
         CommitFailedException,
         NoSuchNamespaceError,
@@ -195,7 +196,7 @@ def _find_outcome(staged: StagedTable, error: Exception) -> None:
 
 
 def current_table_files(staged: StagedTable, storage: Storage) -> Iterator[pa.Array]:
-    """The files of the table that has the name of a staged one now, if there is any."""
+    """Yield the files of the table that currently has a staged table's name, if there is one."""
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
     try:
@@ -216,11 +217,11 @@ def commit_new_table(
     is_staged: bool = False,
     transaction: tuple[str, int] | None = None,
 ) -> None:
-    """Make a staged table with files, in one commit; without files it has no snapshot.
+    """Create a staged table with files, in one commit; without files, it has no snapshot.
 
-    `properties` go into the snapshot's summary. `transaction` is what the commit records of an application. With
-    `is_staged`, no branch names the snapshot. Raises what `make` raises; the metadata files of a table that was not
-    made are removed.
+    `properties` are added to the snapshot's summary. `transaction` is the application transaction to record. With
+    `is_staged`, no branch names the snapshot. Raises the errors of `commit_staged_table`. The metadata files of a table
+    that was not created are removed.
     """
     base, written = _base(staged.metadata, staged.metadata_location, branch), list(files)
     producer = SnapshotProducer(base, storage, "append", SnapshotChanges(added_files(written, base)), properties)
@@ -239,9 +240,9 @@ def commit_new_table(
 
 @dataclass(frozen=True)
 class TableReplacement:
-    """A table that is replaced by another: its metadata `changes`, and in the same commit its rows.
+    """The replacement of a table's definition, as metadata `changes`, and in the same commit of its rows.
 
-    `table` is pyiceberg's, `before` the same state as lakescan read it. Earlier snapshots stay.
+    `table` is pyiceberg's, `before` the same table as read by lakescan. Earlier snapshots stay.
     """
 
     table: Table
@@ -253,13 +254,16 @@ class TableReplacement:
 
     @cached_property
     def metadata(self) -> Any:
-        """The metadata after the changes (pyiceberg's), by which files are written."""
+        """The (pyiceberg) metadata after the changes, which files are written for."""
         from pyiceberg.table.update import update_table_metadata
 
         return update_table_metadata(self.table.metadata, self.changes.updates)
 
     def commit(self, files: Iterable[WrittenFile] = ()) -> FailedCommit | None:
-        """Commit the replacement by these files; returns None, or the definite failure; see `commit_snapshot`."""
+        """Commit the replacement with these files; return None on success, else the definite failure.
+
+        See `commit_snapshot`.
+        """
         written = list(files)
         if not written:
             return commit_emptied(self.table, self.changes, self.before, self.storage)

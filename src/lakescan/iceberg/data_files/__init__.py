@@ -1,1 +1,1 @@
-"""Write data files, snapshots and commits of Iceberg tables."""
+"""Write the data files and delete files of Iceberg tables."""

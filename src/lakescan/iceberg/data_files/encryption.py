@@ -1,4 +1,4 @@
-"""Encryption of written files: the keys of a snapshot, and which encrypted tables can be written."""
+"""Encryption of written files: the keys of a snapshot, and checks whether an encrypted table can be written."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.storage import Storage
 from lakescan.storage.encryption.table_keys import SnapshotKeys
 
-_VERSION = 3  # the first whose metadata has encryption keys
+_VERSION = 3  # the first format version whose metadata has encryption keys
 
 
 def snapshot_keys(metadata: TableMetadata, storage: Storage) -> SnapshotKeys | None:
     """Return the keys of a new snapshot; None for a table that is not encrypted.
 
-    Raises what `check_encrypted` raises, and `CorruptMetadata` for a table with encryption keys whose property with the
-    table's key is missing: its new files would not be encrypted.
+    Raises the errors of `check_encrypted`, and `CorruptMetadata` for a table that has encryption keys but lacks the
+    property with its key id: its new files would not be encrypted.
     """
     properties = metadata.table_properties
     key = properties.encryption_key
@@ -43,7 +43,7 @@ def check_encrypted(properties: IcebergProperties, version: int, storage: Storag
     if version < _VERSION:
         raise UnsupportedFeature(
             f"writing to an encrypted Iceberg table of format version {version} ({properties.where})",
-            "Version 3 has encryption keys: upgrade the table first.",
+            "Encryption keys require version 3: upgrade the table first.",
         )
     if storage.key_manager is None:
         raise UnsupportedFeature(
@@ -54,10 +54,10 @@ def check_encrypted(properties: IcebergProperties, version: int, storage: Storag
 
 
 def check_catalog(catalog: Any, name: str, *, keeps_snapshots: bool = False) -> None:
-    """Raise `UnsupportedFeature` for a catalog by which an encrypted table cannot be changed.
+    """Raise `UnsupportedFeature` for a catalog that cannot change encrypted tables.
 
-    pyiceberg's requests to REST servers have no keys, and what it writes for other metastores lacks what Java checks
-    there. A change that `keeps_snapshots` needs no keys, so REST servers make it.
+    pyiceberg's requests to REST servers omit encryption keys, and its commits to other metastores lack properties that
+    Java checks there. With `keeps_snapshots`, the change needs no keys, so REST servers are accepted.
     """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.catalog.sql import SqlCatalog
@@ -66,5 +66,5 @@ def check_catalog(catalog: Any, name: str, *, keeps_snapshots: bool = False) -> 
         return
     raise UnsupportedFeature(
         f"changing the encrypted Iceberg table {name} in a catalog of type {type(catalog).__name__}",
-        "Encrypted tables are changed in SQL catalogs alone; they are read in all.",
+        "Encrypted tables can be read in all catalogs, but changed only in SQL catalogs.",
     )

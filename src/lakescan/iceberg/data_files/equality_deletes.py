@@ -1,7 +1,8 @@
-"""Files of equality deletes: the keys of rows that are upserted or deleted (specification, "Equality Delete Files").
+"""Equality delete files: the keys of rows that are upserted or deleted (specification, "Equality Delete Files").
 
-Such a file has the columns of the keys alone, sorted by them. It deletes the rows with these keys from all older data
-files, by sequence numbers: the files of its own commit stay. So a commit replaces rows without reading the table.
+An equality delete file contains only the key columns, and is sorted by them. It deletes the rows with these keys from
+all data files with lower sequence numbers, but not from those of its own commit. So a commit can replace rows without
+reading the table.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ from lakescan.writing.sort_keys import SortKey, sort_order
 
 @dataclass(frozen=True)
 class EqualityDeleteWrites(IcebergWrites):
-    """How to write the keys of deleted rows: a table to write to that has the columns of the keys, `keys`."""
+    """The settings for writing equality deletes: `IcebergWrites` with only the key columns, `keys`."""
 
     keys: tuple[str, ...] = ()
 
     @staticmethod
     def create(writes: IcebergWrites, keys: Sequence[str], name: str) -> EqualityDeleteWrites:
-        """The deletes of a table.
+        """Return the settings for equality deletes of a table, named `name` in messages.
 
-        Raises `UnsupportedFeature` if they could miss rows: in partitions by other columns than keys, and in files of
-        other partition specs; for keys that do not compare exactly; and for tables of format version 1.
+        Raises `UnsupportedFeature` if the deletes could miss rows: if the table is partitioned by columns that are not
+        keys, or has several partition specs. Also raises it for keys that do not compare exactly (floating-point and
+        nested types), for a delete file format other than Parquet, and for format version 1.
         """
         metadata, schema = writes.metadata, writes.schema
         if int(metadata.format_version) < 2:
@@ -43,7 +45,7 @@ class EqualityDeleteWrites(IcebergWrites):
             )
         if writes.properties.delete_format not in (None, "parquet"):
             raise UnsupportedFeature(
-                f"writing {writes.properties.delete_format} files of deletes in {name}",
+                f"writing {writes.properties.delete_format} delete files in {name}",
                 "They are written as Parquet: set 'write.delete.format.default'='parquet'.",
             )
         for key in keys:
@@ -57,7 +59,7 @@ class EqualityDeleteWrites(IcebergWrites):
         if others := [each for each in metadata.spec().fields if each.source_id not in ids]:
             raise UnsupportedFeature(
                 f"equality deletes in {name}, which is partitioned by {others[0].name!r}",
-                "A row that moves to another partition would be there twice: partition by keys alone, or use "
+                "A row that moves to another partition would be duplicated: partition only by keys, or use "
                 "upsert-mode=merge.",
             )
         if len(metadata.partition_specs) > 1:
@@ -69,26 +71,26 @@ class EqualityDeleteWrites(IcebergWrites):
 
     @cached_property
     def schema(self) -> Schema:
-        """The columns of the keys."""
+        """The key columns."""
         whole = super().schema
         return Schema(tuple(whole.column(key) for key in self.keys))
 
     @property
     def target_size(self) -> int:
-        """`write.delete.target-file-size-bytes`."""
+        """The property `write.delete.target-file-size-bytes`."""
         return self.properties.target_delete_file_size
 
     @cached_property
     def parquet_options(self) -> Mapping[str, Any]:
-        """The codec of delete files, else that of data files."""
+        """The Parquet options of delete files, else those of data files."""
         return self.delete_parquet_options
 
     def sort_rows(self, rows: pa.Table) -> pa.Table:
-        """Sort by the keys."""
+        """Sort the rows by the keys."""
         return rows.take(pa.array(sort_order([SortKey(name) for name in rows.column_names], rows)))
 
     def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
-        """Metrics of the keys, and which fields they are."""
+        """Return the metrics of the keys and their field ids, for the manifest entry."""
         metrics = file_metrics(statistics, self.properties)
         ids = [each.id for each in self.schema.fields]
         return {**metrics, "spec_id": self.spec_id, "content": EQUALITY_DELETES, "equality_ids": ids}

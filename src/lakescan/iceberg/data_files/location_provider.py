@@ -1,7 +1,7 @@
-"""Locations of new data files, as Java's `LocationProviders` chooses them by table properties.
+"""Locations of new data files, chosen by table properties as in Java's `LocationProviders`.
 
-Files are in folders by partition. For object stores, which limit requests by prefix, a hash of the file's name comes
-first: 20 bits in folders of 4, 4, 4 and 8, so that folders can be listed in parts.
+Files are in folders by partition. Object stores limit requests by prefix, so for them a hash of the file's name comes
+first: 20 bits in folders of 4, 4, 4 and 8 bits, so that folders can be listed in parts.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _BITS, _STEPS = 20, (0, 4, 8, 12, 20)
 
 @dataclass(frozen=True)
 class DataLocations:
-    """Where a table's new data files are: below `folder`.
+    """The locations of a table's new data files, which are all inside `folder`.
 
-    `is_hashed` files have their hash in the path, then `context`, the names of the table and of the folder it is in,
-    where `folder` is not in the table's own. With `has_partitions`, hashed paths also name the partition.
+    Locations of `is_hashed` files include a hash. If `folder` is not in the table's own, the hash is followed by
+    `context`, the last two steps of the table's path. With `has_partitions`, hashed locations also name the partition.
     """
 
     folder: str
@@ -31,7 +31,7 @@ class DataLocations:
 
     @staticmethod
     def create(location: str, properties: IcebergProperties) -> DataLocations:
-        """Return what the properties of the table at `location` say."""
+        """Return the data locations of the table at `location` by its properties."""
         table, is_hashed = location.rstrip("/"), properties.is_object_store
         olds = (properties.object_path, properties.folder_path) if is_hashed else (properties.folder_path,)
         named = next((each for each in (properties.data_path, *olds) if each is not None), None)
@@ -52,17 +52,17 @@ class DataLocations:
         entropy = _entropy(in_partition)
         if self.context:
             return join(self.folder, entropy, self.context, in_partition)
-        # Without partitions, the name itself begins with the last bits: no folder has a single file.
+        # Without partitions, the last bits are part of the file name, so that no folder has a single file.
         return join(self.folder, f"{entropy}{'/' if self.has_partitions else '-'}{in_partition}")
 
 
 def _context(table: str) -> str:
-    """The last two steps of a table's path: by habit the database and the table."""
+    """Return the last two steps of a table's path, which usually are the database and the table."""
     path = table.partition("://")[2].partition("/")[2] if "://" in table else table
     return "/".join(step for step in path.split("/")[-2:] if step)
 
 
 def _entropy(name: str) -> str:
-    """The last 20 bits of the name's hash, as folders."""
+    """Return the last 20 bits of the name's hash, as folders."""
     bits = f"{murmur3(name.encode()) & (1 << _BITS) - 1:0{_BITS}b}"
     return "/".join(bits[start:end] for start, end in pairwise(_STEPS))

@@ -1,7 +1,7 @@
 """Metrics of a data file for its manifest entry: counts, and bounds by each column's metrics mode.
 
-Specification, "Manifests" (`lower_bounds`, `upper_bounds`) and appendix D, "Binary single-value serialization". Bounds
-hold for all rows; if no valid bound is known, none is written.
+See the specification, "Manifests" (`lower_bounds`, `upper_bounds`) and appendix D, "Binary single-value serialization".
+Bounds hold for all rows. If no valid bound is known, none is written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LAST, _SURROGATES = 0x10FFFF, range(0xD800, 0xE000)
 
 
 def metrics_mode(properties: IcebergProperties, column: str, number: int) -> MetricsMode:
-    """The mode of column `number` by its dotted name: its own, else the table's default.
+    """Return the metrics mode of column `number` by its dotted name: its own, else the table's default.
 
     Without a default in the properties, only the first columns (100 by default) get bounds.
     """
@@ -28,7 +28,7 @@ def metrics_mode(properties: IcebergProperties, column: str, number: int) -> Met
 
 
 def file_metrics(statistics: FileStatistics, properties: IcebergProperties) -> dict[str, Any]:
-    """The metrics for a manifest's `data_file`, by field id; columns inside lists and maps have only sizes."""
+    """Return the metrics for a manifest's `data_file`, by field id; columns inside lists and maps have only sizes."""
     metrics: dict[str, Any] = {
         "record_count": statistics.rows,
         "split_offsets": list(statistics.split_offsets),
@@ -81,7 +81,7 @@ def _upper(value: Extreme, kind: t.Type, length: int | None) -> bytes | None:
 
 
 def _single_value(value: Extreme, kind: t.Type) -> bytes | None:
-    """A value as bytes of a bound; None for UUIDs, on whose order engines disagree, and for types without bounds."""
+    """Return a value as bytes of a bound; None for types without bounds, and for UUIDs, whose order is disputed."""
     if kind in (t.STRING, t.BINARY) or isinstance(kind, t.Fixed):
         return value if isinstance(value, bytes) else None
     is_number = kind in _NUMBERS or isinstance(kind, (t.Decimal, t.Timestamp))
@@ -96,7 +96,7 @@ def _text(value: bytes) -> str | None:
 
 
 def _text_above(text: str, length: int) -> bytes | None:
-    """The text if short enough, else the least greater text of at most `length` characters; None if there is none."""
+    """Return a short text unchanged, else the least greater text of at most `length` characters; None if impossible."""
     if len(text) <= length:
         return text.encode()
     for place in range(length - 1, -1, -1):

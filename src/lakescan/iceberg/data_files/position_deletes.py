@@ -1,8 +1,7 @@
-"""Deletes of rows by position: deletion vectors from format version 3 on, else files of position deletes.
+"""Write deletes by position: deletion vectors from format version 3 on, position delete files in version 2.
 
-Deletes that a data file has already are united with the new ones where they are about that file alone, and replaced in
-the same commit, as Java's `BaseDVFileWriter` does. The partition of a delete file is that of its data files, by their
-own spec.
+Existing deletes that apply only to one data file are merged with its new ones and replaced in the same commit, as in
+Java's `BaseDVFileWriter`. The partition of a delete file is that of its data files, by their own spec.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from lakescan.writing.table_writes import Key, WrittenDeletes, WrittenFile
 
 @dataclass(frozen=True)
 class _Rows:
-    """A data file with the rows that its new delete has: `new` of them, and those of the deletes that it replaces."""
+    """The deleted rows of a data file for its new delete: `new` of them, the others from the replaced deletes."""
 
     path: str
     spec_id: int
@@ -56,16 +55,20 @@ class _Rows:
 
 @dataclass(frozen=True)
 class IcebergDeletes:
-    """Writes deletes of a table; `write_id` is in the name of each file. Pickled for workers."""
+    """Writes position deletes of a table; `write_id` is in the name of each file. It is pickled for workers."""
 
     writes: IcebergWrites
     specs: Mapping[int, PartitionSpec]
-    partition_names: Mapping[int, str]  # of partition fields by id, as file tables call them; others have their own
+    partition_names: Mapping[int, str]  # partition field names in file tables, by id; others keep their own names
     write_id: str
 
     @staticmethod
     def create(writes: IcebergWrites, metadata: TableMetadata, write_id: str) -> IcebergDeletes:
-        """The writer of a table; raises `UnsupportedFeature` if its files of deletes are not to be Parquet."""
+        """Return the delete writer of a table.
+
+        Raises `UnsupportedFeature` for format version 1, and if `write.delete.format.default` is not Parquet in version
+        2.
+        """
         version, kind = metadata.format_version, writes.properties.delete_format
         if version < 2:
             raise UnsupportedFeature(
@@ -74,7 +77,7 @@ class IcebergDeletes:
             )
         if version == 2 and kind not in (None, "parquet"):
             raise UnsupportedFeature(
-                f"writing {kind} files of deletes in {metadata.location}",
+                f"writing {kind} delete files in {metadata.location}",
                 "They are written as Parquet: set 'write.delete.format.default'='parquet'.",
             )
         names = {each.id: each.name for each in metadata.partition_type.fields}
@@ -83,13 +86,13 @@ class IcebergDeletes:
     def write(self, files: FileTable, positions: Sequence[BitMap64]) -> Sequence[WrittenDeletes]:
         """Write the deletes of data files, each with the positions of the rows to delete.
 
-        A file all of whose rows to delete are deleted by position already gets none. See `DeleteWriter`.
+        A file gets no new delete if all its rows to delete are already deleted by position. See `DeleteWriter`.
         """
         _check_rows(files, positions)
         return self._write(self._rows(files, positions))
 
     def write_again(self, files: FileTable) -> Sequence[WrittenDeletes]:
-        """Write the deletes by position that data files have, as the table's version and granularity have them."""
+        """Rewrite the existing position deletes of data files in the form for the table's version and granularity."""
         return self._write(self._same_rows(files))
 
     def _write(self, rows: Iterator[_Rows]) -> Sequence[WrittenDeletes]:
@@ -105,7 +108,7 @@ class IcebergDeletes:
             raise
 
     def remove_written(self) -> Sequence[str]:
-        """Remove all files of this write; return those that could not be removed. It lists the data folder."""
+        """Remove all files of this write, by listing the data folder; return those that could not be removed."""
         return remove_written(self.writes, self.write_id)
 
     @property
@@ -121,7 +124,7 @@ class IcebergDeletes:
         return self.writes.storage.places(str(self.writes.metadata.location))
 
     def _rows(self, files: FileTable, positions: Sequence[BitMap64]) -> Iterator[_Rows]:
-        """The rows to delete of each file that has such rows, sorted by partition and path: one file at a time."""
+        """Yield the rows to delete of each file that has any, sorted by partition and path, one file at a time."""
         for place, path, spec_id, key in self._sort_files(files.files):
             old = ExistingDeletes.read(files, place, self.writes, self._places)
             if new := positions[place] - old.deleted:
@@ -134,7 +137,7 @@ class IcebergDeletes:
                 yield _Rows(path, spec_id, key, deleted, len(deleted), ())
 
     def _sort_files(self, files: pa.Table) -> Iterator[tuple[int, str, int, Key]]:
-        """The place of each file in the table, its path, spec and partition, sorted by partition and path."""
+        """Yield each file's row in the table, its path, spec and partition, sorted by partition and path."""
         paths, keys, ids = files["path"].to_pylist(), self._keys(files), files["spec_id"].to_pylist()
         for place in sorted(range(len(paths)), key=lambda each: (ids[each], repr(exact_key(keys[each])), paths[each])):
             yield place, paths[place], ids[place], keys[place]
@@ -142,12 +145,12 @@ class IcebergDeletes:
     def _merge_deletes(self, new: BitMap64, old: ExistingDeletes) -> tuple[BitMap64, tuple[Replaced, ...]]:
         if self._has_vectors:
             return new | old.deleted, old.replaced
-        if self._is_by_file:  # files about several data files stay: what they delete need not be said again
+        if self._is_by_file:  # delete files that cover several data files stay, so their rows are not repeated
             return new | old.replaced_rows, old.replaced
         return new, ()
 
     def _keys(self, files: pa.Table) -> list[Key]:
-        """The partition of each file by its own spec; dates and times are numbers."""
+        """Return the partition of each file by its own spec; dates and times are numbers."""
         keys: list[Key] = [()] * files.num_rows
         partitions = files["partition"].combine_chunks()
         for spec_id in pc.unique(files["spec_id"]).to_pylist():
@@ -156,7 +159,7 @@ class IcebergDeletes:
             if typeless := [each.name for each in spec.fields if each.type == t.UNKNOWN]:
                 raise UnsupportedFeature(
                     f"deletes by position in files of {self.writes.metadata.location} that are partitioned by "
-                    f"{typeless[0]!r}, whose column is in no schema any more",
+                    f"{typeless[0]!r}, whose column no schema has any more",
                     "Use row-change-mode=copy-on-write.",
                 )
             names = [self.partition_names.get(each.id, each.name) for each in spec.fields]
@@ -176,7 +179,7 @@ class IcebergDeletes:
         return keys
 
     def _vectors(self, rows: Iterator[_Rows], made: list[str]) -> list[WrittenDeletes]:
-        """Write vectors into one file; none if there are none."""
+        """Write deletion vectors into one file; without vectors, write nothing."""
         first = next(rows, None)
         if first is None:
             return []
@@ -189,7 +192,7 @@ class IcebergDeletes:
             for each in _prepend(first, rows):
                 with storage_boundary("written", location):
                     offset, length = writer.add(each.path, each.deleted)
-                # Not with its rows, which are not needed any more.
+                # Drop the positions, which are not needed any more.
                 written.append((_drop_positions(each), len(each.deleted), offset, length))
             with storage_boundary("written", location):
                 size = writer.finish()
@@ -234,9 +237,10 @@ class IcebergDeletes:
         return self.writes.locations.new(self._new_name("parquet"), self._folder(rows.spec_id, rows.key))
 
     def _folder(self, spec_id: int, key: Key) -> str | None:
-        """The partition's path; None if the table is not partitioned, or pyiceberg cannot tell.
+        """Return the partition's path; None if the table is not partitioned, or pyiceberg cannot format the values.
 
-        Where a file is says nothing of its partition: a delete must be possible whatever its data file's partition is.
+        The path of a file does not determine its partition. A delete must be possible whatever its data file's
+        partition is.
         """
         metadata = self.writes.metadata
         spec = metadata.specs()[spec_id]
@@ -261,13 +265,13 @@ def _check_rows(files: FileTable, positions: Sequence[BitMap64]) -> None:
         known = limits.ROWS if rows is None or rows < 0 else rows
         if deleted and deleted.max() >= known:
             raise CorruptData(
-                f"{redact(path)} has {known:,} rows by its metadata, but row {deleted.max():,} is to be deleted: "
-                "it was replaced by another file, or the metadata is damaged. Restore the file."
+                f"{redact(path)} has {known:,} rows by its metadata, so its row {deleted.max():,} cannot be deleted: "
+                "the file was replaced by another one, or the metadata is damaged. Restore the file."
             )
 
 
 def _cast_values(values: pa.Array, kind: t.Type) -> pa.Array:
-    """Partition values in the type of their own spec: where specs are planned together, they may have a wider one."""
+    """Cast partition values to the type of their own spec; specs that are planned together may have a wider type."""
     arrow = kind.arrow()
     return values.cast(arrow.storage_type if isinstance(arrow, pa.ExtensionType) else arrow)
 
@@ -282,7 +286,7 @@ def _drop_positions(rows: _Rows) -> _Rows:
 
 
 def _sink(file: pa.NativeFile, key: NewKey | None) -> Any:
-    """What vectors are written into: the file, or what encrypts them into it."""
+    """Return the sink that vectors are written to: the file, or a writer that encrypts into it."""
     return nullcontext(file) if key is None else GcmWriter(file, key.file_key)
 
 
@@ -310,14 +314,16 @@ def _file_deletes(rows: _Rows, entry: WrittenFile) -> WrittenDeletes:
     return WrittenDeletes(rows.path, rows.new, entry.location, {"file": entry, "replaced": rows.replaced})
 
 
-Replaced = tuple[str, int | None]  # a delete file, and the offset of a vector in it
+Replaced = tuple[str, int | None]  # a delete file, and the offset of the vector in it
 
 
 @dataclass(frozen=True)
 class ExistingDeletes:
-    """The rows of a data file that are deleted by position; those of the deletes that a new one replaces; and these.
+    """The existing position deletes of a data file.
 
-    Replaced are deletes that are about this data file alone.
+    - `deleted`: all rows that are deleted by position.
+    - `replaced`: the deletes that apply only to this data file, so that a new delete can replace them.
+    - `replaced_rows`: the rows that the replaced deletes delete.
     """
 
     deleted: BitMap64
@@ -326,7 +332,7 @@ class ExistingDeletes:
 
     @staticmethod
     def read(files: FileTable, place: int, writes: IcebergWrites, places: LocationMatcher) -> ExistingDeletes:
-        """The deletes of the file in a row of the table; they are read."""
+        """Read the position deletes of the data file in row `place` of the table."""
         row = files.files.slice(place, 1)
         numbers = row["deletes"].combine_chunks().flatten()
         deletes = delete_files(files.deletes.take(numbers))
@@ -346,7 +352,7 @@ class ExistingDeletes:
 def _is_about(
     delete: DeleteFile, path: str, place: str, same_place: Sequence[str] | None, loader: DeleteLoader
 ) -> bool:
-    """Whether a delete is about this data file alone. What it says is known: it is read anyway."""
+    """Return whether a delete applies only to this data file, by the paths in the delete, which is read anyway."""
     if delete.kind == DeleteKind.VECTOR:
         return True
     positions = loader.positions(delete)
@@ -364,20 +370,20 @@ _SCHEMA = pa.schema(
 
 
 class PositionDeleteFile:
-    """An open file of position deletes. Data files are added in the order of their paths."""
+    """An open position delete file. Data files must be added in the order of their paths."""
 
     def __init__(self, writes: IcebergWrites, location: str) -> None:
         self.location = location
-        self.size: int = 0  # of what is written, in bytes
+        self.size: int = 0  # bytes written so far
         self._sink = writes.storage.create(location)
         with storage_boundary("written", location, passing=pa.ArrowException):
             self._writer = pq.ParquetWriter(self._sink, _SCHEMA, store_schema=False, **writes.delete_parquet_options)
         self._rows = 0
         self._paths: list[str] = []
-        self._bounds = (0, 0)  # positions of the only data file
+        self._bounds = (0, 0)  # least and greatest position of the last data file
 
     def add(self, path: str, positions: BitMap64) -> None:
-        """Write the deletes of a data file; memory is bounded by ranges of its rows."""
+        """Write the deletes of a data file, in ranges of its rows to bound memory."""
         name = pa.array([path])
         least, most = positions.min(), positions.max()
         for first in range(least, most + 1, _RANGE):
@@ -393,9 +399,9 @@ class PositionDeleteFile:
         self._bounds = least, most
 
     def finish(self, spec_id: int, key: Key) -> WrittenFile:
-        """Close the file; return what a commit says of it, as Java's `PositionDeleteWriter` does.
+        """Close the file and return its details for the commit, as in Java's `PositionDeleteWriter`.
 
-        Bounds say something only of a file that is about one data file.
+        Bounds are recorded only for a file with deletes of a single data file.
         """
         with storage_boundary("written", self.location, passing=pa.ArrowException):
             self._writer.close()

@@ -1,4 +1,4 @@
-"""How to write an Iceberg table's data files: field ids, partition keys, sort order and locations, by pyiceberg."""
+"""Settings for writing an Iceberg table's data files: field ids, partition keys, sort order and locations."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ from lakescan.writing.sort_keys import SortKey, sort_key, sort_order, value_at
 from lakescan.writing.table_writes import CommonWriteOptions, Key
 
 _CODECS = {"uncompressed": "none"}
-_OTHERS = ("orc", "avro")  # by default; a table may have files of several formats, and every reader has Parquet
+# Other allowed default formats, for which Parquet is written: a table may mix formats, and every reader has Parquet.
+_OTHERS = ("orc", "avro")
 _LEVELS = ("zstd", "gzip", "brotli")  # codecs with levels; Iceberg ignores the level for others
 
 
 @dataclass(frozen=True)
 class IcebergWrites(CommonWriteOptions):
-    """Write settings of a table, from pyiceberg's metadata; write options replace its properties.
+    """The write settings of a table, from pyiceberg's metadata; write options override table properties.
 
     With `keeps_lineage`, rows include their row id and last-updated sequence number, which are preserved. `arrival` is
-    the order in which rows arrive, if they are to stay in it. Workers get the metadata as JSON.
+    the sort order of the arriving rows, if they are written without sorting. Workers get the metadata as JSON.
     """
 
     metadata: Any
@@ -77,7 +78,7 @@ class IcebergWrites(CommonWriteOptions):
 
     @cached_property
     def properties(self) -> IcebergProperties:
-        """The table's properties, in part replaced by write options, and by those of the session of the rows."""
+        """The table's properties, overridden by write options and by the options of the session."""
         options = self.options
         if by_session := session_options(options, options.session.options, "iceberg"):
             options = options.merge(by_session)
@@ -95,7 +96,7 @@ class IcebergWrites(CommonWriteOptions):
 
     @property
     def note(self) -> str:
-        """That files are Parquet, though the table's default is another format."""
+        """A note that files are written as Parquet although the table's default is another format; empty otherwise."""
         kind = self.properties.file_format
         if kind == "parquet":
             return ""
@@ -110,22 +111,22 @@ class IcebergWrites(CommonWriteOptions):
         return schema.append_fields(m.avoid_name_clashes((m.ROW_ID, m.LAST_UPDATED), schema.names))
 
     def new_key(self) -> NewKey | None:
-        """The key of a new data or delete file; None if the table is not encrypted."""
+        """Return the key of a new data or delete file; None if the table is not encrypted."""
         return NewKey.random(self.properties.data_key_length) if self.properties.is_encrypted else None
 
     @property
     def lineage_writes(self) -> IcebergWrites:
-        """Settings for rows moved between files: from version 3 on, they keep their ids (spec, "Row Lineage")."""
+        """Settings for rows moved between files: they keep their ids from version 3 on (see "Row Lineage")."""
         return replace(self, keeps_lineage=True) if self._version.row_lineage else self
 
     @property
     def target_size(self) -> int:
-        """`write.target-file-size-bytes`."""
+        """The property `write.target-file-size-bytes`."""
         return self.properties.target_file_size
 
     @property
     def rules(self) -> ColumnRules:
-        """None: Iceberg's columns have no rules beside their types."""
+        """No rules: Iceberg columns have no rules apart from their types."""
         return ColumnRules()
 
     @property
@@ -140,7 +141,7 @@ class IcebergWrites(CommonWriteOptions):
 
     @property
     def row_group_limits(self) -> tuple[int, int | None]:
-        """`write.parquet.row-group-limit` and `write.parquet.row-group-size-bytes`."""
+        """The properties `write.parquet.row-group-limit` and `write.parquet.row-group-size-bytes`."""
         return self.properties.row_group_rows, self.properties.row_group_size
 
     @cached_property
@@ -151,7 +152,7 @@ class IcebergWrites(CommonWriteOptions):
 
     @property
     def delete_parquet_options(self) -> Mapping[str, Any]:
-        """The same for files of deletes: the write option, else the table's own for these, else that of data files."""
+        """The `parquet_options` of delete files: write options, else properties of delete files, else of data files."""
         properties = self.properties
         codec, level = properties.codec, properties.compression_level
         if self.options.compression_codec is None and properties.delete_codec is not None:
@@ -161,25 +162,25 @@ class IcebergWrites(CommonWriteOptions):
         return {**codec_options(codec, level), "data_page_size": properties.page_size}
 
     def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
-        """The Iceberg columns for an Arrow schema, in the types of the table's format version."""
+        """Return the Iceberg columns for an Arrow schema, using the types of the table's format version."""
         return iceberg_columns(rows, nanoseconds=self._version.nanoseconds)
 
     @property
     def fills_members(self) -> bool:
-        """No: Iceberg on Spark refuses structs that lack members."""
+        """Always False: like Iceberg on Spark, refuse structs that lack members."""
         return False
 
     def widens(self, old: t.Type, new: t.Type) -> bool:
-        """Whether Iceberg promotes a type to another, but for dates, which only ALTER TABLE makes timestamps."""
+        """Return whether a write may promote a column's type; only ALTER TABLE promotes dates to timestamps."""
         return old not in (t.DATE, t.UNKNOWN) and old != new and can_promote(old, new)
 
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
-        """All columns with their field ids, except those of type unknown, which are never written."""
+        """Return all columns with field ids, except those of type unknown, which are never written."""
         return [(place, _add_field_ids(f)) for place, f in enumerate(self.schema.fields) if f.type != t.UNKNOWN]
 
     @cached_property
     def _transforms(self) -> list[tuple[list[int], Any]]:
-        """For each partition field: the path of positions to its source column, and its transform of Arrow arrays."""
+        """For each partition field, the path of positions to its source column, and its transform of Arrow arrays."""
         transforms = []
         for field in self.metadata.spec().fields:
             if field.source_id not in self.metadata.schema().field_ids:
@@ -207,7 +208,7 @@ class IcebergWrites(CommonWriteOptions):
             among = t.children(among[place].type)
 
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
-        """The partition values of rows by the default partition spec."""
+        """Return the partition values of rows by the default partition spec."""
         names = self.partition_names
         keys = [transform(value_at(rows, path[0], path[1:])) for path, transform in self._transforms]
         return [_check_digits(key, name) for key, name in zip(keys, names, strict=True)]
@@ -219,7 +220,7 @@ class IcebergWrites(CommonWriteOptions):
         return () if order is None else sort_terms(order, self.schema, self.metadata.location)
 
     def sort_keys(self, terms: Sequence[SortTerm]) -> tuple[SortKey, ...]:
-        """The keys of terms, which may be transforms."""
+        """Return the sort keys of terms, which may be transforms."""
         return build_sort_keys(terms, self.metadata, self.schema)
 
     @cached_property
@@ -227,7 +228,7 @@ class IcebergWrites(CommonWriteOptions):
         return self.sort_keys(self.own_order)
 
     def keep_row_order(self, terms: Sequence[SortTerm]) -> IcebergWrites:
-        """Settings for rows that arrive sorted: files claim the sort order that the table has with these terms."""
+        """Return settings for rows that arrive sorted; files are marked with the table's sort order of these terms."""
         return replace(self, arrival=tuple(terms))
 
     def sort_rows(self, rows: pa.Table) -> pa.Table:
@@ -247,23 +248,26 @@ class IcebergWrites(CommonWriteOptions):
         return [field.name for field in self.metadata.spec().fields]
 
     def partition_record(self, key: Key) -> Any:
-        """pyiceberg's partition record; dates and timestamps as integers, as stored in manifests."""
+        """Return pyiceberg's partition record of a key; dates and timestamps are integers, as in manifests."""
         from pyiceberg.typedef import Record
 
         return Record(*key)
 
     def new_location(self, key: Key, name: str) -> str:
-        """The location of a new file by the table's properties (`DataLocations`)."""
+        """Return the location of a new file by the table's properties (`DataLocations`)."""
         partition = None if self.metadata.spec().is_unpartitioned() else self._folder(key)
         return self.locations.new(name, partition)
 
     @cached_property
     def locations(self) -> DataLocations:
-        """Where new files are."""
+        """The location provider of new files."""
         return DataLocations.create(self.metadata.location, self.properties)
 
     def _folder(self, key: Key) -> str:
-        """The partition's path; checked here because pyiceberg formats it again for the commit's summary."""
+        """Return the partition's path; raises `UnsupportedFeature` for values that pyiceberg cannot format.
+
+        The check is made here because pyiceberg formats the partition again for the commit's summary.
+        """
         try:
             return str(self.metadata.spec().partition_to_path(self.partition_record(key), self.metadata.schema()))
         except (OverflowError, TypeError, ValueError) as error:
@@ -275,18 +279,18 @@ class IcebergWrites(CommonWriteOptions):
 
     @property
     def data_folder(self) -> str:
-        """The folder that contains all new files; `data` in the table's own, unless a property names another."""
+        """The folder that contains all new files: `data` in the table's location, unless a property names another."""
         return self.locations.folder
 
     def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
-        """Metrics for the manifest entry: counts, bounds by each column's metrics mode, split offsets; and spec id."""
+        """Return metrics for the manifest entry (counts, bounds, split offsets), the spec id and the sort order id."""
         details = {**file_metrics(statistics, self.properties), "spec_id": self.metadata.default_spec_id}
         order = order_id(self.arrival or (), self.metadata, self.schema, self.metadata.location)
         return details if order is None else {**details, "sort_order_id": order}
 
 
 def codec_options(codec: str, level: int | None) -> dict[str, Any]:
-    """Codec and level as arguments for `pyarrow.parquet.ParquetWriter`; raises `InvalidOption` for a wrong level."""
+    """Return codec and level as `pyarrow.parquet.ParquetWriter` arguments; raises `InvalidOption` for a bad level."""
     known = None if level is None or codec not in _LEVELS else _level(codec, level)
     return {"compression": _CODECS.get(codec, codec), "compression_level": known}
 
@@ -298,7 +302,7 @@ def _level(codec: str, level: int) -> int:
 
 
 def _check_digits(values: pa.Array, name: str) -> pa.Array:
-    """Check partition values; raises `SchemaMismatch` for a decimal that truncation gives too many digits."""
+    """Return partition values; raises `SchemaMismatch` for a decimal that gets too many digits by truncation."""
     if not pa.types.is_decimal(values.type) or values.null_count == len(values):
         return values
     least, kind = pc.min(values).as_py(), values.type
@@ -311,7 +315,7 @@ def _check_digits(values: pa.Array, name: str) -> pa.Array:
 
 
 def _add_field_ids(field: t.Field) -> pa.Field:
-    """The Arrow field of a column as written to files, with field ids at every level."""
+    """Return the Arrow field of a column as written to files, with field ids at every level."""
     metadata = {"PARQUET:field_id": str(field.id)}
     return pa.field(field.name, _add_type_ids(field.type), nullable=not field.required, metadata=metadata)
 
@@ -328,7 +332,7 @@ def _add_type_ids(kind: t.Type) -> pa.DataType:
 
 
 def sort_terms(order: Any, schema: Schema, location: str) -> tuple[SortTerm, ...]:
-    """The terms of a sort order (pyiceberg's); raises `UnsupportedFeature` if a column of it is gone."""
+    """Return the terms of a (pyiceberg) sort order; raises `UnsupportedFeature` if one of its columns was dropped."""
     terms = []
     for field in order.fields:
         if field.source_id not in schema.by_id and field.source_id not in schema.path_of:
@@ -348,7 +352,7 @@ def sort_terms(order: Any, schema: Schema, location: str) -> tuple[SortTerm, ...
 
 
 def order_id(terms: Sequence[SortTerm], metadata: Any, schema: Schema, location: str) -> int | None:
-    """The id of the table's sort order with these terms; None if it has none such."""
+    """Return the id of the table's sort order with these terms, or None."""
     for order in metadata.sort_orders:
         known = all(field.source_id in schema.path_of for field in order.fields)
         if terms and known and sort_terms(order, schema, location) == tuple(terms):
@@ -357,7 +361,7 @@ def order_id(terms: Sequence[SortTerm], metadata: Any, schema: Schema, location:
 
 
 def build_sort_keys(terms: Sequence[SortTerm], metadata: Any, schema: Schema) -> tuple[SortKey, ...]:
-    """The keys of terms; raises `NoSuchColumn`, and `InvalidOption` for a column that cannot be sorted by."""
+    """Return the sort keys of terms; raises `NoSuchColumn`, or `InvalidOption` for a column without an order."""
     return tuple(sort_key(each, schema, _transform_of(each.term, metadata, schema)) for each in terms)
 
 
@@ -374,7 +378,10 @@ def _transform_of(term: Term, metadata: Any, schema: Schema) -> Any:
 
 
 def arrow_transform(transform: Any, kind: Any) -> Any:
-    """pyiceberg's transform of Arrow arrays; nanoseconds are cast to microseconds, except for identity and void."""
+    """Return pyiceberg's transform for Arrow arrays; most cast nanoseconds to microseconds first.
+
+    Identity and void keep nanoseconds.
+    """
     if not str(kind).endswith("_ns") or str(transform) in ("identity", "void"):
         return transform.pyarrow_transform(kind)
     from pyiceberg.types import TimestampType, TimestamptzType

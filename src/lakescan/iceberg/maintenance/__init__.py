@@ -1,1 +1,1 @@
-"""Maintenance of Iceberg tables: expiry, rewritten manifests and deletes, statistics."""
+"""Maintain Iceberg tables: expire snapshots, rewrite position deletes and table paths, compute statistics."""

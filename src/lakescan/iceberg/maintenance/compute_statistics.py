@@ -1,4 +1,4 @@
-"""Statistics files of Iceberg tables: computed from rows or manifests, stored, and named in the metadata."""
+"""Compute statistics files of Iceberg tables from rows or manifests, store them, and register them in the metadata."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 _LOG = logging.getLogger("lakescan")
-_MANY = 64  # tables of counts that are added up at once
+_MANY = 64  # count tables summed at once
 
 
 @dataclass(frozen=True)
 class StatisticsTarget:
-    """A table whose statistics are computed: `table` is pyiceberg's, `scan` reads the same state of it."""
+    """A table whose statistics are computed: `table` is pyiceberg's, and `scan` reads the same metadata."""
 
     table: Any
     scan: ScanSpec
@@ -68,7 +68,7 @@ class StatisticsTarget:
     retries: RetryPolicy
 
     def snapshot(self, version: int | None) -> IcebergSnapshot | None:
-        """The snapshot of an id, by default the current one, if there is any; raises `NoSuchSnapshot`."""
+        """Return the snapshot with an id, by default the current one or None; raises `NoSuchSnapshot`."""
         wanted = self.metadata.current_snapshot_id if version is None else version
         if wanted is None:
             return None
@@ -79,7 +79,7 @@ class StatisticsTarget:
 
 @dataclass(frozen=True)
 class _Sketching:
-    """Makes a sketch of each column of a task group's rows, as bytes. Pickled for workers."""
+    """Computes a sketch of each column of a task group's rows, as bytes. Pickled for workers."""
 
     context: ReadContext
     types: tuple[t.Type, ...]
@@ -92,13 +92,13 @@ class _Sketching:
         return [each.serialize() for each in sketches]
 
     def parts(self, group: TaskGroup) -> Iterator[tuple[int, pa.Table]]:
-        """The same, each with the number of its column: workers unite those of one column."""
+        """Yield the column number and sketch of each column, so that workers can merge the sketches of one column."""
         for number, sketch in enumerate(self(group)):
             yield number, pa.table({"number": [number], "sketch": pa.array([sketch], pa.binary())})
 
 
 def _merge_sketches(parts: Iterator[pa.Table]) -> tuple[int, bytes]:
-    """The number of a column, and the sketch of all its parts; one of them is held at a time."""
+    """Merge the sketches of one column, one at a time; return the number of the column and the sketch."""
     number, whole = -1, ThetaSketch()
     for part in parts:
         number = part["number"][0].as_py()
@@ -107,7 +107,7 @@ def _merge_sketches(parts: Iterator[pa.Table]) -> tuple[int, bytes]:
 
 
 def _sketches(sketching: _Sketching, plan: ScanPlan, executor: PlanningExecutor | None) -> list[ThetaSketch]:
-    """The sketch of each column."""
+    """Return the sketch of each column."""
     found = [ThetaSketch() for _ in sketching.types]
     if isinstance(executor, ExchangingExecutor):
         for number, data in executor.exchange(sketching.parts, plan.groups, _merge_sketches, len(found)):
@@ -144,7 +144,10 @@ def compute_statistics(
 
 
 def _choose_fields(schema: Schema, columns: Sequence[str] | None) -> list[t.Field]:
-    """The fields of these names, or all columns of primitive types."""
+    """Return the fields with these names, or all columns of primitive types.
+
+    Raises `InvalidOption` for an empty result, `UnsupportedFeature` for types and fields without sketches.
+    """
     if columns is None:
         found = [each for each in schema.fields if is_hashed(each.type)]
     else:
@@ -168,7 +171,7 @@ def compute_partition_statistics(
 ) -> StatisticsResult:
     """Write the counts of each partition; see `MetadataFiles.compute_partition_statistics`.
 
-    Counts of an ancestor are the start, if its file is there: only the manifests since are read.
+    If an ancestor has a partition statistics file, only the manifests since then are read and added to its counts.
     """
     from pyiceberg.table.statistics import PartitionStatisticsFile
     from pyiceberg.table.update import SetPartitionStatisticsUpdate
@@ -202,7 +205,7 @@ def compute_partition_statistics(
 def _count_changes(
     opened: StatisticsTarget, snapshot: IcebergSnapshot, files: dict[int, str], executor: PlanningExecutor | None
 ) -> pa.Table | None:
-    """The counts of the nearest ancestor that has a file, and the changes since; None if these are not known."""
+    """Return the counts of the nearest ancestor with a statistics file plus the changes since; None if unknown."""
     metadata, storage = opened.metadata, opened.storage
     since: list[IcebergSnapshot] = []
     for each in ancestors(metadata.snapshots, snapshot.id):
@@ -217,15 +220,15 @@ def _count_changes(
     try:
         before = read_counts(location, metadata.partition_type, storage)
     except (CorruptData, MissingFile) as error:
-        _LOG.warning("all partitions are counted again, since the statistics before cannot be read: %s", error)
+        _LOG.warning("all partitions are counted again, because earlier statistics cannot be read: %s", error)
         return None
     listed = pa.concat_tables(own_manifests(since, storage))
     if listed["added_snapshot_id"].null_count:
-        return None  # version 1 may leave out whose manifests they are
+        return None  # version 1 may omit which snapshot added a manifest
     change = _count_manifests(PartitionCounts(metadata, storage, changes=True), manifest_files(listed), executor)
     counts = sum_counts(pa.concat_tables([before, change]).combine_chunks())
     if any(pc.min(counts[name]).as_py() < 0 for name in COUNTS if counts.num_rows):
-        _LOG.warning("all partitions are counted again: %s contradicts the table's commits since", location)
+        _LOG.warning("all partitions are counted again, because %s contradicts later commits of the table", location)
         return None
     return counts
 
@@ -233,7 +236,7 @@ def _count_changes(
 def _count_manifests(
     counting: PartitionCounts, manifests: Sequence[ManifestFile], executor: PlanningExecutor | None
 ) -> pa.Table:
-    """The counts of manifests, added up as they come: memory is bounded by the partitions."""
+    """Return the counts of manifests, summed as they arrive, so that memory is bounded by the number of partitions."""
     kept = [empty_table(counts_schema(counting.metadata.partition_type))]
     for found in (executor or LOCAL).map(counting, manifests):
         kept.append(found)
@@ -249,10 +252,10 @@ def _add_counts(parts: Sequence[pa.Table]) -> pa.Table:
 def register(
     table: Table, update: Any, location: str, snapshot_id: int, storage: Storage, retries: RetryPolicy
 ) -> None:
-    """Commit an update (pyiceberg's) that names the statistics file of a snapshot at `location`, a new one.
+    """Commit a (pyiceberg) update that adds the statistics file of a snapshot at `location`, a new file.
 
-    Raises `CommitConflict` if the snapshot has expired meanwhile, or retries run out, and `CommitStateUnknown`. The
-    file is removed if the metadata provably does not name it.
+    Raises `CommitConflict` if the snapshot has expired, or the attempts run out, and `CommitStateUnknown`. The file is
+    removed if the metadata provably does not reference it.
     """
     attempts, at, name = Attempts(retries), copy(table), ".".join(table.name())
     try:
@@ -267,7 +270,7 @@ def register(
             if failed is None:
                 return
             if snapshot_id not in failed.now.metadata.snapshots:
-                raise CommitConflict(f"{name}: snapshot {snapshot_id} has expired meanwhile") from failed.error
+                raise CommitConflict(f"{name}: snapshot {snapshot_id} has expired concurrently") from failed.error
             wait_before_retry(attempts, name, failed)
             at = failed.table
     except CommitStateUnknown:
@@ -287,7 +290,7 @@ _TYPE = "apache-datasketches-theta-v1"
 def write_sketches(
     sketches: Mapping[int, ThetaSketch], snapshot: IcebergSnapshot, location: str, storage: Storage
 ) -> dict[str, Any]:
-    """Write the sketch of each field of a snapshot; return the file as table metadata describes it."""
+    """Write the sketch of each field of a snapshot; return the file's entry for table metadata."""
     blobs = []
     with storage.writing(location) as file:
         writer = PuffinWriter(file)

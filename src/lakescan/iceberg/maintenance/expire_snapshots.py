@@ -1,4 +1,4 @@
-"""The commit that expires snapshots, branches and tags; which ones: `metadata/snapshot_retention.py`."""
+"""Commit the expiration of snapshots, branches and tags (which ones: see `metadata/snapshot_retention.py`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def commit_expiry(table: Table, now: IcebergTable, expired: Expiration, storage: Storage) -> FailedCommit | None:
-    """Remove snapshots and refs, provided that the table is still as in `now`. Returns None on success."""
+    """Remove snapshots and refs if the table is still as in `now`. Returns None on success, else the failed commit."""
     from pyiceberg.table.update import (
         AssertRefSnapshotId,
         RemovePartitionStatisticsUpdate,
@@ -45,7 +45,7 @@ def commit_expiry(table: Table, now: IcebergTable, expired: Expiration, storage:
     refs = now.metadata.refs
     updates: tuple[Any, ...] = tuple(RemoveSnapshotRefUpdate(ref_name=name) for name in sorted(expired.refs))
     counted = [each.snapshot_id for each in table.metadata.partition_statistics]
-    gone = sorted(expired.snapshots.intersection(counted))  # pyiceberg forgets only the other statistics
+    gone = sorted(expired.snapshots.intersection(counted))  # pyiceberg removes only the other statistics
     updates = (*updates, *(RemovePartitionStatisticsUpdate(snapshot_id=each) for each in gone))
     kept, forgotten = move_records(now.metadata, expired.snapshots, expired.refs)
     updates = (*updates, *([SetPropertiesUpdate(updates=dict(kept))] if kept else []))
@@ -62,9 +62,9 @@ def commit_expiry(table: Table, now: IcebergTable, expired: Expiration, storage:
 
 
 def _refs_requirement(table: Table, metadata: TableMetadata) -> tuple[Any, ...]:
-    """The requirement that the set of refs is unchanged, for pyiceberg's own catalogs, which evaluate it in process.
+    """Return the requirement that the set of refs is unchanged, for pyiceberg's own catalogs.
 
-    REST has no such requirement, so a concurrently created ref goes unnoticed there: the commit asserts only the known
+    REST has no such requirement, so a concurrently created ref goes unnoticed there. The commit asserts only the known
     refs, and callers reload the table just before.
     """
     from pyiceberg.catalog import MetastoreCatalog
@@ -87,13 +87,13 @@ def _refs_requirement(table: Table, metadata: TableMetadata) -> tuple[Any, ...]:
 
 
 FILES = pa.schema([pa.field("path", pa.string()), pa.field("kind", pa.string())])
-_PART_BYTES = 32 << 20  # of manifests, which one worker reads one after another
+_PART_BYTES = 32 << 20  # bytes of manifests that one worker reads one after another
 _KINDS = {DATA_FILE: "data", POSITION_DELETES: "position deletes", EQUALITY_DELETES: "equality deletes"}
 
 
 @dataclass(frozen=True)
 class ExpiredPart:
-    """Files that are known already, and manifests whose live files are to be read."""
+    """Files that are already known, and manifests whose live files a worker has yet to read."""
 
     known: pa.Table
     manifests: tuple[ManifestFile, ...]
@@ -101,7 +101,7 @@ class ExpiredPart:
     storage: Storage
 
     def files(self) -> Iterator[pa.Table]:
-        """The files (`FILES`), a manifest at a time."""
+        """Yield the files (`FILES`), one manifest at a time."""
         yield self.known
         for manifest in self.manifests:
             entries = read_entries(manifest, self.specs[manifest.partition_spec_id], self.storage)
@@ -112,10 +112,11 @@ class ExpiredPart:
 
 
 def split_expired_files(table: IcebergTable, snapshots: Collection[int]) -> list[ExpiredPart]:
-    """The files (`FILES`) of snapshots: manifest lists, manifests that no other snapshot lists, their live files.
+    """Return the files (`FILES`) of snapshots: manifest lists, manifests of no other snapshot, and their live files.
 
-    They come in parts, whose manifests workers read; the manifest lists of all snapshots are read here. Files may be in
-    other manifests, too. Statistics are those of the whole table: metadata files say which stay.
+    They are split into parts, whose manifests workers read. The manifest lists of all snapshots are read here. Files
+    may also be in other manifests. The statistics files are those of the whole table, because only the new metadata
+    shows which of them stay.
     """
     metadata, storage, ids = table.metadata, table.storage, frozenset(snapshots)
     known = [metadata.snapshots[each] for each in ids if each in metadata.snapshots]
@@ -134,7 +135,7 @@ def split_expired_files(table: IcebergTable, snapshots: Collection[int]) -> list
 
 
 def _own_manifests(table: IcebergTable, ids: frozenset[int]) -> list[ManifestFile]:
-    """The manifests of snapshots that no other snapshot lists, each once."""
+    """Return the manifests of snapshots that no other snapshot lists, each once."""
     kept, listed = set[str](), dict[str, ManifestFile]()
     for snapshot in table.metadata.snapshots.values():
         found = read_manifest_list(snapshot, table.storage)

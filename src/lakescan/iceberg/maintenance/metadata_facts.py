@@ -1,4 +1,4 @@
-"""What Iceberg metadata says of a table's upkeep (`formats.table_format`)."""
+"""Facts about a table's maintenance from Iceberg metadata (`formats.table_format.MetadataFacts`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REPLACED = "manifests-replaced"
 def metadata_facts(
     metadata: TableMetadata, snapshot: IcebergSnapshot | None, files: FileTable, storage: Storage, now: datetime
 ) -> MetadataFacts:
-    """The facts of a snapshot with these files; reads its manifest list, and no manifest."""
+    """Return the facts of a snapshot with these files; reads its manifest list but no manifest."""
     properties = metadata.table_properties
     manifests = _manifests(metadata, snapshot, storage)
     root = storage.look_up([metadata.source])[0] if metadata.source else None
@@ -40,7 +40,7 @@ def metadata_facts(
 
 
 def _manifests(metadata: TableMetadata, snapshot: IcebergSnapshot | None, storage: Storage) -> ManifestFacts:
-    """The manifests; a rewrite is of use for a content with more of them than its bytes need."""
+    """Return facts about manifests; rewriting helps if a content has more than twice as many as its size needs."""
     if snapshot is None:
         return ManifestFacts()
     listed = read_manifest_list(snapshot, storage)
@@ -58,10 +58,10 @@ def _manifests(metadata: TableMetadata, snapshot: IcebergSnapshot | None, storag
 
 
 def _snapshot_storage(metadata: TableMetadata, now: datetime) -> KeptStates:
-    """What snapshots keep, by their summaries: each counts the files that its parent had and it has no more.
+    """Return the storage that old snapshots keep, by summaries: each counts the files that it removed.
 
-    So are manifests, whose sizes summaries do not tell, and manifest lists: one for each snapshot that expires. Files
-    that only other branches, or snapshots without summaries, have are not counted, nor are statistics.
+    The same is done for manifests, whose sizes are not in summaries, and manifest lists, one for each snapshot that
+    expires. Statistics files are not counted, nor files that only other branches, or snapshots without summaries, have.
     """
     snapshots = metadata.snapshots
     if not snapshots:
@@ -87,7 +87,7 @@ def _removed_by(snapshots: list[IcebergSnapshot]) -> tuple[int, int]:
 
 
 def _rewritable_deletes(metadata: TableMetadata, files: FileTable) -> tuple[int, int]:
-    """What `rewrite_position_deletes` would replace, by its own rules."""
+    """Return the number and size of delete files that `rewrite_position_deletes` would replace."""
     if metadata.format_version < 2 or not files.deletes.num_rows:
         return 0, 0
     paths = files.files["path"].combine_chunks()

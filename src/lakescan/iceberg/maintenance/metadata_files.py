@@ -1,4 +1,4 @@
-"""The statistics of an Iceberg table, and copies of its metadata: what `MetadataFiles` offers."""
+"""Statistics of an Iceberg table, and copies of its metadata with other paths: implements `MetadataFiles`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lakescan.tables.scan_spec import ScanSpec
 
 @dataclass(frozen=True)
 class IcebergMetadataFiles:
-    """A table by its name: `table` is pyiceberg's, `opened` and `scan` the same state as lakescan read it."""
+    """A named table: `table` is pyiceberg's, `opened` and `scan` the same table as read by lakescan."""
 
     committer: Committer
     table: Any
@@ -43,7 +43,7 @@ class IcebergMetadataFiles:
     def compute_statistics(
         self, columns: Sequence[str] | None, version: int | None, executor: PlanningExecutor | None
     ) -> StatisticsResult:
-        """Estimate the numbers of distinct values of columns, as Theta sketches in a Puffin file."""
+        """Estimate the numbers of distinct values of columns, as theta sketches in a Puffin file."""
         with self.committer.translate_errors():
             return compute_statistics(self._statistics_target, columns, version, executor)
 
@@ -53,7 +53,7 @@ class IcebergMetadataFiles:
             return compute_partition_statistics(self._statistics_target, version, executor)
 
     def rewrite_paths(self, wanted: PathRewrite, executor: PlanningExecutor | None) -> PathsResult:
-        """Write the metadata again with other paths."""
+        """Write a copy of the metadata with other paths."""
         done = rewrite_paths(
             self.opened,
             (wanted.source, wanted.target),

@@ -1,7 +1,7 @@
-"""Which files of position deletes are rewritten, by the rules of Iceberg's `rewrite_position_delete_files`.
+"""Select the position delete files to rewrite, by the rules of Iceberg's `rewrite_position_delete_files`.
 
 In format version 2, files of a partition that are too small or too large are rewritten together. From version 3 on, all
-files of position deletes are: they become deletion vectors. Files that no data file needs are dropped.
+position delete files are converted to deletion vectors. Files that apply to no data file are dropped.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from lakescan.planning.delete_files import DeleteKind, DeleteReferences
 from lakescan.planning.file_table import FileTable
 from lakescan.writing.table_writes import DeleteLimits
 
-_SMALL, _LARGE = 0.75, 1.8  # of the target size of a delete file
+_SMALL, _LARGE = 0.75, 1.8  # fractions of the target size of a delete file
 
 
 @dataclass(frozen=True)
 class DeletesToRewrite:
-    """Delete files that go, their size in bytes, and the data files whose deletes are written again.
+    """Delete files to remove, their size in bytes, and the data files whose deletes are rewritten.
 
-    `files` have no other deletes than those that are written again. `sequence_number` is the newest of the old deletes.
+    `files` reference only the deletes that are rewritten. `sequence_number` is that of the newest of the old deletes.
     """
 
     files: FileTable
@@ -33,7 +33,7 @@ class DeletesToRewrite:
 
 
 def plan_vectors(table: FileTable, within: pa.Array) -> DeletesToRewrite:
-    """All position deletes of the data files `within` (locations), which get vectors instead."""
+    """Select all position deletes of the data files `within` (locations), to convert them to deletion vectors."""
     uses = _DeleteUses.read(table)
     inside = pc.is_in(table.files["path"], value_set=within).to_numpy()
     elsewhere = np.bincount(uses.delete[~inside[uses.file]], minlength=len(uses.is_position)) > 0
@@ -44,10 +44,10 @@ def plan_vectors(table: FileTable, within: pa.Array) -> DeletesToRewrite:
 def plan_compaction(
     table: FileTable, within: pa.Array, limits: DeleteLimits, target: int, *, by_file: bool
 ) -> DeletesToRewrite:
-    """The position deletes of partitions with too many too small files, as far as they apply to data files `within`.
+    """Select position deletes of partitions with too many small files, if they apply to data files `within`.
 
-    `target` is the target size of delete files. With `by_file`, new files are about one data file each, so that there
-    is nothing to gain where each data file has one already.
+    `target` is the target size of delete files. With `by_file`, new files cover one data file each, so partitions where
+    each data file already has only one are left out.
     """
     smallest = int(_SMALL * target) if limits.smallest is None else limits.smallest
     largest = int(_LARGE * target) if limits.largest is None else limits.largest
@@ -72,7 +72,10 @@ def plan_compaction(
 
 @dataclass(frozen=True)
 class _DeleteUses:
-    """Which deletes by position apply to which files: pairs of row numbers; and which are files of positions."""
+    """The pairs of a data file and a position delete that applies to it, as row numbers.
+
+    `is_position` marks position delete files.
+    """
 
     table: FileTable
     file: np.ndarray
@@ -91,7 +94,7 @@ class _DeleteUses:
         return result
 
     def choose_deletes(self, written: np.ndarray, removed: np.ndarray, inside: np.ndarray) -> DeletesToRewrite:
-        """The files with the deletes that are `written` again."""
+        """Return the files with the deletes to rewrite (`written`), and the delete files to remove."""
         wanted = written[self.delete] & inside[self.file]
         counts = np.bincount(self.file[wanted], minlength=len(self.table))
         again_used = DeleteReferences(len(self.table), self.file[wanted], self.delete[wanted])

@@ -1,7 +1,8 @@
-"""Other Iceberg tables with metadata in the same folder: recreated there, created at the same location, or copies.
+"""Find other Iceberg tables with metadata in the same folder: recreated, created at the same location, or copies.
 
-A copy has the same UUID: a copied folder that was registered, or a table that two catalogs have. Its metadata files are
-not in the table's own metadata log. Removing files of one table must keep the files that the others reference.
+A copy has the same UUID: a copied folder that was registered, or a table that is registered in two catalogs. Its
+metadata files are not in the table's own metadata log. Removing files of one table must keep the files that the others
+reference.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from lakescan.storage import FileEntry, Storage
 from lakescan.storage.locations import normalize
 
 _LOG = logging.getLogger("lakescan")
-OF_TRANSACTION = "collected-"  # begins the names of metadata files of transactions that are open, or were
+OF_TRANSACTION = "collected-"  # name prefix of the metadata files of multi-table transactions
 _HEAD = 1 << 14
-_LISTINGS = 20  # of a folder from which commits remove files meanwhile
-_DAY = timedelta(days=1)  # a commit that is being made leaves metadata that is in no log for less than this
+_LISTINGS = 20  # attempts to list a folder while concurrent commits remove files
+_DAY = timedelta(days=1)  # a running commit has metadata that is in no metadata log for less than this
 _UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"]+)"')
 
 
 def neighbour_files(table: IcebergTable, metadata_files: Sequence[FileEntry]) -> Iterator[pa.Array]:
-    """The files that the newest metadata of each other table in the same folder references, and that of each copy.
+    """Yield the files that the newest metadata of each other table in the folder, and of each copy, references.
 
     See `copy_files`. Raises `UnsupportedFeature` if such metadata cannot be read.
     """
@@ -38,23 +39,23 @@ def neighbour_files(table: IcebergTable, metadata_files: Sequence[FileEntry]) ->
 
 
 def copy_files(table: IcebergTable, metadata_files: Sequence[FileEntry]) -> Iterator[pa.Array]:
-    """The files that copies of the table reference, by the metadata files in its folder.
+    """Yield the files that copies of the table reference, by the metadata files in its folder.
 
-    A metadata file belongs to a copy if it has the table's UUID, and is neither in its metadata log, nor in that of an
-    earlier state. It is left over from a failed commit, and is skipped, if the manifest list of its new snapshot is
-    missing. The state of an open transaction of several tables is in no catalog, and no copy either. Raises
+    A metadata file belongs to a copy if it has the table's UUID, but is neither in its metadata log nor in that of an
+    earlier version. If the manifest list of its new snapshot is missing, it is left over from a failed commit, and is
+    skipped. Metadata of an open multi-table transaction is in no catalog, and does not count as a copy. Raises
     `UnsupportedFeature` if metadata of a copy cannot be read.
     """
     return _other_files(table, metadata_files, only_copies=True)
 
 
 def _other_files(table: IcebergTable, metadata_files: Sequence[FileEntry], *, only_copies: bool) -> Iterator[pa.Array]:
-    """The files that other tables and copies reference, or copies alone, by a listing in which no file is gone.
+    """Yield the files that other tables and copies reference, or only copies, listing again until no file is missing.
 
-    Other clients remove metadata files (`write.metadata.delete-after-commit.enabled`, a failed commit), and the
-    manifests of snapshots that expire. What is gone may be superseded by a file that was not there yet when the folder
-    was listed. So the folder is listed again, until nothing is gone. What is gone again, of a file that is still
-    listed, is missing. Raises `MissingFile` if that does not end.
+    Other clients remove metadata files (`write.metadata.delete-after-commit.enabled`, a failed commit), and manifests
+    of snapshots that expire. A missing file may be superseded by a file that did not exist yet when the folder was
+    listed, so the folder is listed again. If a file is missing again for metadata that is still listed, it is really
+    missing. Raises `MissingFile` if new files are still missing after the last listing.
     """
     others = _OtherMetadata(table, only_copies=only_copies)
     folders = sorted({each.location.rpartition("/")[0] for each in metadata_files})
@@ -69,9 +70,9 @@ def _other_files(table: IcebergTable, metadata_files: Sequence[FileEntry], *, on
 
 
 class _OtherMetadata:
-    """Reads the metadata of the other tables in a folder, and of copies, in as many listings as are needed.
+    """Reads the metadata of other tables in a folder, and of copies, in as many listings as are needed.
 
-    `gone` is the error of a file that was missing in the last listing; None if there was none. Then all was read.
+    `gone` is the error of a file that was missing in the last listing; None if everything was read.
     """
 
     def __init__(self, table: IcebergTable, *, only_copies: bool) -> None:
@@ -80,13 +81,13 @@ class _OtherMetadata:
         self._table = table
         self._only_copies = only_copies
         self._own = set(_places([metadata.source, *(file for _, file in metadata.metadata_log)]))
-        self._uuids: dict[str, str | None] = {}  # by the place of the metadata file
-        self._copies: dict[str, IcebergTable | None] = {}  # by place; None for an earlier state of the table
-        self._named = set[str]()  # places of metadata whose files were all named
-        self._suspects = set[str]()  # places of metadata of which something was missing
+        self._uuids: dict[str, str | None] = {}  # by the normalized location of the metadata file
+        self._copies: dict[str, IcebergTable | None] = {}  # by location; None for an earlier version of the table
+        self._named = set[str]()  # locations of metadata whose files were all returned
+        self._suspects = set[str]()  # locations of metadata with a missing file
 
     def read_files(self, files: Sequence[FileEntry]) -> Iterator[pa.Array]:
-        """The files that the metadata among these files references, without what was named before."""
+        """Yield the files that the metadata among these files references, without those already returned."""
         self.gone = None
         newest: dict[str, tuple[str, FileEntry]] = {}
         copies: dict[str, FileEntry] = {}
@@ -101,17 +102,17 @@ class _OtherMetadata:
         for place, entry in self._newest_copies(copies).items():
             if entry.modified is not None and datetime.now(UTC) - entry.modified > _DAY and place not in self._named:
                 _LOG.warning(
-                    "%s: %s is the metadata of a copy of this table, or of another catalog's: the files that it "
-                    "references are kept. If neither exists any more, remove it.",
+                    "%s: %s is metadata of a copy of this table, or of this table in another catalog, so the files "
+                    "that it references are kept. If neither exists any more, remove the metadata file.",
                     self._table.location,
                     entry.location,
                 )
             yield from self._table_files(place, entry, f"a copy, {self._table.metadata.uuid}")
 
     def _other_metadata(self, files: Sequence[FileEntry]) -> Iterator[tuple[str, FileEntry, str]]:
-        """The metadata files that are not in the table's own log: their places, and their tables' ids.
+        """Yield the metadata files that are not in the table's own log: normalized location, file and table UUID.
 
-        Without those of transactions: they are in no catalog.
+        Those of multi-table transactions are left out, because no catalog has them.
         """
         for place, entry in zip(_places([each.location for each in files]), files, strict=True):
             if place in self._own or entry.location.rpartition("/")[2].startswith(OF_TRANSACTION):
@@ -126,7 +127,7 @@ class _OtherMetadata:
                 yield place, entry, uuid
 
     def _newest_copies(self, entries: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
-        """The newest metadata of each copy, among metadata files with the table's own UUID."""
+        """Return the newest metadata of each copy, among metadata files with the table's own UUID."""
         new = {place: each for place, each in entries.items() if place not in self._copies}
         left = set(_places(_not_earlier(self._table, [each.location for each in new.values()])))
         for place, entry in new.items():
@@ -143,9 +144,10 @@ class _OtherMetadata:
         return {place: entries[place] for place, copy in tips.items() if not self._is_left_over(place, copy)}
 
     def _is_left_over(self, place: str, copy: IcebergTable) -> bool:
-        """Whether metadata is that of a commit that failed, whose manifest list was removed.
+        """Return whether metadata is that of a failed commit, whose manifest list was removed.
 
-        It may have expired, too, in a state that the folder has by now: that is seen when the folder is listed again.
+        The manifest list may also be missing because its snapshot has expired in newer metadata. That is seen when the
+        folder is listed again.
         """
         head = copy.metadata.snapshots.get(copy.metadata.current_snapshot_id or -1)
         if head is None or head.id in self._table.metadata.snapshots or head.manifest_list is None:
@@ -180,9 +182,9 @@ class _OtherMetadata:
 
 
 def warn_of_copy(table: IcebergTable, doing: str) -> None:
-    """Warn if the table's metadata is in another folder than its location, which has metadata of another copy.
+    """Warn if the table's metadata is outside of its location, and its location has metadata of another copy.
 
-    New files go to the location, which both copies then have. Only such a table is looked for in storage.
+    New files of both copies go to the same location. The storage is searched only for such a table.
     """
     metadata = table.metadata
     if metadata.source.rpartition("/")[0] in (
@@ -204,20 +206,23 @@ def warn_of_copy(table: IcebergTable, doing: str) -> None:
 
 
 def _open_copy(table: IcebergTable, location: str) -> IcebergTable:
-    """The state in a metadata file that may be a copy's; raises `MissingFile` if the file is gone."""
+    """Open a metadata file that may belong to a copy; raises `MissingFile` if the file is gone."""
     try:
         return IcebergTable.open(location, table.storage)
     except LakescanError as error:
         if _is_storage_fault(error) or isinstance(error, MissingFile):
             raise
         raise UnsupportedFeature(
-            f"removing files of {table.location}, of which {location} may be a copy",
+            f"removing files of {table.location}, which {location} may be a copy of",
             f"That metadata file cannot be read: {error}. If no catalog has it, remove it first.",
         ) from error
 
 
 def _not_earlier(table: IcebergTable, locations: Sequence[str]) -> list[str]:
-    """The metadata files that are in no metadata log of an earlier state of the table; each log has many of them."""
+    """Return the metadata files that no metadata log of an earlier version of the table contains.
+
+    Each log contains many of them, so only a few logs are read.
+    """
     left = dict(zip(_places(locations), locations, strict=True))
     log, seen = [file for _, file in table.metadata.metadata_log], set[str]()
     while left and log:
@@ -228,7 +233,7 @@ def _not_earlier(table: IcebergTable, locations: Sequence[str]) -> list[str]:
                 try:
                     state = IcebergTable.open(file, table.storage).metadata
                 except LakescanError:
-                    continue  # it was removed; a later file has nearly the same log
+                    continue  # the file was removed; a later file has nearly the same log
                 earlier = [each for _, each in state.metadata_log]
         for place in _places(earlier or []):
             left.pop(place, None)
@@ -246,7 +251,7 @@ def _is_metadata(name: str) -> bool:
 
 
 def _uuid_of(entry: FileEntry, storage: Storage) -> str | None:
-    """The `table-uuid` in the first bytes of a metadata file; None if it is not there."""
+    """Return the `table-uuid` in the first bytes of a metadata file; None if it is not there."""
     head = storage.read(entry.location, 0, min(_HEAD, entry.size))
     if head[:2] == b"\x1f\x8b":
         head = zlib.decompressobj(31).decompress(head, 1 << 20)
@@ -259,5 +264,5 @@ def _age(entry: FileEntry) -> tuple[float, str]:
 
 
 def _is_storage_fault(error: LakescanError) -> bool:
-    """Whether the store failed, which says nothing about the table."""
+    """Return whether the storage failed, which means nothing about the table."""
     return isinstance(error, StorageError) and not isinstance(error, MissingFile | LocationRefused)

@@ -1,1 +1,1 @@
-"""Read manifest lists and manifests: Avro bytes -> validated Arrow tables."""
+"""Manifest lists and manifests: read Avro files into validated Arrow tables, and write them."""

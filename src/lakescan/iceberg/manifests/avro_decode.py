@@ -1,8 +1,8 @@
 """Decode manifest lists and manifests: Avro records -> Arrow tables, with columns resolved by field id.
 
-Names differ between writers and format versions; ids do not. Files with one schema are decoded together, directly to
-columns, by `polars-avro` if it is installed. Otherwise, and for files that it does not support, fastavro decodes record
-by record. A test compares the two decoders on every available manifest.
+Names differ between writers and format versions; ids do not. If `polars-avro` is installed, it decodes files with the
+same schema together, directly to columns. Otherwise, and for files that it does not support, fastavro decodes record by
+record. A test compares the two decoders on every available manifest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lakescan.reading.avro.schema import WrittenSchema, arrow_field, column, fie
 from lakescan.storage.errors import error_text, redact
 
 FILE = "lakescan.file"  # the column with the number of each row's file
-_MANY_ROWS = 500  # with fewer rows, fastavro is done before the columnar decoder is imported
+_MANY_ROWS = 500  # with fewer rows, fastavro finishes before the columnar decoder is imported
 _FILE_ROWS = 32  # the cost of opening a file in fastavro, as a number of rows
 _BATCH_ROWS = 4096
 
@@ -55,7 +55,7 @@ def read_avro(files: Sequence[Container], names: Mapping[int, str], *, fast: boo
 
 @contextmanager
 def decoding(files: Sequence[Container]) -> Iterator[None]:
-    """Convert exceptions from decoding files into `CorruptMetadata` that names the first file."""
+    """Context manager: re-raise decoding errors as `CorruptMetadata` that names the first of the files."""
     others = f" (or one of the {len(files) - 1} read with it)" if len(files) > 1 else ""
     with decoding_file(redact(files[0].source) + others):
         yield
@@ -63,7 +63,7 @@ def decoding(files: Sequence[Container]) -> Iterator[None]:
 
 @contextmanager
 def decoding_file(where: str) -> Iterator[None]:
-    """Convert exceptions from decoding a file into `CorruptMetadata` that names it."""
+    """Context manager: re-raise decoding errors as `CorruptMetadata` that names the file."""
     try:
         yield
     except UnsupportedFeature as error:
@@ -81,7 +81,7 @@ def decoding_file(where: str) -> Iterator[None]:
 
 
 def _decode_columns(files: Sequence[Container], full: Mapping[str, Any], names: Mapping[int, str]) -> pa.Table | None:
-    """Decode files of one schema with the columnar decoder; None if it cannot."""
+    """Decode files of one schema with the columnar decoder; return None if it fails."""
     schema = _drop_empty_records(full)
     inlined, columns = _inline_records(schema, names)
     wanted = [name for members in columns.values() for name, _ in members]
@@ -95,7 +95,7 @@ def _decode_columns(files: Sequence[Container], full: Mapping[str, Any], names: 
         ]
     except (MemoryError, KeyboardInterrupt):
         raise
-    except Exception:  # fastavro then either reads the file or reports what is wrong with it
+    except Exception:  # fastavro then either reads the file or reports the problem
         return None
     return pa.Table.from_arrays([array for array, _ in assembled], schema=pa.schema([field for _, field in assembled]))
 
@@ -104,11 +104,11 @@ _Members = list[tuple[str, Mapping[str, Any]]]
 
 
 def _inline_records(schema: Mapping[str, Any], names: Mapping[int, str]) -> tuple[dict[str, Any], dict[str, _Members]]:
-    """Replace each record field by its members, which describes the same bytes; and the wanted members per field.
+    """Inline the members of record fields into the top level; return that schema and the wanted members by field.
 
-    The decoder skips top-level fields that are not requested, but builds everything below a requested one. Inlining
-    makes unneeded statistics, most of a manifest's bytes, cheap to skip. The second result maps each wanted field to
-    the wanted members that represent it, with their new names.
+    The inlined schema describes the same bytes. The decoder skips top-level fields that are not requested, but builds
+    everything inside a requested one. Inlining makes statistics, which are most of a manifest's bytes, cheap to skip.
+    The second result maps each wanted field to the wanted members that represent it, with their new names.
     """
     fields: list[dict[str, Any]] = []
     members_of: dict[str, _Members] = {}
@@ -129,7 +129,7 @@ def _inline_records(schema: Mapping[str, Any], names: Mapping[int, str]) -> tupl
 
 
 def _can_be_inlined(node: Mapping[str, Any]) -> bool:
-    """Whether a field is a non-optional record: its bytes are those of its members, concatenated."""
+    """Return whether a field is a non-optional record, whose bytes are those of its members, concatenated."""
     kind = node["type"]
     return isinstance(kind, dict) and kind["type"] == "record" and not _is_partition(kind)
 
@@ -147,9 +147,9 @@ def _assemble_field(
 
 
 def _drop_empty_records(node: Any) -> Any:
-    """Drop fields whose type is an empty record: they take no bytes, and the decoder cannot build them.
+    """Return the schema without fields whose type is an empty record.
 
-    The partition of an unpartitioned table is such a field.
+    Such fields take no bytes, and the decoder cannot build them. The partition of an unpartitioned table is one.
     """
     if isinstance(node, list):
         return [_drop_empty_records(n) for n in node]
@@ -162,9 +162,9 @@ def _drop_empty_records(node: Any) -> Any:
 
 
 def _concat_chunks(chunks: list[pa.Array], node: Mapping[str, Any], names: Mapping[int, str]) -> pa.Array:
-    """Concatenate chunks to one array: records become structs of their wanted members, named by field id.
+    """Concatenate chunks to one array, keeping only the wanted members of records, named by field id.
 
-    Unwanted members are not concatenated: statistics are most of a manifest, and most scans do not need them.
+    Unwanted members are skipped because statistics are most of a manifest, and most scans do not need them.
     """
     kind = _record(node["type"])
     if kind is None or not pa.types.is_struct(chunks[0].type):
@@ -182,7 +182,7 @@ def _concat_chunks(chunks: list[pa.Array], node: Mapping[str, Any], names: Mappi
 
 
 def _record(node: Any) -> Mapping[str, Any] | None:
-    """The record type of a field, optional or required; None for other types."""
+    """Return the record type of a field, optional or required; None for other types."""
     only = only_type(node)
     return only if isinstance(only, dict) and only["type"] == "record" else None
 
@@ -193,7 +193,7 @@ def _decode_file(file: Container, wanted: dict[str, Any], names: Mapping[int, st
 
 
 def _decode_records(file: Container, wanted: dict[str, Any], names: Mapping[int, str]) -> pa.Table:
-    """Decode with fastavro the fields of the schema `wanted`, a subset of the file's schema."""
+    """Decode the fields of the schema `wanted`, a subset of the file's schema, with fastavro."""
     written, asked = fastavro.parse_schema(dict(file.written.record)), fastavro.parse_schema(wanted)
     data = io.BytesIO(file.records)
     records: list[Any] = [fastavro.schemaless_reader(data, written, asked) for _ in range(file.rows)]
@@ -209,7 +209,7 @@ def _decode_records(file: Container, wanted: dict[str, Any], names: Mapping[int,
 
 
 def _prune_schema(schema: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
-    """The record schema with only the wanted fields."""
+    """Return the record schema with only the wanted fields."""
     fields = []
     for each in schema["fields"]:
         field_id = each.get("field-id")
@@ -230,14 +230,14 @@ def _prune_type(node: Any, names: Mapping[int, str]) -> Any:
 
 
 def _is_partition(node: Mapping[str, Any]) -> bool:
-    """Whether a record is the partition, whose field ids are the table's own (from 1000): it is read in full."""
+    """Return whether a record is the partition, whose field ids are the table's own (from 1000). It is read in full."""
     ids = [f.get("field-id") for f in node["fields"]]
     return node.get("name") == "r102" or all(i is not None and i >= 1000 for i in ids)
 
 
-# Avro specification, "Object Container Files": magic, a metadata map, a sync marker; then blocks, each of a row count,
-# a size in bytes, the data, and the marker again. For files that are decoded together, the row counts tell which row
-# belongs to which file. Counts that exceed what the bytes can hold are refused.
+# Avro specification, "Object Container Files": magic, a metadata map and a sync marker. Then follow blocks, each with a
+# row count, a size in bytes, the data, and the marker again. When files are decoded together, the row counts map rows
+# to files. A count of more records than the bytes can hold is refused.
 
 MAGIC = b"Obj\x01"
 _SYNC = 16
@@ -247,7 +247,7 @@ _HEADER = 1000  # maximum entries in a header
 
 @dataclass(frozen=True)
 class Container:
-    """The decompressed blocks of a file, the number of its records, and its header.
+    """An open Avro file: its header, its decompressed blocks, and the number of its records.
 
     `size` is the file's size in bytes. `body` is the offset of the 16-byte sync marker that precedes the blocks.
     """
@@ -272,7 +272,7 @@ class Container:
 
 
 def group_by_schema(files: Sequence[Container]) -> list[list[int]]:
-    """Group consecutive files with the same schema (as indexes): each group can be decoded together, in order."""
+    """Group consecutive files with the same schema, as indexes; each group can be decoded together, in order."""
     return [[i for i, _ in run] for _, run in groupby(enumerate(files), key=lambda each: each[1].schema)]
 
 
@@ -327,7 +327,10 @@ def _parse_container(data: bytes, source: str) -> Container:
 
 
 def _metadata(data: bytes, at: int) -> tuple[dict[str, bytes], int]:
-    """Read a map of bytes: blocks of a count (if negative, followed by a size) and pairs, up to an empty block."""
+    """Read a map of bytes, and return it with the offset after it.
+
+    The map consists of blocks: a count (if negative, followed by a size) and that many pairs. An empty block ends it.
+    """
     entries: dict[str, bytes] = {}
     while True:
         count, at = _number(data, at)
@@ -362,12 +365,12 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def encode_bytes(value: bytes) -> bytes:
-    """Encode bytes or a text: its length, then itself."""
+    """Encode bytes or a text as its length followed by the bytes."""
     return encode_number(len(value)) + value
 
 
 def encode_number(value: int) -> bytes:
-    """Encode a number of 64 bits as a zigzag varint."""
+    """Encode a 64-bit number as a zigzag varint."""
     value, encoded = value << 1 ^ value >> 63, bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)

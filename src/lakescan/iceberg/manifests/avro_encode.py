@@ -1,9 +1,11 @@
-"""Encode Arrow columns as Avro records, in columns: one pass of Arrow and NumPy per field, none per record.
+"""Encode Arrow columns as Avro records by column: one pass of Arrow and NumPy per field instead of per record.
 
-Specification, appendix A ("Avro") for the types and field ids; Avro specification, "Binary Encoding". Each field
-becomes an array with the encoded bytes of each row; a record is the concatenation of its fields' bytes.
+See the Iceberg specification, appendix A ("Avro"), for types and field ids, and the Avro specification, "Binary
+Encoding". Each field becomes an array with the encoded bytes of each row. A record is the concatenation of its fields'
+bytes.
 
-Few records, as most commits write, are done before that is set up: `few_records` encodes them value by value.
+For few records, as in most commits, setting this up costs more than it saves, so `few_records` encodes them value by
+value.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from lakescan.iceberg.manifests.avro_decode import MAGIC, encode_bytes, encode_n
 
 _BLOCK_ROWS = 4096  # records in a block: bounds the memory of encoding, and of readers
 _FEW_ROWS, _FEW_BYTES = 16, 32_768  # records that are encoded value by value: above, columns are faster
-_LEVEL = 6  # of zlib
+_LEVEL = 6  # compression level of zlib
 _DIGITS = "0123456789"
 _INVALID = re.compile(r"[^A-Za-z0-9_]|^[0-9]")
 
@@ -63,15 +65,15 @@ def avro_file(rows: pa.Table, fields: t.Struct, name: str, metadata: Mapping[str
 
 
 def record_schema(fields: t.Struct, name: str) -> dict[str, Any]:
-    """Return the Avro schema of a record, with field ids as the specification wants them."""
+    """Return the Avro schema of a record, with the field ids that the specification requires."""
     named = zip(fields.fields, _avro_names(fields.fields), strict=True)
     return {"type": "record", "name": name, "fields": [_field_schema(field, avro_name) for field, avro_name in named]}
 
 
 def _avro_names(fields: tuple[t.Field, ...]) -> list[str]:
-    """Names that Avro allows, as Java's `AvroSchemaUtil.makeCompatibleName` makes them; no two are the same.
+    """Return distinct valid Avro names of fields, escaped as in Java's `AvroSchemaUtil.makeCompatibleName`.
 
-    Names of partition fields are any text: Avro's own parsers refuse a schema with others than letters, digits and `_`.
+    Partition fields can have any name, but Avro parsers accept only letters, digits and `_`.
     """
     names: list[str] = []
     for field in fields:
@@ -139,7 +141,7 @@ def decimal_size(precision: int) -> int:
 
 
 def _record(columns: list[pa.Array], fields: t.Struct, rows: int) -> pa.Array:
-    """The encoded records: the fields' bytes, row by row, one after another."""
+    """Return the encoded records: for each row, the bytes of its fields in order."""
     encoded = [_field(column, field) for column, field in zip(columns, fields.fields, strict=True)]
     if not encoded:
         return pa.array([b""] * rows, pa.binary())
@@ -155,7 +157,7 @@ def _field(values: pa.Array, field: t.Field) -> pa.Array:
 
 
 def _optional(values: pa.Array, kind: t.Type) -> pa.Array:
-    """A union with null: the branch's number, then the value."""
+    """Encode a union with null: the number of the branch, then the value."""
     if values.null_count == len(values):
         return pa.array([b"\x00"] * len(values), pa.binary())
     some = pc.binary_join_element_wise(pa.scalar(b"\x02", pa.binary()), _encode_values(values, kind), b"")
@@ -163,7 +165,7 @@ def _optional(values: pa.Array, kind: t.Type) -> pa.Array:
 
 
 def _encode_values(values: pa.Array, kind: t.Type) -> pa.Array:
-    """The bytes of each value; those of nulls are arbitrary."""
+    """Return the encoded bytes of each value; those of nulls are arbitrary."""
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
     match kind:
@@ -195,14 +197,14 @@ def _encode_values(values: pa.Array, kind: t.Type) -> pa.Array:
 
 
 def _encode_valid_structs(values: pa.StructArray, kind: t.Struct) -> pa.Array:
-    """Encode structs of which some are null: only the others, since required members of a null struct are null."""
+    """Encode structs, skipping null ones, because their required members are null."""
     encoded = _record(values.drop_null().flatten(), kind, len(values) - values.null_count)
     places = pc.cumulative_sum(pc.cast(values.is_valid(), pa.int64()))
     return encoded.take(pc.if_else(values.is_valid(), pc.subtract(places, 1), pa.scalar(None, pa.int64())))
 
 
 def _lists(values: pa.ListArray, item: t.Struct) -> pa.Array:
-    """Arrays: one block of a count and the items, unless there are none; then an empty block."""
+    """Encode arrays: a block with a count and the items, if there are items, and then an empty block."""
     items = values.flatten()
     columns = [items] if len(item.fields) == 1 else items.flatten()
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -213,14 +215,14 @@ def _lists(values: pa.ListArray, item: t.Struct) -> pa.Array:
 
 
 def _decimals(values: pa.Array, size: int) -> pa.Array:
-    """Unscaled values as big-endian two's complement of `size` bytes."""
+    """Encode unscaled values as big-endian two's complement of `size` bytes."""
     filled = pa.concat_arrays([pc.fill_null(values, 0)])
     raw = np.frombuffer(filled.buffers()[1], np.uint8)[filled.offset * 16 : (filled.offset + len(filled)) * 16]
     return _bits(np.ascontiguousarray(raw.reshape(-1, 16)[:, :size][:, ::-1]))
 
 
 def _bits(values: np.ndarray[Any, Any]) -> pa.Array:
-    """Rows of equal width as they lie in memory (little-endian)."""
+    """Return rows of equal width as binary values with their bytes in memory (little-endian)."""
     data = np.ascontiguousarray(values)
     width = data.nbytes // len(data) if len(data) else 1
     offsets = np.arange(len(data) + 1, dtype=np.int32) * width
@@ -228,7 +230,7 @@ def _bits(values: np.ndarray[Any, Any]) -> pa.Array:
 
 
 def _numbers(values: np.ndarray[Any, Any]) -> pa.Array:
-    """Zigzag variable-length integers."""
+    """Encode zigzag variable-length integers."""
     wide = values.astype(np.int64)
     zigzag = ((wide << 1) ^ (wide >> 63)).view(np.uint64)
     lengths = np.ones(len(zigzag), np.int32)
@@ -247,7 +249,7 @@ def _numbers(values: np.ndarray[Any, Any]) -> pa.Array:
 
 
 def few_records(columns: list[pa.Array], fields: t.Struct, rows: int) -> bytes:
-    """The encoded records, one after another, made value by value."""
+    """Encode records value by value, and return them concatenated."""
     return b"".join(_few(columns, fields, rows))
 
 
@@ -270,7 +272,7 @@ def _few_of_field(values: pa.Array, field: t.Field) -> list[bytes]:
 
 
 def _few_values(values: pa.Array, kind: t.Type) -> list[bytes]:
-    """The bytes of each value, of which none is null."""
+    """Return the encoded bytes of each value; none may be null."""
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
     match kind:
@@ -299,7 +301,7 @@ def _few_lists(values: pa.ListArray, item: t.Struct) -> list[bytes]:
 
 
 def _bytes(encoded: pa.Array) -> bytes:
-    """All rows' bytes, concatenated."""
+    """Return the bytes of all rows, concatenated."""
     return b"".join(_pieces(encoded))
 
 

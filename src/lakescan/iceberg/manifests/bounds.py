@@ -1,4 +1,4 @@
-"""Bounds: serialized values <-> Arrow arrays (specification, appendix D: "Binary single-value serialization")."""
+"""Convert bounds: serialized values <-> Arrow arrays (specification, "Binary single-value serialization")."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ _MOST = np.iinfo(np.int64).max
 
 
 def encode_value(value: Any, kind: t.Type) -> bytes:
-    """Serialize one value, given as it is stored: dates, times and timestamps as numbers, decimals as unscaled numbers,
-    strings as bytes.
+    """Serialize one value (specification, appendix D).
+
+    Dates, times and timestamps are given as numbers, decimals as unscaled numbers, strings as bytes.
 
     >>> encode_value(-1, t.Decimal(9, 2)), encode_value(True, t.BOOLEAN)
     (b'\\xff', b'\\x01')
@@ -45,12 +46,12 @@ def encode_value(value: Any, kind: t.Type) -> bytes:
 
 
 def decode_values(values: pa.Array, kind: t.Type) -> pa.Array | None:
-    """Serialized values as an Arrow array of the type; null where missing or of a length that is invalid for the type.
+    """Decode serialized values to an Arrow array of the type; null where missing or of an invalid length.
 
-    None for types whose order or encoding is of no use for pruning (uuid, variant, geospatial, nested).
+    Returns None for types that bounds cannot prune: uuid, variant, geospatial and nested types.
     """
     if isinstance(kind, t.Timestamp):
-        # A column promoted from date has old bounds of 4 bytes: days.
+        # A column promoted from date has old bounds of 4 bytes, which are days.
         return pc.coalesce(_decode_numbers(values, ("<i8",)), _days(values, kind)).cast(kind.arrow())
     if kind in _FIXED_WIDTH:
         return _decode_numbers(values, _FIXED_WIDTH[kind]).cast(kind.arrow())
@@ -64,11 +65,11 @@ def decode_values(values: pa.Array, kind: t.Type) -> pa.Array | None:
 
 
 def recorded_stats(files: pa.Table, field: t.Field, *, is_member: bool = False) -> ColumnStats:
-    """One column's statistics from manifest entries, as far as they can be trusted (`planning.corrupt_statistics`).
+    """Return one column's statistics from manifest entries, without untrustworthy ones (`planning.corrupt_statistics`).
 
-    The entries have `record_count`, `file_format`, and `stats`: the members null_value_counts, nan_value_counts,
-    lower_bounds and upper_bounds, as far as the manifest has them; each is a list of (key: field id, value).
-    `is_member`: the column is in a struct.
+    The entries have `record_count`, `file_format` and `stats`. The members of `stats` (null_value_counts,
+    nan_value_counts, lower_bounds, upper_bounds, as far as the manifest has them) are lists of (key: field id, value).
+    `is_member` is True for a column inside a struct.
     """
     stats, counts, formats = (files[name].combine_chunks() for name in ("stats", "record_count", "file_format"))
     bounds = [
@@ -84,9 +85,9 @@ def recorded_stats(files: pa.Table, field: t.Field, *, is_member: bool = False) 
 
 
 def _widen_bounds(bounds: pa.Array, *, upper: bool) -> pa.Array:
-    """Widen nanosecond bounds: whole microseconds may be truncated from values up to 999 ns further out.
+    """Widen nanosecond bounds, because whole microseconds may be truncated from values up to 999 ns further out.
 
-    Writers truncate downwards or towards 1970.
+    Writers truncate either downwards or towards 1970.
     """
     mask = bounds.is_null().to_numpy(zero_copy_only=False)
     numbers = pc.fill_null(bounds.cast(pa.int64()), 1).to_numpy(zero_copy_only=False)
@@ -107,7 +108,7 @@ def _days(values: pa.Array, kind: t.Timestamp) -> pa.Array:
 
 
 def value_of_key(stats: pa.StructArray, name: str, key: int) -> pa.Array | None:
-    """Each row's value for `key` in its key-value list `name`, null if it has none; None if the list is missing."""
+    """Return each row's value for `key` in its key-value list `name`, null if absent; None if there is no list."""
     index = stats.type.get_field_index(name)
     if index < 0:
         return None
@@ -127,10 +128,10 @@ def value_of_key(stats: pa.StructArray, name: str, key: int) -> pa.Array | None:
 
 
 def _decode_lengths(values: pa.Array, decode: Callable[[np.ndarray, int], np.ndarray | None], dtype: str) -> pa.Array:
-    """Decode values grouped by length: `decode` takes a matrix of bytes, and returns None for an invalid length."""
+    """Decode values grouped by length; `decode` takes a matrix of bytes, and returns None for an invalid length."""
     lengths = pc.fill_null(pc.binary_length(values), -1).to_numpy(zero_copy_only=False)
     result, known = np.zeros(len(values), dtype=dtype), np.zeros(len(values), dtype=bool)
-    for length in np.unique(lengths[lengths > 0]).tolist():  # few distinct lengths: the widths of a type
+    for length in np.unique(lengths[lengths > 0]).tolist():  # few distinct lengths, the widths of a type
         rows = np.flatnonzero(lengths == length)
         taken = values.take(pa.array(rows)).cast(pa.binary(length))
         raw = np.frombuffer(taken.buffers()[1], dtype=np.uint8, count=len(rows) * length).reshape(len(rows), length)
@@ -152,7 +153,7 @@ def _decode_numbers(values: pa.Array, widths: tuple[str, ...]) -> pa.Array:
 
 
 def _decimals(values: pa.Array, kind: t.Decimal) -> pa.Array:
-    """Decode decimals: unscaled big-endian two's complement -> 16 little-endian bytes; null if out of precision."""
+    """Decode decimals from unscaled big-endian two's complement; null where the precision is exceeded."""
     lengths = pc.fill_null(pc.binary_length(values), -1).to_numpy(zero_copy_only=False)
     wide = np.zeros((len(values), 16), dtype=np.uint8)
     for length in np.unique(lengths[(lengths > 0) & (lengths <= 16)]).tolist():

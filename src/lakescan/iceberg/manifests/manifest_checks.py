@@ -1,8 +1,8 @@
-"""Validate manifests against their manifest list and the specification; contradictions are refused.
+"""Validate manifests against their manifest list and the specification, and refuse contradictions.
 
-A delete file taken for a data file, or for another kind of delete, would give wrong rows without an error. So would a
+A delete file read as a data file, or as another kind of delete, would give wrong rows without an error. So would a
 manifest truncated at a block boundary, which only the counts in its list reveal. The counts are checked in one
-direction: entries beyond the list's counts are read, as the reference implementation does.
+direction: a manifest may have more entries than the list counts, as in the reference implementation.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _NAMES = {DATA: "data files", DELETES: "deletes"}
 
 
 def check_header(file: Container, manifest: ManifestFile) -> None:
-    """Check that content and partition spec in the header, if present, match the list; raises `CorruptMetadata`.
+    """Check that content and partition spec in the manifest's header match the list; raises `CorruptMetadata`.
 
-    If the list has no counts, a file shorter than the length in the list is refused too.
+    If the list has no counts, a file that is shorter than its length in the list is refused too.
     """
     fields = {each["name"] for each in file.written.record["fields"]}
     ids = {each.get("field-id") for each in file.written.record["fields"]}
@@ -46,19 +46,22 @@ def check_header(file: Container, manifest: ManifestFile) -> None:
         raise fault(manifest, "it is not a manifest: its records have no status or data_file")
     content, listed = file.metadata.get("content"), manifest.content
     if content is not None and _CONTENTS.get(content) != listed:
-        says = f"its header says {_header_value(content)}"
-        raise fault(manifest, f"{says}, but its manifest list says it contains {_NAMES[listed]}")
+        says = f"its header has the content {_header_value(content)}"
+        raise fault(manifest, f"{says}, but its manifest list records that it contains {_NAMES[listed]}")
     spec_id, listed = file.metadata.get("partition-spec-id"), manifest.partition_spec_id
     if spec_id is not None and spec_id != b"%d" % listed:
-        says = f"its header says partition spec {_header_value(spec_id)}"
-        raise fault(manifest, f"{says}, but its manifest list says {listed}")
+        says = f"its header has the partition spec {_header_value(spec_id)}"
+        raise fault(manifest, f"{says}, but its manifest list records {listed}")
     counts = (manifest.added_files_count, manifest.existing_files_count)
     if None in counts and file.size < (manifest.manifest_length or 0):
         raise fault(manifest, f"it has {file.size:,} bytes of {manifest.manifest_length:,}: it was truncated")
 
 
 def check_counts(status: np.ndarray, number: np.ndarray, manifests: Sequence[ManifestFile]) -> None:
-    """Check that no manifest has fewer entries than its list counts; `number` is the manifest of each entry."""
+    """Check that no manifest has fewer entries than its list counts; `number` is the manifest of each entry.
+
+    Raises `CorruptMetadata`.
+    """
     for statuses, names in ((_LIVE, _OF_LIVE), ((DELETED,), ("deleted",))):
         actual = np.bincount(number[np.isin(status, statuses)], minlength=len(manifests))
         listed = _listed_counts(manifests, names)
@@ -71,10 +74,11 @@ def check_counts(status: np.ndarray, number: np.ndarray, manifests: Sequence[Man
 
 
 def check_once(paths: pa.Array, number: np.ndarray, manifests: Sequence[ManifestFile]) -> None:
-    """Check that no manifest repeats a data file that its list counts once; `paths` and `number` are of live entries.
+    """Check that no manifest has duplicate entries of a data file that its list counts once.
 
-    A repeated entry would duplicate the file's rows. A file that was committed twice is counted twice, and is read
-    twice, as by the reference implementation.
+    `paths` and `number` (the manifest) are those of live entries. A duplicate entry would duplicate the file's rows. A
+    file that was committed twice is also counted twice, and is read twice, as in the reference implementation. Raises
+    `CorruptMetadata`.
     """
     actual, listed = np.bincount(number, minlength=len(manifests)), _listed_counts(manifests, _OF_LIVE)
     for place in np.flatnonzero((actual > listed) & (listed > 0)).tolist():
@@ -91,7 +95,7 @@ def check_once(paths: pa.Array, number: np.ndarray, manifests: Sequence[Manifest
 
 
 def _listed_counts(manifests: Sequence[ManifestFile], names: Sequence[str]) -> np.ndarray:
-    """The number of entries by the manifest list; negative where a count is missing."""
+    """Return the number of entries of each manifest by its list; negative where a count is missing."""
     total = np.zeros(len(manifests), dtype=np.int64)
     for name in names:
         counts = [getattr(manifest, f"{name}_files_count") for manifest in manifests]
@@ -100,7 +104,7 @@ def _listed_counts(manifests: Sequence[ManifestFile], names: Sequence[str]) -> n
 
 
 def check_status(status: pa.Array, number: pa.Array, manifests: Sequence[ManifestFile]) -> None:
-    """Check that each entry's status is existing, added or deleted."""
+    """Check that each entry's status is existing, added or deleted; raises `CorruptMetadata`."""
     wrong = pc.invert(
         pc.fill_null(pc.is_in(status, value_set=pa.array([EXISTING, ADDED, DELETED], status.type)), False)
     )
@@ -109,19 +113,19 @@ def check_status(status: pa.Array, number: pa.Array, manifests: Sequence[Manifes
 
 
 def known_ages(numbers: pa.ChunkedArray, path: str, *, needed: bool) -> pa.ChunkedArray:
-    """Sequence numbers with missing ones as 0; raises `CorruptMetadata` for missing ones if they are `needed`."""
+    """Return sequence numbers with missing ones as 0; raises `CorruptMetadata` for missing ones if `needed`."""
     if numbers.null_count and needed:
         raise CorruptMetadata(
-            f"manifest {redact(path)}: it, or one that is read with it, has an entry of an existing file without a "
+            f"manifest {redact(path)}, or one that is read with it, has an entry of an existing file without a "
             "sequence number, so it is unknown which deletes apply to the file. Read an older snapshot."
         )
     return pc.fill_null(numbers, 0)
 
 
 def check_files(columns: Mapping[str, pa.Array], number: pa.Array, manifests: Sequence[ManifestFile]) -> None:
-    """Check that files have their manifest's content type and the fields it requires.
+    """Check that files match their manifest's content and have the fields that it requires.
 
-    In `columns`, `content` has no nulls, and `file_format` is in lower case.
+    In `columns`, `content` has no nulls, and `file_format` is in lower case. Raises `CorruptMetadata`.
     """
     content, is_vector = columns["content"], pc.equal(columns["file_format"], "puffin")
     in_deletes = pa.array([m.content == DELETES for m in manifests]).take(number)
@@ -165,12 +169,12 @@ def _outside(values: pa.Array, most: int) -> pa.Array:
 
 
 def _and_not(mask: pa.Array, wanted: pa.Array) -> pa.Array:
-    """Where the mask is true and `wanted` is false or null."""
+    """Return where the mask is true and `wanted` is false or null."""
     return pc.and_(mask, pc.invert(pc.fill_null(wanted, False)))
 
 
 def fault(manifest: ManifestFile, problem: str) -> CorruptMetadata:
-    """The error for a damaged manifest, with a remedy."""
+    """Return the error for a damaged manifest, with a remedy."""
     return CorruptMetadata(
         f"manifest {redact(manifest.manifest_path)}: {problem}. Restore the file, or read an older snapshot."
     )

@@ -1,4 +1,4 @@
-"""The entries of manifests as rows that can be written again: with all statistics and all inherited values."""
+"""Read manifest entries so that they can be written to another manifest: with all statistics and inherited values."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from lakescan.iceberg.manifests.manifest_writer import data_file_fields, entry_f
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 from lakescan.storage import Storage
 
-_READERS = 8  # manifests that are held at once
-_LATEST = 3  # the fields of the latest format version; writers of older ones leave theirs out
+_READERS = 8  # manifests held in memory at once
+_LATEST = 3  # entries have the fields of the latest format version; older versions leave some out
 _AGES = {0: "status", 3: "sequence_number"}
 _NAMES = {field.id: field.name for field in t.walk(entry_fields(t.Struct(()), _LATEST).fields)}
 
@@ -37,8 +37,8 @@ def entries_of(
 ) -> Iterator[pa.Table]:
     """Yield the entries of each manifest, to be written again; see `read_entries`. Threads read a few ahead.
 
-    Raises `CorruptMetadata` for existing files without a sequence number: any that is written for them would be
-    believed, and deletes skip the files.
+    Raises `CorruptMetadata` for an existing file without a sequence number. Any number written for it would be trusted,
+    and deletes would skip the file.
     """
 
     def read(manifest: ManifestFile) -> pa.Table:
@@ -52,9 +52,9 @@ def entries_of(
 
 
 def least_sequence_number(manifests: Sequence[ManifestFile], storage: Storage) -> int | None:
-    """Return the least data sequence number of the live files of manifests, read from their entries; None without any.
+    """Return the least data sequence number of the live files of manifests, read from their entries.
 
-    Files of unknown age count as the oldest (0).
+    Files without a sequence number count as 0, the oldest. Returns None for manifests without live files.
     """
 
     def read(manifest: ManifestFile) -> int | None:
@@ -76,7 +76,7 @@ def least_sequence_number(manifests: Sequence[ManifestFile], storage: Storage) -
 def read_entries(manifest: ManifestFile, spec: PartitionSpec, storage: Storage) -> pa.Table:
     """Return all entries of a manifest, as in `entry_fields`; the partition's members are the spec's fields.
 
-    What entries inherit from the manifest list is filled in, so that they can move to another manifest.
+    Values that entries inherit from the manifest list are filled in, so that they can move to another manifest.
     """
     (container,) = open_manifests([manifest], storage)
     return entries_in(container, manifest, spec)
@@ -127,7 +127,7 @@ def _files(written: pa.StructArray, status: pa.Array, manifest: ManifestFile, sp
 
 
 def _member(files: pa.StructArray, field: t.Field) -> pa.Array:
-    """A member that scans do not read; null if the manifest does not have it."""
+    """Return a member that scans do not read; null if the manifest lacks it."""
     index = files.type.get_field_index(field.name)
     return pa.nulls(len(files), field.type.arrow()) if index < 0 else _cast_column(files.field(index), field)
 

@@ -1,4 +1,4 @@
-"""One manifest as its manifest list describes it (specification, "Manifest Lists")."""
+"""One manifest as described by its manifest list (specification, "Manifest Lists")."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, fields
 
 import pyarrow as pa
 
-DATA, DELETES = 0, 1  # what the files of a manifest hold
+DATA, DELETES = 0, 1  # `content` of a manifest
 
 
 @dataclass(frozen=True)
 class ManifestFile:
-    """A manifest; None where its list does not say. Counts are those of the list, which can be wrong.
+    """A manifest as in its manifest list; None for values that the list lacks. The list's counts can be wrong.
 
     `content` is DATA or DELETES; `manifest_length` is in bytes.
     """
@@ -34,10 +34,10 @@ _NAMES = tuple(each.name for each in fields(ManifestFile))
 
 
 def manifest_files(manifests: pa.Table) -> list[ManifestFile]:
-    """The manifests of a list (`manifest_list.MANIFESTS`), in order."""
+    """Return the manifests of a list (`manifest_list.MANIFESTS`), in order."""
     rows = zip(*(manifests[name].to_pylist() for name in _NAMES), strict=True)
     return [ManifestFile(*row) for row in rows]
 
 
 EXISTING, ADDED, DELETED = 0, 1, 2  # `status` of an entry
-DATA_FILE, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2  # `content` of a file; vectors are position deletes, too
+DATA_FILE, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2  # `content` of a file; deletion vectors are position deletes

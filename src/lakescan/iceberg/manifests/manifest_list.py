@@ -74,18 +74,18 @@ MANIFESTS = pa.schema(
 )
 _LISTS = 32  # lists decoded together
 
-# By the identity of a storage and a snapshot, which the value keeps: plans of one open table read a list once. A table
-# that is opened again has a storage of its own, and reads its files again.
+# By the identity of a storage and a snapshot (the value keeps both alive), so that the plans of one open table read a
+# list once. A table that is opened again has another storage, and reads its files again.
 _OPENED: CacheKind[tuple[Storage, IcebergSnapshot, pa.Table]] = CacheKind(
     "manifest lists", lambda value: table_size(value[2])
 )
 
 
 def read_manifest_list(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
-    """The manifests of a snapshot, one row each (`MANIFESTS`); a v1 snapshot may list them in the metadata itself.
+    """Return the manifests of a snapshot, one row each (`MANIFESTS`); v1 metadata may list the manifests itself.
 
-    The list is read once for each storage, as far as the process's cache has room. Raises `CorruptMetadata` for a list
-    that contradicts itself, or is empty although the snapshot has files.
+    The list is cached per storage while the process's cache has room. Raises `CorruptMetadata` for a list that
+    contradicts itself, or is empty although the snapshot has files.
     """
     return _OPENED.get((id(storage), id(snapshot)), lambda: (storage, snapshot, _load_manifests(snapshot, storage)))[2]
 
@@ -102,7 +102,7 @@ def _load_manifests(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
 
 
 def _read(snapshots: Sequence[IcebergSnapshot], storage: Storage) -> list[pa.Table]:
-    """The manifest lists of snapshots; consecutive lists with one schema are decoded together."""
+    """Read the manifest lists of snapshots; consecutive lists with the same schema are decoded together."""
     paths = [str(each.manifest_list) for each in snapshots]
     keys = [_key(each, path, storage) for each, path in zip(snapshots, paths, strict=True)]
     files = [open_container(data, path) for path, data in zip(paths, read_streams(storage, paths, keys), strict=True)]
@@ -122,16 +122,19 @@ def _read(snapshots: Sequence[IcebergSnapshot], storage: Storage) -> list[pa.Tab
 
 
 def _key(snapshot: IcebergSnapshot, path: str, storage: Storage) -> FileKey | None:
-    """The key of a snapshot's manifest list; None for a plain one, as which it may prove if there is no key manager."""
+    """Return the key of a snapshot's manifest list; None for a plain list.
+
+    Without a key manager, the file is checked, because it may be plain although the snapshot has a key id.
+    """
     if snapshot.key_id is None or (storage.key_manager is None and not is_encrypted_stream(storage, path)):
         return None
     return list_key_of(storage, path, snapshot.list_key)
 
 
 def own_manifests(snapshots: Sequence[IcebergSnapshot], storage: Storage) -> list[pa.Table]:
-    """The manifests that each snapshot added itself, or may have added: version 1 lists may not record this.
+    """Return the manifests that each snapshot added itself, or may have added if a version 1 list lacks that record.
 
-    Lists are read in batches to bound memory: with N snapshots, each of the last ones has N manifests.
+    Lists are read in batches to bound memory, because each of the last of N snapshots lists about N manifests.
     """
     own: list[pa.Table] = []
     for start in range(0, len(snapshots), _LISTS):
@@ -149,7 +152,7 @@ def _filter_own(manifests: pa.Table, snapshot: pa.Scalar) -> pa.Table:
 
 
 def _spec_of(manifest: str, storage: Storage) -> int:
-    """The partition spec id in a manifest's own header; version 1 may omit it, which means 0."""
+    """Return the partition spec id in a manifest's own header; version 1 may omit it, which means 0."""
     spec_id = open_container(storage.read(manifest), manifest).metadata.get("partition-spec-id", b"0")
     if not spec_id.isdigit() or len(spec_id) > 9:
         raise fault(manifest, f"its header has the invalid partition-spec-id {spec_id[:40]!r}")
@@ -157,7 +160,7 @@ def _spec_of(manifest: str, storage: Storage) -> int:
 
 
 def _fill_columns(table: pa.Table) -> pa.Table:
-    """The table with all columns: those that old versions lack are null, or 0 as implied by version 1."""
+    """Return the table with all columns; those that old versions lack are null, or 0 as version 1 implies."""
     columns = {}
     for field in MANIFESTS:
         if field.name in table.column_names:
@@ -208,31 +211,31 @@ def check_specs(manifests: pa.Table, specs: Collection[int]) -> None:
     if (place := pc.index(known, False).as_py()) >= 0:
         path, spec_id = (manifests[name][place].as_py() for name in ("manifest_path", "partition_spec_id"))
         raise CorruptMetadata(
-            f"manifest {redact(path)}: its manifest list says partition spec {spec_id}, but the table has only "
+            f"manifest {redact(path)} has the partition spec {spec_id} in its manifest list, but the table has only "
             f"{sorted(specs)}. Restore the list, or open a newer metadata file of the table."
         )
 
 
 def check_whole(manifests: pa.Table, snapshot: IcebergSnapshot) -> None:
-    """Check that an empty list belongs to a snapshot without files, by its summary; raises `CorruptMetadata`."""
+    """Raise `CorruptMetadata` if a list is empty although the summary of its snapshot counts files."""
     if manifests.num_rows:
         return
     for name in _SUMMARY_COUNTS:
         count = snapshot.summary.get(name, "0")
         if count.strip("0"):
-            problem = f"it lists no manifest, but the summary of snapshot {snapshot.id} says {name}={count[:40]}"
+            problem = f"it lists no manifest, but the summary of snapshot {snapshot.id} has {name}={count[:40]}"
             raise fault(snapshot.manifest_list or "the table's metadata", problem)
 
 
 def fault(source: str, problem: str) -> CorruptMetadata:
-    """The error for a damaged manifest list, with a remedy."""
+    """Return the error for a damaged manifest list, with a remedy."""
     return CorruptMetadata(f"manifest list {redact(source)}: {problem}. Restore the file, or read an older snapshot.")
 
 
 # A list truncated at a block boundary is still a valid Avro file. The loss shows only in the totals of the snapshot's
-# summary. Some writers get totals wrong, so they are trusted only if they follow from the parent's manifests.
+# summary. Some writers get totals wrong, so totals are trusted only if they follow from the parent's manifests.
 
-# By content: the summary's keys for the total, added and removed files.
+# The summary's keys for the total, added and removed files, by manifest content.
 _COUNTED = {
     DATA: ("total-data-files", "added-data-files", "deleted-data-files"),
     DELETES: ("total-delete-files", "added-delete-files", "removed-delete-files"),
@@ -240,7 +243,7 @@ _COUNTED = {
 
 
 def snapshot_manifests(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storage) -> pa.Table:
-    """The manifests of a snapshot (`MANIFESTS`); raises `CorruptMetadata` for a list that definitely lost some."""
+    """Return the manifests of a snapshot (`MANIFESTS`); raises `CorruptMetadata` for a list that provably lost some."""
     manifests = read_manifest_list(snapshot, storage)
     check_specs(manifests, metadata.specs)
     for content in _COUNTED:
@@ -258,7 +261,10 @@ def _check_complete(
     metadata: TableMetadata,
     storage: Storage,
 ) -> None:
-    """Raise if the summary's total (`expected`) follows from the parent, but the manifests have fewer live files."""
+    """Raise `CorruptMetadata` if the manifests have fewer live files than `expected`, and that total can be trusted.
+
+    The total in the summary is trusted if it is the parent's total plus the snapshot's own changes.
+    """
     total, added, removed = _COUNTED[content]
     before = _files_before(snapshot, metadata, storage, content)
     more, less = snapshot.count(added, 0), snapshot.count(removed, 0)
@@ -269,13 +275,13 @@ def _check_complete(
     if (actual := _live_entries(manifests, content, storage)) < expected:
         raise fault(
             snapshot.manifest_list or metadata.source,
-            f"its manifests have {actual:,} live files, but the summary of snapshot {snapshot.id} says "
-            f"{total}={expected}: the {before:,} of its parent and its own changes. Manifests are missing",
+            f"its manifests have {actual:,} live files, but the summary of snapshot {snapshot.id} has "
+            f"{total}={expected}, the {before:,} of its parent plus its own changes. Manifests are missing",
         )
 
 
 def _files_before(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storage, content: int) -> int | None:
-    """The number of live files in the parent, if its list and summary agree on it; 0 for a first snapshot."""
+    """Return the number of live files in the parent, if its list and summary agree on it; 0 for a first snapshot."""
     if snapshot.parent_id is None:
         return 0
     parent = metadata.snapshots.get(snapshot.parent_id)
@@ -289,7 +295,7 @@ def _files_before(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: S
 
 
 def _live_files(manifests: pa.Table, content: int) -> int | None:
-    """The number of live files in the manifests of one content by the list's counts; None if one is missing."""
+    """Return the number of live files in manifests of one content by the list's counts; None if a count is missing."""
     counts = _filter_content(manifests, content).select(["added_files_count", "existing_files_count"])
     if any(column.null_count for column in counts.columns):
         return None
@@ -297,7 +303,7 @@ def _live_files(manifests: pa.Table, content: int) -> int | None:
 
 
 def _live_entries(manifests: pa.Table, content: int, storage: Storage) -> int:
-    """The number of live entries in the manifests themselves, which exceeds the list's counts after manual edits."""
+    """Count the live entries in the manifests themselves, which exceed the list's counts after manual edits."""
     listed = manifest_files(_filter_content(manifests, content))
     files = (file for manifest in listed for file in open_manifests([manifest], storage))
     live = (pc.not_equal(read_avro([file], {0: "status"})["status"], DELETED) for file in files)
@@ -305,7 +311,7 @@ def _live_entries(manifests: pa.Table, content: int, storage: Storage) -> int:
 
 
 def _removed_files(manifests: pa.Table, content: int, snapshot: IcebergSnapshot) -> int:
-    """The number of removed files in the snapshot's own manifests, by the list's counts."""
+    """Return the number of removed files in the snapshot's own manifests, by the list's counts."""
     own = manifests.filter(pc.equal(manifests["added_snapshot_id"], snapshot.id))
     return pc.sum(_filter_content(own, content)["deleted_files_count"].cast(pa.int64())).as_py() or 0
 

@@ -1,4 +1,4 @@
-"""Read manifests: live data and delete files, one row each (specification, "Manifests")."""
+"""Read manifests: the live data files and delete files, one row each (specification, "Manifests")."""
 
 from __future__ import annotations
 
@@ -81,12 +81,14 @@ def read_manifests(
     with_stats: bool,
     removed: bool = False,
 ) -> pa.Table:
-    """The live (or `removed`) entries of manifests that share one spec, in order.
+    """Return the live (or `removed`) entries of manifests that share one spec, in order.
 
-    The columns are those of a data file, `sequence_number` (added files without one inherit the manifest's),
-    `changed_by` (the snapshot that added or removed the file; null for existing files), `partition` (a struct with one
-    member per field of the spec, in order and of its type) and, with `with_stats`, `stats` (a struct of the key-value
-    lists of counts and bounds).
+    The columns are those of a data file and
+
+    - `sequence_number`: added files without one inherit the manifest's.
+    - `changed_by`: the snapshot that added or removed the file; null for existing files.
+    - `partition`: a struct with one member per field of the spec, in order and of its type.
+    - `stats`, if `with_stats`: a struct of the key-value lists of counts and bounds.
     """
     files = open_manifests(manifests, storage)
     names = _NAMES | (STATS if with_stats else {})
@@ -100,7 +102,7 @@ def read_manifests(
 
 
 def open_manifests(manifests: Sequence[ManifestFile], storage: Storage) -> list[Container]:
-    """Open manifests and check their headers against the list; raises `CorruptMetadata`, `UnsupportedFeature`."""
+    """Open manifests and check their headers against the list; raises `CorruptMetadata` or `UnsupportedFeature`."""
     paths = [manifest.manifest_path for manifest in manifests]
     keys = [key_of(storage, each.manifest_path, each.key_metadata, "manifests") for each in manifests]
     files = [open_container(data, path) for path, data in zip(paths, read_streams(storage, paths, keys), strict=True)]
@@ -110,7 +112,7 @@ def open_manifests(manifests: Sequence[ManifestFile], storage: Storage) -> list[
 
 
 def checked_rows(rows: pa.Table, manifests: Sequence[ManifestFile]) -> pa.Table:
-    """The entries of manifests, after checks of status and counts; see `manifest_checks`."""
+    """Return the entries of manifests after checks of status, counts and duplicates; see `manifest_checks`."""
     if "data_file" not in rows.column_names or "status" not in rows.column_names:
         raise fault(manifests[0], "it is not a manifest: its records have no status or data_file")
     rows = rows.combine_chunks()
@@ -132,7 +134,7 @@ def checked_rows(rows: pa.Table, manifests: Sequence[ManifestFile]) -> pa.Table:
 
 
 def file_columns(files: pa.StructArray, rows: int) -> dict[str, pa.Array]:
-    """The normalized columns of data files: missing content as 0, file formats in lower case."""
+    """Return the normalized columns of data files: missing content as 0, file formats in lower case."""
     columns = {field.name: _member(files, field.name, field.type, rows) for field in _DATA_FILE}
     columns["content"] = pc.fill_null(columns["content"], 0)
     columns["file_format"] = pc.utf8_lower(columns["file_format"])
@@ -162,20 +164,20 @@ def _entries(
 
 
 def _possible_sizes(sizes: pa.Array) -> pa.Array:
-    """File sizes, impossible ones as null (unknown). Sizes may be stale: they only weigh tasks."""
+    """Return file sizes, with impossible ones as null. Sizes may be stale, because they only weigh tasks."""
     possible = pc.and_(pc.greater_equal(sizes, 0), pc.less_equal(sizes, limits.FILE_SIZE))
     return pc.if_else(possible, sizes, pa.scalar(None, sizes.type))
 
 
 def _sequence_numbers(rows: pa.Table, manifests: Sequence[ManifestFile], number: pa.Array) -> pa.Array:
-    """Sequence numbers, inherited by each file from its own manifest."""
+    """Return sequence numbers; a file without one inherits it from its manifest."""
     own = only_chunk(rows["sequence_number"]) if "sequence_number" in rows.column_names else pa.nulls(len(rows))
     inherited = pa.array([m.sequence_number for m in manifests], pa.int64()).take(number)
     return inherited_sequence_numbers(own, only_chunk(rows["status"]), inherited)
 
 
 def _changed_by(rows: pa.Table, manifests: Sequence[ManifestFile], number: pa.Array) -> pa.Array:
-    """The snapshot that added or removed each file, inherited from the manifest if missing; null for existing files."""
+    """Return the snapshot that added or removed each file, else the manifest's; null for existing files."""
     own = only_chunk(rows["snapshot_id"]) if "snapshot_id" in rows.column_names else pa.nulls(len(rows))
     inherited = pa.array([m.added_snapshot_id for m in manifests], pa.int64()).take(number)
     snapshots = pc.coalesce(own.cast(pa.int64()), inherited)
@@ -183,7 +185,7 @@ def _changed_by(rows: pa.Table, manifests: Sequence[ManifestFile], number: pa.Ar
 
 
 def only_chunk(column: pa.ChunkedArray) -> pa.Array:
-    """A column of at most one chunk as an array."""
+    """Return a column of at most one chunk as an array."""
     return column.chunk(0) if column.num_chunks else pa.array([], column.type)
 
 
@@ -193,7 +195,7 @@ def _member(files: pa.StructArray, name: str, kind: pa.DataType, rows: int) -> p
 
 
 def _row_ids(own: pa.Array, record_count: pa.Array, manifests: Sequence[ManifestFile], number: pa.Array) -> pa.Array:
-    """First row ids, inherited manifest by manifest; `number` is the manifest of each row."""
+    """Fill in missing first row ids manifest by manifest; `number` is the manifest of each row."""
     if all(manifest.first_row_id is None for manifest in manifests):
         return own
     bounds = np.searchsorted(number.to_numpy(), np.arange(len(manifests) + 1)).tolist()
@@ -207,8 +209,8 @@ def inherited_row_ids(
 ) -> pa.Array:
     """Fill in missing first row ids from the manifest (specification, "First Row ID Inheritance").
 
-    A file without one gets the manifest's, plus the rows of preceding live files that also have none. Files that are
-    not `live` inherit nothing.
+    A file without one gets the manifest's first row id, plus the rows of preceding live files that also have none.
+    Files that are not `live` inherit nothing.
     """
     start = manifest.first_row_id
     if start is None:
@@ -222,7 +224,7 @@ def inherited_row_ids(
 def inherited_sequence_numbers(own: pa.Array, status: pa.Array, inherited: pa.Array | pa.Scalar) -> pa.Array:
     """Fill in missing sequence numbers from the manifest (specification, "Sequence Number Inheritance").
 
-    If the manifest's number is 0, as in tables upgraded from version 1, all its entries inherit it. Otherwise an
+    If the manifest's number is 0, as in tables upgraded from version 1, all its entries inherit it. Otherwise, an
     existing file without a number stays without one.
     """
     inherits = pc.or_(pc.equal(inherited, 0), pc.not_equal(status, EXISTING))
@@ -230,7 +232,7 @@ def inherited_sequence_numbers(own: pa.Array, status: pa.Array, inherited: pa.Ar
 
 
 def partition_values(files: pa.StructArray, spec: PartitionSpec, rows: int) -> pa.StructArray:
-    """Partition values as a struct in spec order, resolved by field id, else by name, else by position."""
+    """Return partition values as a struct in spec order, resolved by field id, else by name, else by position."""
     partition = files.field("partition") if files.type.get_field_index("partition") >= 0 else None
     written = [] if partition is None else list(partition.type)
     members = []
@@ -257,12 +259,12 @@ def _place(written: list[pa.Field], field_id: int, name: str, position: int) -> 
 
 
 def as_partition_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Partition values in the Arrow type of their field."""
-    if pa.types.is_null(kind):  # the source column is gone from all schemas, but its values still distinguish files
+    """Cast partition values to the Arrow type of their field."""
+    if pa.types.is_null(kind):  # no schema has the source column any more, but its values still distinguish files
         return values if pa.types.is_binary(values.type) else values.cast(pa.string())
     if values.type == kind:
         return values
-    if values.null_count == len(values):  # of a dropped field, which has its source's type then
+    if values.null_count == len(values):  # a dropped (void) field, whose values have the type of the source
         return pa.nulls(len(values), kind)
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type):
         return values.cast(pa.timestamp(values.type.unit)).cast(pa.timestamp(kind.unit)).cast(kind)
@@ -274,7 +276,7 @@ def as_partition_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _stats(files: pa.StructArray, rows: int) -> pa.StructArray:
-    """The statistics as lists of (key, value), the same for all writers and both decoders."""
+    """Return the statistics as lists of (key, value), in the same form for all writers and both decoders."""
     members = []
     for name in STATS.values():
         kind = pa.binary() if name.endswith("bounds") else pa.int64()
@@ -288,7 +290,7 @@ def _pairs_of(kind: pa.DataType) -> pa.DataType:
 
 
 def as_pairs(lists: pa.ListArray | pa.MapArray, kind: pa.DataType) -> pa.ListArray:
-    """A map by column id as a list of (key, value), with values cast to `kind`."""
+    """Return a map by column id as a list of (key, value), with values cast to `kind`."""
     if pa.types.is_map(lists.type):
         keys, values = lists.keys, lists.items
     else:
@@ -299,8 +301,8 @@ def as_pairs(lists: pa.ListArray | pa.MapArray, kind: pa.DataType) -> pa.ListArr
 
 
 # Batches are formed from the end of the manifest list. Writers put new manifests first, so the manifests of older
-# snapshots form the same batches again and hit the cache. The first batch grows with each commit: of one that ends
-# like a cached batch, only the manifests in front of that are read.
+# snapshots form the same batches again and hit the cache. The first batch grows with each commit. If it ends with a
+# cached batch, only the manifests before that are read.
 
 _BATCH_BYTES, _BATCH_MANIFESTS = 1 << 22, 64
 
@@ -309,25 +311,28 @@ _OF_MANIFEST = attrgetter(
     *("added_files_count", "existing_files_count", "deleted_files_count"),
 )
 
-# How many manifests had the batch that was read last, of those that end with one manifest.
+# By the last manifest of a batch, the number of manifests in the newest batch that ends with it.
 _NEWEST: CacheKind[int] = CacheKind("newest batches of manifests", lambda count: 8)
 
 
 def read_batch(
     batch: Sequence[ManifestFile], spec: PartitionSpec, storage: Storage, *, with_stats: bool, removed: bool = False
 ) -> pa.Table:
-    """The live (or `removed`) entries of manifests that share one spec, in order; see `read_manifests`."""
+    """Return the live (or `removed`) entries of manifests that share one spec, in order, cached.
+
+    See `read_manifests`.
+    """
     if removed:
         return read_manifests(batch, spec, storage, with_stats=with_stats, removed=True)
     key = batch_key(batch, spec, storage, with_stats)
     read = partial(_read, batch, spec, storage, with_stats)
     if storage.key_manager is not None and any(each.key_metadata is not None for each in batch):
-        return METADATA.get((key, "decrypted"), read)  # never on disk, and for readers with a key manager alone
+        return METADATA.get((key, "decrypted"), read)  # never on disk, and only for readers with a key manager
     return METADATA.get(key, cache_in_folder(storage.cache_folder, key, read))
 
 
 def _read(batch: Sequence[ManifestFile], spec: PartitionSpec, storage: Storage, with_stats: bool) -> pa.Table:
-    """The live entries of manifests, of which the last ones may be cached as the batch of an earlier snapshot."""
+    """Return the live entries of manifests, reusing a cached batch of an earlier snapshot for the last manifests."""
     ending = batch_key(batch[-1:], spec, storage, with_stats)
     new = len(batch) - (_NEWEST.find(ending) or 0)
     known = METADATA.find(batch_key(batch[new:], spec, storage, with_stats)) if 0 < new < len(batch) else None
@@ -340,7 +345,7 @@ def _read(batch: Sequence[ManifestFile], spec: PartitionSpec, storage: Storage, 
 
 
 def batch_key(batch: Sequence[ManifestFile], spec: PartitionSpec, storage: Storage, with_stats: bool) -> Hashable:
-    """Everything that a decoded batch depends on: the files, the values they inherit, and the storage."""
+    """Return a cache key of everything a decoded batch depends on: files, inherited values, spec and storage."""
     return (tuple(map(_OF_MANIFEST, batch)), spec, with_stats, storage.identity)
 
 

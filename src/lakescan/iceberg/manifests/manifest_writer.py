@@ -1,7 +1,7 @@
-"""Write manifests: rows of manifest entries -> Avro files and their rows in a manifest list, in columns.
+"""Write manifests and manifest lists: Arrow rows -> Avro files, encoded by column.
 
-Specification, "Manifests", "Manifest Entry Fields" and "Data File Fields" for format versions 1 to 3. The writer stores
-what it is given: which entries inherit their sequence numbers or row ids is decided by whoever makes them.
+See the specification, "Manifests", "Manifest Entry Fields" and "Data File Fields", for format versions 1 to 3. The
+writer stores the entries as given. Its callers decide which entries inherit their sequence numbers or row ids.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from lakescan.iceberg.manifests.bounds import encode_value
 from lakescan.iceberg.manifests.manifest_file import ADDED, DATA, DELETED, DELETES, EXISTING
 
 _CONTENT = {DATA: "data", DELETES: "deletes"}
-_BLOCK_SIZE = 64 * 2**20  # the default that version 1 wants in every entry
+_BLOCK_SIZE = 64 * 2**20  # the default block size, which version 1 requires in every entry
 
 
 @dataclass(frozen=True)
 class ManifestWriter:
-    """How to write the manifests of one partition spec.
+    """The settings for writing the manifests of one partition spec.
 
     - `schema_json`: the table's schema as JSON, with its `schema-id`.
     - `spec_json`: the spec's fields as a JSON list.
@@ -43,7 +43,7 @@ class ManifestWriter:
     content: int = DATA
 
     def write(self, entries: pa.Table) -> bytes:
-        """Return a manifest with these entries (columns as in `entry_fields`, nulls for columns that are missing)."""
+        """Return a manifest file with these entries (columns as in `entry_fields`; missing columns are null)."""
         fields = entry_fields(self.partition, self.format_version)
         return avro_file(_conform_entries(entries, fields), fields, "manifest_entry", self._header)
 
@@ -60,9 +60,9 @@ class ManifestWriter:
         return header
 
     def manifest_list_row(self, entries: pa.Table, path: str, length: int, snapshot_id: int) -> dict[str, object]:
-        """Return the manifest's row in a manifest list, without sequence numbers that the commit assigns.
+        """Return the manifest's row in a manifest list, without the sequence numbers that the commit assigns.
 
-        `min_sequence_number` is the least number of live entries that have one, or None if all inherit it.
+        `min_sequence_number` is the least number of the live entries that have one, or None if all inherit it.
         """
         status, files = entries["status"].combine_chunks(), entries["data_file"].combine_chunks()
         rows = pc.struct_field(files, "record_count")
@@ -97,7 +97,7 @@ def _least_sequence_number(entries: pa.Table) -> int | None:
 
 
 def entry_fields(partition: t.Struct, format_version: int) -> t.Struct:
-    """The fields of a manifest entry in a format version."""
+    """Return the fields of a manifest entry in a format version."""
     required = format_version == 1
     numbers = (t.Field(3, "sequence_number", t.LONG), t.Field(4, "file_sequence_number", t.LONG))
     return t.Struct(
@@ -111,7 +111,7 @@ def entry_fields(partition: t.Struct, format_version: int) -> t.Struct:
 
 
 def data_file_fields(partition: t.Struct, format_version: int) -> tuple[t.Field, ...]:
-    """The members of `data_file` in a format version (specification, "Data File Fields")."""
+    """Return the members of `data_file` in a format version (specification, "Data File Fields")."""
     fields = (
         (2, t.Field(134, "content", t.INT, required=True, doc="0 data, 1 position deletes, 2 equality deletes")),
         (1, t.Field(100, "file_path", t.STRING, required=True, doc="Location of the file")),
@@ -150,7 +150,7 @@ def _list(field_id: int, name: str, element_id: int, value: t.Type, doc: str) ->
 
 
 def _conform_entries(entries: pa.Table, fields: t.Struct) -> pa.Table:
-    """The entries with exactly these fields, in order; missing optional ones are null."""
+    """Return the entries with exactly these fields, in order; missing optional fields are null."""
     columns = [
         _file(entries["data_file"].combine_chunks(), each.type)
         if isinstance(each.type, t.Struct)
@@ -180,10 +180,10 @@ def _file(files: pa.StructArray, kind: t.Struct) -> pa.StructArray:
     return pa.StructArray.from_arrays(members, names=[field.name for field in kind.fields])
 
 
-# Bounds are serialized by appendix D. Readers take missing bounds to mean that all values are null or NaN, so a field
-# with other values always has them.
+# Bounds are serialized as in appendix D. Readers take missing bounds to mean that all values are null or NaN, so a
+# field with other values always has bounds.
 
-_ENOUGH = Context(prec=80)  # digits: the default context rounds long decimals
+_ENOUGH = Context(prec=80)  # enough digits, because the default context rounds long decimals
 
 
 def summaries(partitions: pa.StructArray, kind: t.Struct) -> list[dict[str, object]]:
@@ -251,7 +251,7 @@ def manifest_list_file(
     sequence_number: int,
     first_row_id: int | None,
 ) -> bytes:
-    """Return the manifest list of a snapshot; `manifests` are complete (see `numbered`)."""
+    """Return the manifest list file of a snapshot; `manifests` come from `assign_sequence_numbers`."""
     header = {
         "snapshot-id": str(snapshot_id),
         "parent-snapshot-id": "null" if parent_id is None else str(parent_id),
@@ -268,11 +268,11 @@ def manifest_list_file(
 def assign_sequence_numbers(
     manifests: pa.Table, sequence_number: int, next_row_id: int | None
 ) -> tuple[pa.Table, int | None]:
-    """Assign the commit's sequence number to new manifests, and row ids to data manifests that have none.
+    """Assign the commit's sequence number to new manifests, and first row ids to data manifests without one.
 
-    New manifests have a null `sequence_number`. A null `min_sequence_number` becomes the commit's: all their live
-    entries inherit it. Returns the manifests and the table's next row id after them (None without row lineage).
-    Specification, "First Row ID Assignment".
+    New manifests have a null `sequence_number`. A null `min_sequence_number` becomes the commit's number, because all
+    live entries inherit it. Returns the manifests and the table's next row id after them (None without row lineage).
+    See the specification, "First Row ID Assignment".
     """
     columns = {name: manifests[name] for name in manifests.column_names}
     for name in ("sequence_number", "min_sequence_number"):
@@ -288,14 +288,14 @@ def _row_ids(manifests: pa.Table, next_row_id: int) -> tuple[pa.Array, int]:
     missing = pc.index(pc.and_(needs, pc.is_null(rows)), True).as_py()
     if missing >= 0:
         path = manifests["manifest_path"][missing].as_py()
-        raise UnsupportedFeature("row ids for manifests without row counts", f"{path} has no row counts.")
+        raise UnsupportedFeature("assigning row ids to manifests without row counts", f"{path} has no row counts.")
     counts = pc.if_else(needs, rows, 0).combine_chunks().to_numpy(zero_copy_only=False).astype(np.int64)
     starts = pa.array(next_row_id + np.cumsum(counts) - counts)
     return pc.if_else(needs, starts, manifests["first_row_id"]), next_row_id + int(counts.sum())
 
 
 def _fields(format_version: int) -> t.Struct:
-    """The fields of a manifest list; those that a version requires are required."""
+    """Return the fields of a manifest list in a format version; fields that the version requires are required."""
     since_2 = format_version > 1
     counts = [
         t.Field(504, "added_files_count", t.INT, required=since_2),

@@ -1,1 +1,1 @@
-"""Table metadata: the JSON file with its schemas, partition specs, sort orders and snapshots."""
+"""Table metadata: the metadata JSON file with its schemas, partition specs, sort orders, snapshots and properties."""

@@ -1,10 +1,13 @@
-"""Transactions of applications (`txnAppId`, `txnVersion`, micro-batches of streams), which are committed only once.
+"""Application transactions (`txnAppId`, `txnVersion`, streaming micro-batches), which must be committed only once.
 
-A snapshot's summary records the transaction that it commits, as Iceberg's sink for Spark does. Snapshots expire, so the
-same commit also sets a table property, a record: the last version of an application on a branch, and the snapshot that
-has its rows, as does each snapshot that descends from it. Expiry moves records, and those of summaries, to the oldest
-snapshot that is kept: to a property beside that of the last commit, because branches may be rolled back between both.
-Other engines keep the properties of a table, whatever they compact or expire. No I/O.
+The summary of a snapshot records the transaction that it commits, as Iceberg's Spark sink does. Because snapshots
+expire, the same commit also sets a table property, the transaction record. A record names an application, its last
+version on a branch, and the snapshot that committed this version, so that all descendants of the snapshot contain it
+too.
+
+When snapshots expire, their records and summary entries are moved to the oldest snapshot that remains. A moved record
+is a second property next to that of the last commit, because a branch may be rolled back to a snapshot between the two.
+Other engines keep table properties when they compact or expire. This module does no I/O.
 """
 
 from __future__ import annotations
@@ -18,16 +21,16 @@ from itertools import takewhile
 from lakescan.errors import CommitStateUnknown, CorruptMetadata
 from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, TableMetadata, ancestors
 
-# The summary keys of Iceberg's own sink for Spark, so that each sink can continue the other's stream.
+# The summary keys of Iceberg's own Spark sink, so that each sink can continue the other's stream.
 QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
-PREFIX = "lakescan.tables."  # of the properties with records
+PREFIX = "lakescan.tables."  # prefix of the properties with transaction records
 
 
 @dataclass(frozen=True)
 class TransactionRecord:
-    """The last version of an application that a snapshot and its descendants have. `ref` is a branch or tag.
+    """The last version of an application that a snapshot and its descendants contain. `ref` is a branch or tag.
 
-    A record that expiry moved does not replace that of the last commit.
+    A record that expiry moved (`is_moved`) does not replace the record of the last commit.
     """
 
     application: str
@@ -40,13 +43,13 @@ class TransactionRecord:
 
     @property
     def name(self) -> str:
-        """The name of the table property. Names of applications and branches may be long, or have any characters."""
+        """The name of the table property: a hash, because application and branch names may be long or have any text."""
         text = json.dumps([self.application, self.ref, *(["moved"] if self.is_moved else [])])
         return PREFIX + hashlib.sha256(text.encode()).hexdigest()[:24]
 
     @property
     def properties(self) -> dict[str, str]:
-        """The table property that has this record."""
+        """The table property that stores this record."""
         value = {
             "app-id": self.application,
             "ref": self.ref,
@@ -60,7 +63,10 @@ class TransactionRecord:
 
 
 def transaction_records(metadata: TableMetadata) -> dict[str, TransactionRecord]:
-    """Return the records of a table by the names of their properties; raises `CorruptMetadata` for a damaged one."""
+    """Return the transaction records of a table by property name; raises `CorruptMetadata` for a damaged one.
+
+    Records that were copied from another table (with another UUID) are left out.
+    """
     found: dict[str, TransactionRecord] = {}
     for name, text in metadata.properties.items():
         if name.startswith(PREFIX):
@@ -79,15 +85,15 @@ def _parse_record(name: str, text: str, metadata: TableMetadata) -> TransactionR
     except (ValueError, TypeError, KeyError) as error:
         raise CorruptMetadata(
             f"{metadata.location}: the table property {name!r}, the record of a committed transaction, is damaged: "
-            f"{text!r}. Remove the property, if no application repeats a transaction that the table has."
+            f"{text!r}. Remove the property if no application will retry a transaction that is already committed."
         ) from error
 
 
 def has_transaction(metadata: TableMetadata, branch: str, application: str, version: int) -> bool:
-    """Whether a branch has this version of an application's transactions, or a later one.
+    """Return whether a branch contains this version of an application's transactions, or a later one.
 
-    Raises `CommitStateUnknown` if another engine has expired the snapshot of its record, so that it is unknown whether
-    the branch descends from it; `CorruptMetadata` for a version that is not a number.
+    Raises `CommitStateUnknown` if another engine expired the snapshot of a record, so that it is unknown whether the
+    branch descends from it. Raises `CorruptMetadata` for a version that is not a number.
     """
     head = metadata.current_snapshot_id if branch == MAIN else getattr(metadata.refs.get(branch), "snapshot_id", None)
     line = list(ancestors(metadata.snapshots, head))
@@ -101,14 +107,14 @@ def has_transaction(metadata: TableMetadata, branch: str, application: str, vers
         if line
         and each.version >= version
         and each.snapshot_id not in metadata.snapshots
-        # A snapshot that is younger than the oldest one of the branch would be among those of the branch.
+        # If the snapshot were on the branch and younger than the branch's oldest snapshot, it would still be listed.
         and not 0 < line[-1].sequence_number <= each.sequence_number
     ]
     if lost:
         raise CommitStateUnknown(
             f"{metadata.location}: whether version {version} of the transactions of {application!r} was committed to "
             f"the branch {branch!r} is unknown. Version {lost[0].version} was committed to {lost[0].ref!r}, and "
-            "another engine has expired its snapshot since. Look at the rows of the table. If they are missing, write "
+            "another engine then expired its snapshot. Look at the rows of the table. If they are missing, write "
             f"them with a later version than {lost[0].version}."
         )
     return False
@@ -117,11 +123,12 @@ def has_transaction(metadata: TableMetadata, branch: str, application: str, vers
 def move_records(
     metadata: TableMetadata, expired: Collection[int], expired_refs: Collection[str]
 ) -> tuple[Mapping[str, str], list[str]]:
-    """Return the properties to set and to remove as snapshots expire, so that no transaction is forgotten.
+    """Return the properties to set and to remove as snapshots expire, so that no transaction is lost.
 
-    Each branch and tag keeps a part of its line. The oldest snapshot of this part gets a record of the versions that
-    the rest of the line has, also if later snapshots have later versions: a branch may be rolled back to it, or made
-    from it. A record whose snapshot expires, and which no branch or tag has, is removed.
+    Each branch and tag keeps the newest part of its history. If the expired part has a later version of an application
+    than the oldest kept snapshot, this snapshot gets a record of it. It gets the record even if newer snapshots have
+    later versions, because a branch may be rolled back to it or created from it. A record whose snapshot expires, and
+    that no branch or tag needs, is removed.
     """
     records = transaction_records(metadata)
     moved: dict[str, str] = {}
@@ -145,7 +152,7 @@ def move_records(
 
 
 def _versions(line: Collection[IcebergSnapshot], records: Collection[TransactionRecord]) -> dict[str, int]:
-    """The last version, by application, that a line of snapshots has, by its summaries and by records."""
+    """Return the last version of each application in a line of snapshots, from their summaries and from records."""
     ids = {each.id for each in line}
     versions = [(each.application, each.version) for each in records if each.snapshot_id in ids]
     for each in line:
@@ -158,7 +165,7 @@ def _check_numbers(line: Collection[IcebergSnapshot], application: str, metadata
     for each in line:
         if each.summary.get(QUERY) == application and EPOCH in each.summary and each.count(EPOCH) is None:
             raise CorruptMetadata(
-                f"{metadata.location}: snapshot {each.id} says {EPOCH}={each.summary[EPOCH]!r}, which is not a number: "
-                f"which batches of the query {application} were committed is unknown. Start the query with a new "
+                f"{metadata.location}: snapshot {each.id} has {EPOCH}={each.summary[EPOCH]!r}, which is not a number, "
+                f"so it is unknown which batches of the query {application} were committed. Start the query with a new "
                 "checkpoint."
             )

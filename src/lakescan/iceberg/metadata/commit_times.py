@@ -1,7 +1,7 @@
-"""The times that commits record in table metadata, which never run backwards whatever the clocks of writers do.
+"""Keep the commit times in table metadata increasing, whatever the clocks of the writers show.
 
 Java's `TableMetadata` refuses metadata in which the snapshot log, the metadata log or `last-updated-ms` goes back by
-more than a minute. No I/O: metadata, snapshots and updates are pyiceberg's.
+more than a minute. This module does no I/O; metadata, snapshots and updates are pyiceberg's objects.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def next_time(metadata: Any) -> int:
 
 
 def advance_snapshot_times(updates: Iterable[Any], metadata: Any) -> tuple[Any, ...]:
-    """Return updates whose new snapshots are later than all times in the metadata, and than those before them."""
+    """Return the updates with each new snapshot later than all times in the metadata and the snapshots before it."""
     from pyiceberg.table.update import AddSnapshotUpdate
 
     latest, later = latest_time(metadata), list[Any]()
@@ -53,10 +53,10 @@ def advance_snapshot_times(updates: Iterable[Any], metadata: Any) -> tuple[Any, 
 
 
 def order_commit_times(base: Any, updated: Any) -> Any:
-    """Return the metadata that a commit made of `base`, with a later time than `base` and with ordered logs.
+    """Return the metadata that a commit made from `base`, with ordered logs and a later time than `base`.
 
-    Entries that an earlier writer left out of order take the time of the entry before them. Where the commit expires a
-    snapshot, the snapshot log begins after it, as in Java: across a gap, a time would select the wrong snapshot.
+    Log entries out of order take the time of the entry before them. If the commit expires a snapshot, the snapshot log
+    begins after that snapshot, as in Java: across a gap, a timestamp would select the wrong snapshot.
     """
     if updated.last_updated_ms == base.last_updated_ms and updated.metadata_log == base.metadata_log:
         return updated  # no update changed anything, so the catalog writes nothing

@@ -15,7 +15,7 @@ NAME = "encryption-keys"
 
 
 def parse_encryption_keys(node: Node) -> dict[str, EncryptedKey]:
-    """The keys by id; raises `CorruptMetadata` for one that is damaged."""
+    """Return the encryption keys of a metadata document by id; raises `CorruptMetadata` for a damaged key."""
     keys = [_parse_key(each) for each in node.children(NAME, [])]
     return {each.id: each for each in keys}
 
@@ -28,20 +28,20 @@ def _parse_key(node: Node) -> EncryptedKey:
     return EncryptedKey(node.text("key-id"), encrypted, node.text("encrypted-by-id", None), node.texts("properties"))
 
 
-# Without this, pyiceberg's catalogs would write metadata without the keys, and nobody could read the table any more.
+# pyiceberg's models drop encryption keys. A commit without the functions below would make the table unreadable.
 
-_KEY_ID = "key-id"  # of a snapshot
+_KEY_ID = "key-id"  # the member of a snapshot
 
 
 @dataclass(frozen=True)
 class AddEncryptionKeys:
-    """An update of a table's metadata, for the catalogs whose metadata files lakescan writes."""
+    """A metadata update that adds encryption keys, for catalogs whose metadata files lakescan writes."""
 
     keys: tuple[EncryptedKey, ...]
 
 
 def keep_encryption_keys() -> None:
-    """Let pyiceberg's models of snapshots and of version 3 keep members that they do not know."""
+    """Configure pyiceberg's models of snapshots and of version 3 metadata to keep unknown members, such as keys."""
     from pyiceberg.table.metadata import TableMetadataV3, TableMetadataWrapper
     from pyiceberg.table.snapshots import Snapshot
 
@@ -54,7 +54,7 @@ def keep_encryption_keys() -> None:
 
 
 def add_keys(metadata: Any, updates: Sequence[AddEncryptionKeys]) -> Any:
-    """pyiceberg's metadata with more keys; those that it has stay."""
+    """Return pyiceberg's metadata with the keys of `updates` added; existing keys stay."""
     known = list((metadata.model_extra or {}).get(NAME, ()))
     ids = {each[_KEY_ID] for each in known}
     new = [key.document for each in updates for key in each.keys if key.id not in ids]
@@ -62,11 +62,11 @@ def add_keys(metadata: Any, updates: Sequence[AddEncryptionKeys]) -> Any:
 
 
 def split_key_updates(updates: Sequence[Any]) -> tuple[tuple[Any, ...], list[AddEncryptionKeys]]:
-    """Tell pyiceberg's updates from those of keys."""
+    """Split updates into pyiceberg's own and those that add encryption keys."""
     plain = tuple(each for each in updates if not isinstance(each, AddEncryptionKeys))
     return plain, [each for each in updates if isinstance(each, AddEncryptionKeys)]
 
 
 def snapshot_key_member(key_id: str | None) -> dict[str, str]:
-    """The member of a snapshot (pyiceberg's) that names the key of its manifest list."""
+    """Return the member of a (pyiceberg) snapshot that names the key of its manifest list; empty without a key."""
     return {} if key_id is None else {_KEY_ID: key_id}

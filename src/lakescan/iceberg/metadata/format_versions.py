@@ -1,4 +1,4 @@
-"""The format versions of Iceberg, and what each of them brings (specification, appendix E)."""
+"""The format versions of Iceberg and the features of each (specification, appendix E)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ NEW = 2  # the version of new tables without the property
 
 @dataclass(frozen=True)
 class FormatVersion:
-    """What a table of one version has.
+    """The features of tables of one format version.
 
-    - `lists_all`: its metadata names the table's UUID, and lists schemas, partition specs and sort orders; version 1
-      may have single ones instead.
-    - `row_lineage`: rows have ids, which stay when they are moved to other files.
-    - `deletion_vectors`: the positions of deleted rows are in Puffin files.
-    - `nanoseconds`: timestamps may be as exact.
+    - `lists_all`: the metadata has the table's UUID, and lists of schemas, partition specs and sort orders. Version 1
+      may have a single one of each instead.
+    - `row_lineage`: rows have ids, which they keep when they are moved to other files.
+    - `deletion_vectors`: positions of deleted rows are stored in Puffin files.
+    - `nanoseconds`: timestamps may have nanosecond precision.
     - `defaults`: columns may have default values.
     """
 
@@ -40,7 +40,10 @@ VERSIONS: Mapping[int, FormatVersion] = {
 
 
 def known_version(number: int, where: str) -> FormatVersion:
-    """Return the version of a table's metadata; raises `UnsupportedFeature` for a later one."""
+    """Return a format version by its number; raises `UnsupportedFeature` for an unknown one.
+
+    `where` names the metadata file in the message.
+    """
     if number not in VERSIONS:
         raise UnsupportedFeature(f"Iceberg format version {number}", f"{where} needs it.")
     return VERSIONS[number]
@@ -59,7 +62,7 @@ def chosen_version(properties: Mapping[str, str], default: int = NEW) -> FormatV
 
 
 def check_columns(columns: tuple[t.Field, ...], version: FormatVersion) -> None:
-    """Raise `InvalidOption` for a type or a default, at any depth, that only a later version has."""
+    """Raise `InvalidOption` if a column, at any depth, has a type or default that `version` does not support."""
     for column in t.walk(columns):
         is_later = first_version_of(column.type) > version.number
         what = f"is {column.type}" if is_later else "" if column.write_default is None else "has a default"
@@ -68,6 +71,6 @@ def check_columns(columns: tuple[t.Field, ...], version: FormatVersion) -> None:
 
 
 def first_version_of(kind: t.Type) -> int:
-    """Return the number of the version that introduced a type; for nested types, without those inside."""
+    """Return the number of the first format version with a type; the types inside a nested type are ignored."""
     is_nanos = isinstance(kind, t.Timestamp) and kind.unit == "ns"
     return 3 if is_nanos or kind in (t.UNKNOWN, t.VARIANT) or isinstance(kind, t.Geospatial) else 1

@@ -1,7 +1,7 @@
 """Typed access to the JSON objects of metadata files.
 
-All reads of metadata JSON go through `Node`, so that every kind of damage raises a `CorruptMetadata` that names the
-file, the path in it and the invalid value.
+All metadata JSON is read through `Node`, so that every kind of damage raises a `CorruptMetadata` that names the file,
+the path inside the document, and the invalid value.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REQUIRED = _Required()
 
 @dataclass(frozen=True)
 class Node:
-    """One object of a document: `source` names the file, `place` is the object's path in it (empty at the top).
+    """One JSON object. `source` names the file, `place` is the object's path inside the document (empty at the top).
 
     A null member counts as missing. The accessors raise `CorruptMetadata` for a value of another type, and for a
     missing member without a default.
@@ -46,21 +46,21 @@ class Node:
 
     @staticmethod
     def wrap(value: Any, source: str, place: str = "") -> Node:
-        """The node of a value; raises `CorruptMetadata` if it is not an object."""
+        """Return the node of a value; raises `CorruptMetadata` if the value is not an object."""
         if not isinstance(value, dict):
             raise fault(source, f"{place or 'the document'} is {shown_value(value)}, not an object")
         return Node(value, source, place)
 
     def fault(self, problem: str) -> CorruptMetadata:
-        """The error for a problem with this object."""
+        """Return the `CorruptMetadata` error for a problem with this object."""
         return fault(self.source, f"{self.place} {problem}" if self.place else problem)
 
     def has(self, name: str) -> bool:
-        """Whether a member is present and not null."""
+        """Return whether a member exists and is not null."""
         return self.value.get(name) is not None
 
     def integer(self, name: str, default: T | _Required = REQUIRED, *, least: int = 0, most: int = LONG_MAX) -> int | T:
-        """A whole number from `least` to `most`."""
+        """Return the member `name` as a whole number from `least` to `most`."""
         if (value := self._get(name, default)) is default:
             return value  # type: ignore[return-value]
         if not isinstance(value, int) or isinstance(value, bool):
@@ -70,7 +70,7 @@ class Node:
         return value
 
     def text(self, name: str, default: T | _Required = REQUIRED) -> str | T:
-        """A string."""
+        """Return the member `name` as a string."""
         if (value := self._get(name, default)) is default:
             return value  # type: ignore[return-value]
         if not _is_text(value):
@@ -78,7 +78,7 @@ class Node:
         return value
 
     def flag(self, name: str, default: T | _Required = REQUIRED) -> bool | T:
-        """A boolean."""
+        """Return the member `name` as a boolean."""
         if (value := self._get(name, default)) is default:
             return value  # type: ignore[return-value]
         if not isinstance(value, bool):
@@ -86,11 +86,11 @@ class Node:
         return value
 
     def child(self, name: str) -> Node:
-        """An object."""
+        """Return the node of the member `name`, an object."""
         return Node.wrap(self._get(name, REQUIRED), self.source, self._at(name))
 
     def items(self, name: str, default: T | _Required = REQUIRED) -> list[Any] | T:
-        """A list with elements of any type."""
+        """Return the member `name` as a list with elements of any type."""
         if (value := self._get(name, default)) is default:
             return value  # type: ignore[return-value]
         if not isinstance(value, list):
@@ -98,28 +98,31 @@ class Node:
         return value
 
     def children(self, name: str, default: list[Any] | _Required = REQUIRED) -> Iterator[Node]:
-        """The nodes of a list of objects."""
+        """Yield the nodes of the member `name`, a list of objects."""
         for number, each in enumerate(self.items(name, default)):
             yield Node.wrap(each, self.source, f"{self._at(name)}[{number}]")
 
     def element(self, name: str, number: int) -> Node:
-        """One node of a list of objects."""
+        """Return the node of the element at index `number` of the member `name`, a list of objects."""
         return Node.wrap(self.items(name)[number], self.source, f"{self._at(name)}[{number}]")
 
     def members(self, name: str) -> dict[str, Any]:
-        """The members of an object; empty if it is missing."""
+        """Return the members of the member `name`, an object; empty if it is missing."""
         value = self._get(name, None)
         return {} if value is None else dict(Node.wrap(value, self.source, self._at(name)).value)
 
     def texts(self, name: str) -> dict[str, str]:
-        """An object of strings, such as properties, with other values as JSON text; empty if it is missing."""
+        """Return the member `name`, an object, with string values; empty if it is missing.
+
+        Values that are not strings are returned as JSON text.
+        """
         texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in self.members(name).items()}
         if wrong := [each for pair in texts.items() for each in pair if not _is_text(each)]:
             raise self._unlike(name, wrong[0], "a string")
         return texts
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """A list of whole numbers; empty if it is missing."""
+        """Return the member `name` as whole numbers; empty if it is missing."""
         numbers = self.items(name, [])
         if wrong := [each for each in numbers if not isinstance(each, int) or isinstance(each, bool)]:
             raise self._unlike(name, wrong[0], "a whole number")
@@ -139,19 +142,19 @@ class Node:
 
 
 def fault(source: str, problem: str) -> CorruptMetadata:
-    """The error for a damaged metadata file, with a remedy."""
+    """Return the error for a damaged metadata file, with a remedy."""
     return CorruptMetadata(
         f"{redact(source)}: {problem}. Restore the file, or open an older metadata file of the table."
     )
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a value is a string that UTF-8 can encode: JSON can contain unpaired surrogates."""
+    """Return whether a value is a string that UTF-8 can encode: JSON can contain unpaired surrogates."""
     return isinstance(value, str) and (value.isascii() or not _HALF.search(value))
 
 
 def shown_value(value: Any) -> str:
-    """A value for messages: as JSON, truncated if long."""
+    """Return a value as JSON for messages, truncated if long."""
     try:
         text = json.dumps(value)
     except (RecursionError, ValueError, TypeError):
@@ -160,7 +163,7 @@ def shown_value(value: Any) -> str:
 
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_PIECE = 1 << 20
+_PIECE = 1 << 20  # bytes decompressed at once
 _MEMBERS = 64  # maximum members of a gzip file; writers create one
 
 
@@ -188,7 +191,7 @@ def _no_number(text: str) -> NoReturn:
 
 
 def decompress(data: bytes, source: str) -> bytes:
-    """Decompress a file; the first bytes tell the compression, whatever the file name."""
+    """Decompress a file by its first bytes (gzip, zstd or plain), whatever its name."""
     try:
         if data.startswith(_GZIP):
             return _gunzip(data, source)

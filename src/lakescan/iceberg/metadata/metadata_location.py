@@ -11,48 +11,48 @@ from lakescan.storage import FileEntry, Storage, join
 
 _EXTENSION = r"(?:\.gz)?\.metadata\.json(?:\.gz)?"
 _METADATA = re.compile(rf"v?(\d+)(?:-[^/]*)?{_EXTENSION}")
-# What a writer without a catalog renames to vN.metadata.json; its first digits are no version.
+# The file that a writer without a catalog renames to vN.metadata.json. Its leading digits are not a version.
 _DRAFT = re.compile(rf"[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}{_EXTENSION}")
 VERSION_NAME = re.compile(rf"v(\d+){_EXTENSION}")  # a metadata file of a table without a catalog
 HINT = "version-hint.text"
 
 
 class MetadataSource(Protocol):
-    """Knows the location of a table's current metadata file."""
+    """Finds the current metadata file of a table, in a catalog or a folder."""
 
     def current(self) -> str:
-        """The location of the current metadata file."""
+        """Return the location of the current metadata file."""
 
 
 @dataclass(frozen=True)
 class FolderSource:
-    """A table folder, whose newest metadata file is current, or the location of one fixed metadata file."""
+    """A table folder, whose newest metadata file is current, or one fixed metadata file."""
 
     location: str
     storage: Storage
 
     def current(self) -> str:
-        """The location of the current metadata file."""
+        """Return the location of the current metadata file; raises `NotATable` for a folder without metadata files."""
         return self.location if is_metadata_file(self.location) else current_metadata(self.location, self.storage)
 
 
 def is_metadata_file(location: str) -> bool:
-    """Whether a location names one metadata JSON rather than a table folder."""
+    """Return whether a location names one metadata JSON file rather than a table folder."""
     return location.endswith((".metadata.json", ".metadata.json.gz", ".json"))
 
 
 def is_draft_name(name: str) -> bool:
-    """Whether a file is the draft of a commit without a catalog: `<uuid>.metadata.json`."""
+    """Return whether a file name is that of an uncommitted metadata file without a catalog: `<uuid>.metadata.json`."""
     return _DRAFT.fullmatch(name) is not None
 
 
 def is_catalog_name(name: str) -> bool:
-    """Whether a file is a metadata file that a catalog names: `00001-<uuid>.metadata.json`."""
+    """Return whether a file name is that of a metadata file in a catalog: `00001-<uuid>.metadata.json`."""
     return _METADATA.fullmatch(name) is not None and not is_draft_name(name) and not name.startswith("v")
 
 
 def current_metadata(location: str, storage: Storage) -> str:
-    """The current metadata file of a table folder: by `version-hint.text` if it leads to one, else the newest.
+    """Return the current metadata file of a table folder: the one that `version-hint.text` names, else the newest.
 
     Raises `NotATable` if the folder has no metadata file.
     """
@@ -71,16 +71,16 @@ def _is_wanted(name: str) -> bool:
 
 
 def _read_hint(path: str, candidates: dict[str, int], storage: Storage) -> str | None:
-    """The metadata file that the hint leads to.
+    """Return the name of the metadata file that `version-hint.text` leads to, or None.
 
-    A hint is a version number or a file name without extension. After a number, later versions without a gap count
-    too: a Hadoop-style commit writes the metadata first and then the hint.
+    A hint is a version number, or a file name without extension. A Hadoop-style commit writes the metadata first and
+    then the hint, so later versions that follow the number without a gap count too.
     """
     try:
         text = storage.read(path).decode(errors="replace").strip()
     except MissingFile:  # Java deletes the hint before it renames the next one
         return None
-    names = sorted(candidates, key=_is_plain)  # of two files of a version, Java reads the plain one
+    names = sorted(candidates, key=_is_plain)  # if a version has two files, Java reads the uncompressed one
     by_stem = {name.removesuffix(".gz").removesuffix(".metadata.json").removesuffix(".gz"): name for name in names}
     if text in by_stem or f"v{text}" not in by_stem:
         return by_stem.get(text)

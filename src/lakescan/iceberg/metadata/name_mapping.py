@@ -1,8 +1,9 @@
 """Name mapping: field ids by column name for data files without ids (specification, "Column Projection").
 
 Some writers number the nested fields of a mapping in another order than the schema. A field never moves from one struct
-to another, so such a mapping contradicts the schema, and its ids would resolve, say, a string as a list. If the table
-has only ever had one schema, the ids are taken from that schema by name; otherwise files without ids are refused.
+to another, so such a mapping contradicts the schema: its ids could resolve a string as a list, for example. If the
+table has only ever had one schema, the ids are taken from that schema by name. Otherwise, files without ids are
+refused.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _Path = tuple[str, ...]
 
 
 def field_matching(metadata: TableMetadata) -> FieldMatching:
-    """Match columns by field id; in files without ids by the table's name mapping, or by position without one."""
+    """Return how to match columns: by field id, and in files without ids by the name mapping, else by position."""
     text = metadata.table_properties.name_mapping
     settled = stable_name_ids(metadata.schemas, metadata.last_column_id)
     if text is None:
@@ -38,13 +39,13 @@ def field_matching(metadata: TableMetadata) -> FieldMatching:
         by_id=True,
         settled=settled,
         name_mapping={},
-        fault=f"{metadata.source}: {PROPERTY} gives nested fields the ids of others, and a data file has no field ids: "
-        "its columns cannot be identified. Correct the property.",
+        fault=f"{metadata.source}: {PROPERTY} gives nested fields the ids of other fields, so the columns of a data "
+        "file without field ids cannot be identified. Correct the property.",
     )
 
 
 def parse_name_mapping(text: str, source: str) -> dict[_Path, int]:
-    """Parse a mapping to field ids by name path, aliases included; raises `CorruptMetadata` for an invalid one."""
+    """Parse a name mapping to field ids by name path, aliases included; raises `CorruptMetadata` if it is invalid."""
     try:
         nodes = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -67,7 +68,7 @@ def _parse_fields(parent: Node, path: _Path) -> Iterator[tuple[_Path, int]]:
 
 
 def _contradicts(ids: Mapping[_Path, int], fields: list[t.Field]) -> bool:
-    """Whether a nested name has an id that the schema has under another parent."""
+    """Return whether a nested name has an id that the schema has under another parent."""
     parents: dict[int, int | None] = {field.id: None for field in fields}
     for field in t.walk(tuple(fields)):
         parents |= {child.id: field.id for child in t.children(field.type)}
@@ -76,7 +77,7 @@ def _contradicts(ids: Mapping[_Path, int], fields: list[t.Field]) -> bool:
 
 
 def field_paths(fields: Iterable[t.Field], path: _Path = ()) -> Iterator[tuple[_Path, int]]:
-    """The names of fields, from the root to each, with their ids."""
+    """Yield the name path of each field, from the root, with the field's id."""
     for field in fields:
         own = (*path, field.name)
         yield own, field.id
@@ -84,7 +85,7 @@ def field_paths(fields: Iterable[t.Field], path: _Path = ()) -> Iterator[tuple[_
 
 
 def name_mapping_text(fields: Iterable[t.Field]) -> str:
-    """The mapping of the names of fields to their ids, as the table property has it."""
+    """Return the JSON text of the name mapping of fields, as in the table property."""
     return json.dumps(_nodes(fields))
 
 
@@ -98,19 +99,20 @@ def _nodes(fields: Iterable[t.Field]) -> list[dict[str, Any]]:
     return nodes
 
 
-# Data files keep the column names of the time they were written; columns are resolved by field id. A reader that also
-# uses names (Spark's, which pushes filters into Parquet by name) may do so for these columns only.
+# Data files keep the column names of the time when they were written, and columns are resolved by field id. A reader
+# that also uses names (Spark pushes filters into Parquet by name) may do so only for the columns of `stable_name_ids`.
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MAY_STAND_FOR_ANOTHER = re.compile(r"_\d|.*_x[0-9a-f]", re.IGNORECASE)
 
 
 def stable_name_ids(schemas: Mapping[int, Schema], last_column_id: int | None) -> frozenset[int]:
-    """The ids of top-level columns that always had their name, which no other column had (ignoring case).
+    """Return the ids of top-level columns that kept one name, which no other column ever had (ignoring case).
 
-    Empty if the schema history is incomplete: schema or field ids are missing (schemas that no snapshot uses may be
-    removed while files written with them remain), or `last_column_id` is unknown. Writers escape names that are not
-    plain identifiers (`a_x2Eb` for `a.b`): such names, and names that may be such an escape, are left out.
+    The result is empty if the schema history is incomplete: a schema or field id is missing, or `last_column_id` is
+    unknown. (Schemas that no snapshot uses may be removed while files written with them remain.) Writers escape names
+    that are not plain identifiers (`a_x2Eb` for `a.b`), so such names, and names that may be such an escape, are left
+    out.
     """
     known = {field_id for schema in schemas.values() for field_id in schema.by_id}
     is_whole = set(schemas) == set(range(len(schemas))) and _counts_to(known, last_column_id or 0)
@@ -133,5 +135,5 @@ def stable_name_ids(schemas: Mapping[int, Schema], last_column_id: int | None) -
 
 
 def _counts_to(ids: Collection[int], last: int) -> bool:
-    """Whether the ids are 1, 2, ... to `last`, which a file may claim to be any number."""
+    """Return whether the ids are exactly 1 to `last`, without allocating that many: a file may claim any number."""
     return len(ids) == last and all(1 <= each <= last for each in ids)

@@ -1,8 +1,8 @@
 """Partition specs, their transforms, and partition values as keys (specification, "Partitioning").
 
-For pruning, partition values are converted to bounds of the source column's values in that partition. Filters then need
-no projection through transforms, and one evaluator serves partitions, manifests, files and row groups, for inclusive
-and strict evaluation alike.
+For pruning, partition values are converted to bounds of the source column in that partition. Filters then need no
+projection through transforms, and one evaluator serves partitions, manifests, files and row groups, for inclusive and
+strict evaluation alike.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _NUMBERED = ("bucket", "truncate")
 _PARAMETER = re.compile(r"(bucket|truncate)\[([0-9]{1,20})\]")
 _UNITS = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
 _INT, _LONG = np.iinfo(np.int32), np.iinfo(np.int64)
-_HASHED = (t.INT, t.LONG, t.TIME, t.STRING, t.UUID, t.BINARY)  # what `bucket` takes, beside others with parameters
+_HASHED = (t.INT, t.LONG, t.TIME, t.STRING, t.UUID, t.BINARY)  # types without parameters that `bucket` accepts
 _DECIMAL_DIGITS = 28  # Python's default precision: some writers' truncation rounds beyond it
 
 
 @dataclass(frozen=True)
 class Transform:
-    """A transform: its name, and the parameter of `bucket[n]` or `truncate[w]`. Unknown names are preserved."""
+    """A transform: its name, and the parameter of `bucket[n]` or `truncate[w]`. Unknown names are kept."""
 
     name: str
     parameter: int | None = None
@@ -44,7 +44,7 @@ class Transform:
 
     @staticmethod
     def read(node: Node) -> Transform:
-        """The transform of a partition field or sort field; raises `CorruptMetadata` for an invalid parameter."""
+        """Return the transform of a partition or sort field; raises `CorruptMetadata` for an invalid parameter."""
         transform = Transform.parse(node.text("transform"))
         if transform.name in _NUMBERED and not 0 < (transform.parameter or 0) <= INT_MAX:
             raise node.fault(f"has transform {str(transform)[:60]!r}, which needs a number from 1 to {INT_MAX}")
@@ -54,7 +54,7 @@ class Transform:
         return self.name if self.parameter is None else f"{self.name}[{self.parameter}]"
 
     def result_type(self, source: t.Type) -> t.Type:
-        """The type of partition values for a source type."""
+        """Return the type of the partition values for a source column type."""
         match self.name:
             case "identity" | "truncate" | "void":
                 return source
@@ -65,7 +65,7 @@ class Transform:
         return t.STRING
 
     def takes(self, source: t.Type) -> bool:
-        """Whether it is defined for columns of a type (specification, "Partition Transforms")."""
+        """Return whether the transform is defined for a source type (specification, "Partition Transforms")."""
         is_time = source == t.DATE or isinstance(source, t.Timestamp)
         match self.name:
             case "identity" | "void":
@@ -82,13 +82,13 @@ class Transform:
         return False
 
     def keeps_nulls(self) -> bool:
-        """Whether a partition value is null if and only if the source value is."""
+        """Return whether a partition value is null if and only if the source value is null."""
         return self.name in ("identity", "truncate", "bucket", "day", "year", "month", "hour")
 
     def source_bounds(
         self, lower: pa.Array, upper: pa.Array, source: t.Type
     ) -> tuple[pa.Array | None, pa.Array | None]:
-        """Bounds of the source column for partition values from `lower` to `upper`; None if unknown."""
+        """Return bounds of the source column for partition values from `lower` to `upper`; None where unknown."""
         if self.name == "identity":
             return lower, upper
         if self.name == "truncate" and self.parameter is not None:
@@ -100,7 +100,7 @@ class Transform:
 
 @dataclass(frozen=True)
 class PartitionField:
-    """One field of a spec: field id and name, id of the source column, transform, and type of the partition values."""
+    """A field of a partition spec: id, name, id of the source column, transform, and type of the partition values."""
 
     id: int
     name: str
@@ -110,29 +110,29 @@ class PartitionField:
 
 
 class PartitionSpecs(dict[int, "PartitionSpec"]):
-    """The partition specs of a table by id: a file of another one has a partition that nobody knows."""
+    """The partition specs of a table by id; raises `CorruptMetadata` for an unknown id."""
 
     def __missing__(self, spec_id: int) -> PartitionSpec:
         raise CorruptMetadata(
-            f"there are files of the partition spec {spec_id}, which is not among the table's specs {sorted(self)}: "
-            "their partitions are unknown. Open an older metadata file that has it."
+            f"there are files of the partition spec {spec_id}, which is not among the table's specs {sorted(self)}, so "
+            "their partitions are unknown. Open an older metadata file that has this spec."
         )
 
 
 @dataclass(frozen=True)
 class PartitionSpec:
-    """A partition spec: how the files of a manifest are partitioned."""
+    """A partition spec: the fields that determine the partition of a data file."""
 
     id: int
     fields: tuple[PartitionField, ...]
 
     @property
     def is_unpartitioned(self) -> bool:
-        """Whether files have no meaningful partition values: no fields, or only void ones."""
+        """Whether files have no meaningful partition values: the spec has no fields, or only void ones."""
         return all(f.transform.name == "void" for f in self.fields)
 
     def describe(self, schema: Schema) -> str:
-        """The spec as text, such as `day(ts), country`; names are quoted where references to columns need that."""
+        """Return the spec as text, such as `day(ts), country`, quoting names as column references require."""
         parts = [
             describe_transform(f.transform, schema.reference_of.get(f.source_id, f"#{f.source_id}"))
             for f in self.fields
@@ -141,7 +141,7 @@ class PartitionSpec:
 
 
 def describe_transform(transform: Transform, source: str) -> str:
-    """A transform of a column as text: `country`, `day(ts)`, `bucket(16, id)`."""
+    """Return a transform of a column as text: `country`, `day(ts)`, `bucket(16, id)`."""
     if transform.name == "identity":
         return source
     inside = source if transform.parameter is None else f"{transform.parameter}, {source}"
@@ -149,7 +149,11 @@ def describe_transform(transform: Transform, source: str) -> str:
 
 
 def parse_spec(spec_id: int, nodes: Iterable[Node], sources: Mapping[int, t.Field]) -> PartitionSpec:
-    """Parse a partition spec. `sources` are the fields of all schemas, as a source column may have been dropped."""
+    """Parse a partition spec.
+
+    `sources` are the fields of all schemas by id, because a source column may have been dropped. Raises
+    `CorruptMetadata` for a duplicate field id or name.
+    """
     parsed: list[PartitionField] = []
     taken: set[int | str] = set()
     for position, node in enumerate(nodes):
@@ -167,16 +171,16 @@ def parse_spec(spec_id: int, nodes: Iterable[Node], sources: Mapping[int, t.Fiel
 
 
 def source_id(node: Node) -> int:
-    """The source column of a partition or sort field; the first one of several."""
+    """Return the id of the source column of a partition or sort field; the first one if there are several."""
     several = node.integers("source-ids")
     return several[0] if several and not node.has("source-id") else node.integer("source-id", most=INT_MAX)
 
 
 def partition_type(specs: Iterable[PartitionSpec], schema: Schema) -> t.Struct:
-    """One struct for the partition values of all specs: the fields whose source columns still exist, sorted by id.
+    """Return one struct type for the partition values of all specs.
 
-    A field has the name of its newest spec, and the type from a spec in which it is not void (v1 tables drop a field by
-    making it void).
+    It has the fields whose source columns still exist, sorted by id. A field has the name of its newest spec, and the
+    type from a spec in which it is not void (v1 tables drop a field by making it void).
     """
     fields: dict[int, PartitionField] = {}
     for spec in sorted(specs, key=lambda s: -s.id):
@@ -197,10 +201,10 @@ def partition_type(specs: Iterable[PartitionSpec], schema: Schema) -> t.Struct:
 def _truncated_bounds(
     lower: pa.Array, upper: pa.Array, width: int, source: t.Type
 ) -> tuple[pa.Array | None, pa.Array | None]:
-    """Bounds of a source column from values truncated to a width.
+    """Return bounds of a source column from values truncated to a width; None where unknown.
 
-    The upper bound is known for integers, and for strings that were not truncated. A string shorter than the width in
-    bytes was not truncated, whether the writer counts characters or bytes.
+    The upper bound is known for integers, and for strings that were not truncated. A string that is shorter in bytes
+    than the width was not truncated, whether the writer counts characters or bytes.
     """
     if pa.types.is_integer(upper.type):
         return _truncated_integers(lower, upper, width, source)
@@ -212,15 +216,15 @@ def _truncated_bounds(
 
 
 def _truncated_integers(lower: pa.Array, upper: pa.Array, width: int, source: t.Type) -> tuple[pa.Array, pa.Array]:
-    """Bounds of truncated integers, within the range of the source type.
+    """Return bounds of a source column from truncated integers, within the range of the source type.
 
-    Truncating the smallest integers overflows: in the reference implementation their partition value wraps around to
+    Truncating the smallest integers overflows: in the reference implementation, their partition value wraps around to
     one of the largest. So a partition value within one width of the largest integer gives no lower bound.
     """
     known = pc.is_valid(upper).to_numpy(zero_copy_only=False)
     high = pc.fill_null(upper.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
     wrapped = np.zeros(len(high), dtype=bool)
-    for most in (_INT.max, _LONG.max):  # a long may have been an int when it was written
+    for most in (_INT.max, _LONG.max):  # a long column may have been an int when the file was written
         wrapped |= (high > most - width) & (high <= most)
     most = _INT.max if source == t.INT else _LONG.max
     upper = pa.array(np.minimum(high, most - (width - 1)) + (width - 1), mask=~known)
@@ -228,7 +232,10 @@ def _truncated_integers(lower: pa.Array, upper: pa.Array, width: int, source: t.
 
 
 def _period_start(ordinal: pa.Array, unit: str, source: t.Type) -> pa.Array:
-    """The first instant of a period. Old writers rounded times before 1970 up, so those may be one period earlier."""
+    """Return the first instant of a period, or one period earlier for periods up to 1970.
+
+    Old writers rounded times before 1970 up.
+    """
     exact = unit == "day" and source == t.DATE
     numbers = _ordinals(ordinal)
     return _instants(numbers if exact else np.where(numbers <= 0, numbers - 1, numbers), ordinal, unit, source, 0)
@@ -244,7 +251,7 @@ def _ordinals(ordinal: pa.Array) -> np.ndarray:
 
 
 def _instants(numbers: np.ndarray, like: pa.Array, unit: str, source: t.Type, shift: int) -> pa.Array:
-    """The first instants of periods plus `shift`, clamped to the range of the source type."""
+    """Return the first instants of periods plus `shift`, clamped to the range of the source type."""
     per_day = source.per_day if isinstance(source, t.Timestamp) else 1
     counted, length = ("h", per_day // 24) if unit == "hour" else ("D", per_day)
     counts = numbers.astype(f"datetime64[{_UNITS[unit]}]").astype(f"datetime64[{counted}]").astype(np.int64)
@@ -257,7 +264,7 @@ def _instants(numbers: np.ndarray, like: pa.Array, unit: str, source: t.Type, sh
 
 
 def add_partition_key(files: pa.Table) -> pa.Table:
-    """Add `partition_key`, the `partition` struct as text."""
+    """Add the column `partition_key`: the `partition` struct as unambiguous text."""
     column = files["partition"]
     array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     members = [_prefix_length(_plain(array.field(i)).cast(pa.string())) for i in range(array.type.num_fields)]
@@ -266,7 +273,7 @@ def add_partition_key(files: pa.Table) -> pa.Table:
 
 
 def partition_numbers(files: pa.Table) -> np.ndarray:
-    """The partition and spec of each file as a number, from 0 in order of appearance."""
+    """Number the files by partition and spec, from 0 in order of first appearance."""
     keyed = add_partition_key(files)
     return dictionary_codes(
         pc.binary_join_element_wise(keyed["spec_id"].cast(pa.string()), keyed["partition_key"], "/")
@@ -274,13 +281,13 @@ def partition_numbers(files: pa.Table) -> np.ndarray:
 
 
 def _prefix_length(texts: pa.Array) -> pa.Array:
-    """Prefix each text with its length in bytes, so that joined texts are unambiguous; a null has no length."""
+    """Prefix each text with its length in bytes, so that joined texts are unambiguous; a null becomes `null,`."""
     lengths = pc.binary_length(texts).cast(pa.string())
     return pc.fill_null(pc.binary_join_element_wise(lengths, texts, ":"), "null,")
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    """Values that Arrow can cast to text: binary as hex, extension types as their storage."""
+    """Convert values to a form that Arrow can cast to text: binary to hex, extension types to their storage."""
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
     if pa.types.is_binary(values.type) or pa.types.is_fixed_size_binary(values.type):

@@ -1,4 +1,4 @@
-"""lakescan's schemas, partition specs and sort orders as pyiceberg's objects."""
+"""Convert lakescan's schemas, partition specs and sort orders to pyiceberg's objects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def pyiceberg_schema(schema: Schema, doing: str) -> TheirSchema:
-    """A schema; raises `UnsupportedFeature`, which says what was being done, for types that pyiceberg lacks."""
+    """Convert a schema; raises `UnsupportedFeature` for types that pyiceberg lacks, with `doing` in the message."""
     from pyiceberg.schema import Schema as TheirSchema
 
     try:
@@ -30,7 +30,7 @@ def pyiceberg_schema(schema: Schema, doing: str) -> TheirSchema:
 
 
 def pyiceberg_spec(spec_id: int, fields: Iterable[PartitionField]) -> TheirSpec:
-    """A partition spec."""
+    """Convert partition fields to a pyiceberg partition spec."""
     from pyiceberg.partitioning import PartitionField as TheirField
     from pyiceberg.partitioning import PartitionSpec as TheirSpec
 
@@ -39,7 +39,7 @@ def pyiceberg_spec(spec_id: int, fields: Iterable[PartitionField]) -> TheirSpec:
 
 
 def pyiceberg_sort_order(order_id: int, fields: Iterable[SortField]) -> TheirOrder:
-    """A sort order; 0 is that of unsorted tables."""
+    """Convert sort fields to a pyiceberg sort order; the order id 0 means unsorted."""
     from pyiceberg.table.sorting import NullOrder, SortDirection
     from pyiceberg.table.sorting import SortField as TheirField
     from pyiceberg.table.sorting import SortOrder as TheirOrder
@@ -57,7 +57,7 @@ def pyiceberg_sort_order(order_id: int, fields: Iterable[SortField]) -> TheirOrd
 
 
 def pyiceberg_transform(transform: Transform) -> Any:
-    """A transform."""
+    """Convert a transform."""
     from pyiceberg.transforms import parse_transform
 
     return parse_transform(str(transform))

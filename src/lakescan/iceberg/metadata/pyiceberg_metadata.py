@@ -1,9 +1,10 @@
-"""How pyiceberg reads and writes table metadata for lakescan: in all format versions, compressed if the table asks.
+"""Adapt how pyiceberg reads and writes table metadata: all format versions, compressed if the table asks for it.
 
-pyiceberg models format version 3 but refuses to write it, and its catalogs do not compress metadata. Both go through
-public methods, which behave as lakescan's commits need while one of them runs, and as pyiceberg's own otherwise.
+pyiceberg models format version 3 but refuses to write it, and its catalogs do not compress metadata. This module
+replaces some of pyiceberg's public methods. The replacements act as lakescan's commits need inside `metadata_writes`,
+and as pyiceberg's own methods everywhere else.
 
-Metadata is parsed once for the same bytes, as far as the process's cache has room: pyiceberg takes seconds for a table
+Metadata with the same bytes is parsed only once while the process's cache has room. pyiceberg takes seconds for a table
 of thousands of snapshots, and a commit loads its table several times.
 """
 
@@ -30,23 +31,23 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 _GZIP, _EXTENSION = "gzip", ".metadata.json"
-_WITH_ROW_IDS = 3  # the first version whose metadata has the next row id
+_WITH_ROW_IDS = 3  # the first format version whose metadata has the next row id
 _PROVIDER = "write.py-location-provider.impl"
-_CODEC: ContextVar[str | None] = ContextVar("codec", default=None)  # None where lakescan does not commit
-_NAMED: ContextVar[list[str]] = ContextVar("named")  # the metadata files that got names in a block
-# By location and content, with the number of bytes; pyiceberg's models are never changed, but copied.
+_CODEC: ContextVar[str | None] = ContextVar("codec", default=None)  # None outside of `metadata_writes`
+_NAMED: ContextVar[list[str]] = ContextVar("named")  # the metadata files that were named inside `metadata_writes`
+# By location and content, with the number of bytes. pyiceberg's models can be shared: they are copied to be changed.
 _PARSED: CacheKind[tuple[Any, int]] = CacheKind("pyiceberg metadata", lambda value: _TIMES * value[1])
-_TIMES = 7  # the memory of pyiceberg's models, as a multiple of their JSON: about so much, measured
+_TIMES = 7  # the memory of pyiceberg's models as a multiple of their JSON (measured, approximate)
 _LOCK = Lock()
 _IS_EXTENDED = False
 
 
 class MetadataNotWritten(NotCreated):
-    """The metadata file of a commit could not be written: the catalog was not asked, so nothing is committed."""
+    """The metadata file of a commit could not be written. The catalog was not asked, so nothing is committed."""
 
 
 def parse_pyiceberg_metadata(data: bytes, location: str) -> Any:
-    """Parse the bytes of a metadata file to pyiceberg's metadata; raises what pyiceberg raises."""
+    """Parse the bytes of a metadata file to pyiceberg's metadata, cached; raises pyiceberg's own errors."""
     from pyiceberg.serializers import Compressor, FromByteStream
 
     def parse() -> tuple[Any, int]:
@@ -57,7 +58,7 @@ def parse_pyiceberg_metadata(data: bytes, location: str) -> Any:
 
 
 def _cache_parses() -> None:
-    """Let pyiceberg's catalogs parse the same bytes once."""
+    """Patch pyiceberg so that its catalogs parse the same metadata bytes only once."""
     from pyiceberg.serializers import FromInputFile
 
     def table_metadata(input_file: Any, encoding: str = "utf-8") -> Any:
@@ -69,17 +70,17 @@ def _cache_parses() -> None:
 
 
 def metadata_text(metadata: Any) -> str:
-    """pyiceberg's metadata as JSON text."""
+    """Return pyiceberg's metadata as JSON text."""
     from pyiceberg.typedef import IcebergBaseModel
 
     return IcebergBaseModel.model_dump_json(metadata)
 
 
 def extend_catalog(catalog: Catalog) -> Catalog:
-    """Let a catalog commit metadata of any format version, with the codec that a table's properties name; return it.
+    """Let a catalog commit any format version, compressed as the table's properties ask; return the catalog.
 
-    Catalogs whose server writes metadata are returned as they are. What other connections to a catalog commit is as
-    pyiceberg writes it.
+    Catalogs whose server writes the metadata are returned unchanged. Other connections to a catalog commit as pyiceberg
+    does.
     """
     from pyiceberg.catalog import MetastoreCatalog
 
@@ -98,17 +99,20 @@ def extend_catalog(catalog: Catalog) -> Catalog:
 
 
 def check_metadata_writes(table: Any) -> None:
-    """Raise `InvalidOption` if a table's properties name an unknown codec of metadata."""
+    """Raise `InvalidOption` if a table's properties name an unknown metadata compression codec."""
     _codec(table.properties, ".".join(table.name()))
 
 
 class metadata_writes:
-    """Let pyiceberg's catalogs write metadata of any format version, with the codec that a table's properties name.
+    """Context manager: let pyiceberg's catalogs write any format version, compressed as the table's properties ask.
 
-    `properties` are those of the table that is created or committed to, `where` is its name. Raises `InvalidOption`
-    for an unknown codec. The block gets a list of the locations of metadata files that were named in it, by which a
-    table that it made is known again; catalogs whose server writes metadata name none. This is no generator, because
-    contextlib sets the traceback of errors that pass through one, which errors of a Hive metastore refuse.
+    `properties` are those of the table that is created or committed to, `where` is its name. Raises `InvalidOption` for
+    an unknown codec. The `with` statement returns a list that collects the locations of the metadata files named inside
+    the block, so that a table created in it can be recognized. The list stays empty for catalogs whose server writes
+    the metadata.
+
+    This is a class because `contextlib.contextmanager` sets the traceback of errors that pass through it, which the
+    errors of a Hive metastore do not allow.
 
     Example:
         >>> with metadata_writes({"write.metadata.compression-codec": "gzip"}, "shop.orders"):
@@ -119,16 +123,16 @@ class metadata_writes:
         self._properties, self._where = properties, where
 
     def __enter__(self) -> list[str]:
-        """Set the codec."""
+        """Set the codec; return the list that collects the locations of new metadata files."""
         _extend()
         self._token = _CODEC.set(_codec(self._properties, self._where))
-        named = _NAMED.get(None)  # of a block around this one
+        named = _NAMED.get(None)  # the list of an enclosing block
         named = [] if named is None else named
         self._names = _NAMED.set(named)
         return named
 
     def __exit__(self, *error: object) -> None:
-        """Set the codec that was there before."""
+        """Restore the codec from before the block."""
         _NAMED.reset(self._names)
         _CODEC.reset(self._token)
 
@@ -167,7 +171,7 @@ def _write_version_3() -> None:
 
 
 def _update_all_versions() -> None:
-    """Let updates upgrade tables to version 3, keep the members of version 1 alone, and order the times of commits."""
+    """Patch metadata updates to upgrade to version 3, keep the members only version 1 has, and order commit times."""
     import pyiceberg.catalog
     from pyiceberg.table.update import SetLocationUpdate, UpgradeFormatVersionUpdate
 
@@ -178,7 +182,7 @@ def _update_all_versions() -> None:
             return theirs(base_metadata, updates, *args, **kwargs)
         to_3 = [e for e in updates if isinstance(e, UpgradeFormatVersionUpdate) and e.format_version == _WITH_ROW_IDS]
         if to_3:
-            same = SetLocationUpdate(location=base_metadata.location)  # a change, so that the old file is logged
+            same = SetLocationUpdate(location=base_metadata.location)  # an update, so that the old file is logged
             updates = (same, *(each for each in updates if each not in to_3))
         plain, keys = split_key_updates(advance_snapshot_times(updates, base_metadata))
         updated = theirs(_version_3(base_metadata) if to_3 else base_metadata, plain, *args, **kwargs)
@@ -196,7 +200,7 @@ def _version_3(metadata: Any) -> Any:
 
 
 def _as_version_1(metadata: Any) -> Any:
-    """In version 1, the current schema and partition spec are named alone, too, for readers that know no others."""
+    """Add the version 1 members `schema` and `partition-spec` to version 1 metadata, for readers that need them."""
     if metadata.format_version > 1:
         return metadata
     spec = [each.model_dump() for each in metadata.spec().fields]
@@ -204,7 +208,7 @@ def _as_version_1(metadata: Any) -> Any:
 
 
 def _name_compressed() -> None:
-    """pyiceberg compresses the metadata files whose names say so; names are noted."""
+    """Patch pyiceberg to name compressed metadata files `.gz.metadata.json`, and to record the names."""
     from pyiceberg.table.locations import LocationProvider
 
     theirs = LocationProvider.new_table_metadata_file_location
@@ -221,7 +225,7 @@ def _name_compressed() -> None:
 
 
 def _choose_locations() -> None:
-    """Let no property of a table name a class that chooses locations: whoever writes to the table sets it."""
+    """Patch pyiceberg to ignore location provider classes in table properties, which anyone who writes can set."""
     from pyiceberg.table.locations import load_location_provider as theirs
 
     def load_location_provider(table_location: str, table_properties: Any) -> Any:
@@ -242,7 +246,7 @@ def _choose_locations() -> None:
 
 
 def _separate_write_errors() -> None:
-    """Tell errors of storage from those of the catalog, which is asked once the metadata file is there."""
+    """Patch pyiceberg to raise `MetadataNotWritten` for storage errors, unlike errors of the catalog that follow."""
     from pyiceberg.serializers import ToOutputFile
 
     theirs = ToOutputFile.table_metadata

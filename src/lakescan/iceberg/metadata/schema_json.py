@@ -1,4 +1,4 @@
-"""Parse schemas from JSON (specification, appendix C: "Schemas", "Data Types", "JSON single-value serialization")."""
+"""Convert schemas from and to JSON (specification, appendix C: "Schemas", "JSON single-value serialization")."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def parse_schema(node: Mapping[str, Any], where: str) -> Schema:
 
 
 def parse_schema_node(node: Node) -> Schema:
-    """Parse a schema of a metadata document; raises `CorruptMetadata` if invalid or with duplicate ids or names."""
+    """Parse a schema of a metadata document; raises `CorruptMetadata` if it is invalid or repeats an id or a name."""
     if node.text("type") != "struct":
         raise node.fault(f"has type {node.text('type')!r} instead of struct")
     schema_id = node.integer("schema-id", 0, most=INT_MAX)
@@ -83,7 +83,7 @@ def _field(node: Node, depth: int) -> t.Field:
 
 
 def _type_of(node: Node, name: str, depth: int) -> t.Type:
-    """The type in member `name`: a type name or a nested object."""
+    """Parse the type in the member `name`: a type name or a nested object."""
     if depth > _DEPTH:
         raise LimitExceeded(f"{node.source}: {node.place[:80]}... exceeds the nesting limit of {_DEPTH} levels")
     if isinstance(node.value.get(name), str):
@@ -108,7 +108,7 @@ def _inner(node: Node, name: str, depth: int, *, required: bool) -> t.Field:
 
 
 def _primitive_type(node: Node, name: str) -> t.Type:
-    """A type by its name; raises `CorruptMetadata` for precision or length beyond the limits of the type."""
+    """Parse a type name; raises `CorruptMetadata` for a precision or length beyond the limits of the type."""
     kind = _parse_type_name(name, node)
     if isinstance(kind, t.Decimal) and not 0 < kind.precision <= 38:
         raise node.fault(f"has type {name[:60]}: decimals have 1 to 38 digits")
@@ -118,7 +118,7 @@ def _primitive_type(node: Node, name: str) -> t.Type:
 
 
 def _default(node: Node, name: str, kind: t.Type) -> Any:
-    """The default of a field; raises `CorruptMetadata` if it is not a value of the field's type."""
+    """Return the default in the member `name`; raises `CorruptMetadata` if it is not a value of the field's type."""
     value = node.value.get(name)
     if value is None:
         return None
@@ -179,12 +179,12 @@ def _nanoseconds(text: str) -> int:
     return whole // timedelta(seconds=1) * 10**9 + int(fraction.ljust(9, "0")[:9])
 
 
-# Iceberg has no narrower integers.
+# Iceberg has no integer types narrower than int.
 _WIDENED = {t.BYTE: "int", t.SHORT: "int"}
 
 
 def schema_node(schema: Schema) -> dict[str, Any]:
-    """A schema as a JSON object; raises `UnsupportedFeature` for a default that JSON cannot have."""
+    """Return a schema as a JSON object; raises `UnsupportedFeature` for a default that JSON cannot represent."""
     return {
         "type": "struct",
         "schema-id": schema.id,
@@ -204,7 +204,7 @@ def _field_node(field: t.Field) -> dict[str, Any]:
 
 
 def _default_node(value: Any, kind: t.Type, name: str) -> Any:
-    """A default as a JSON value (specification, "JSON single-value serialization")."""
+    """Encode a default as a JSON value (specification, "JSON single-value serialization")."""
     match kind:
         case t.BOOLEAN | t.STRING | t.BYTE | t.SHORT | t.INT | t.LONG | t.FLOAT | t.DOUBLE:
             return value
@@ -265,7 +265,7 @@ def _type_node(kind: t.Type) -> str | dict[str, Any]:
 
 
 def _geospatial(kind: t.Geospatial) -> str:
-    """What is by default is left out: pyiceberg does not read `geometry(OGC:CRS84)`, which `geometry` stands for."""
+    """Return a geospatial type as text, without default parameters: pyiceberg cannot read `geometry(OGC:CRS84)`."""
     default = t.Geospatial(kind.kind)
     if kind.kind == "geography" and kind.algorithm != default.algorithm:
         return f"geography({kind.crs}, {kind.algorithm})"

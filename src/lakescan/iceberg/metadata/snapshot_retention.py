@@ -1,6 +1,6 @@
-"""Which snapshots, branches and tags have expired (specification, "Snapshot Retention Policy"). No I/O.
+"""Determine which snapshots, branches and tags have expired (specification, "Snapshot Retention Policy"). No I/O.
 
-The retention of a branch or tag wins over the table properties (`history.expire.*`).
+The retention settings of a branch or tag override the table properties (`history.expire.*`).
 """
 
 from __future__ import annotations
@@ -17,29 +17,33 @@ from lakescan.iceberg.metadata.table_properties import IcebergProperties
 
 @dataclass(frozen=True)
 class Expiration:
-    """What has expired: snapshot ids, and the names of branches and tags."""
+    """The expired snapshots, by id, and the expired branches and tags, by name."""
 
     snapshots: frozenset[int]
     refs: frozenset[str]
 
     def add_snapshots(self, ids: Collection[int], metadata: TableMetadata) -> Expiration:
-        """The same and given snapshots; raises `NoSuchSnapshot`, and `InvalidOption` if a branch or tag names one."""
+        """Return this expiration plus the given snapshots.
+
+        Raises `NoSuchSnapshot` for an unknown snapshot, `InvalidOption` for one that a remaining branch or tag names.
+        """
         unknown = sorted(set(ids) - metadata.snapshots.keys())
         if unknown:
             raise NoSuchSnapshot(f"{metadata.location} has no snapshot {unknown[0]} to expire: see Table.history()")
         named = {ref.snapshot_id: name for name, ref in metadata.refs.items() if name not in self.refs}
         if held := [each for each in ids if each in named]:
             raise InvalidOption(
-                f"snapshot {held[0]} of {metadata.location} is named by {named[held[0]]!r}: it cannot expire"
+                f"snapshot {held[0]} of {metadata.location} cannot expire, because the branch or tag "
+                f"{named[held[0]]!r} names it: drop the branch or tag first"
             )
         return Expiration(self.snapshots.union(ids), self.refs)
 
 
 @dataclass(frozen=True)
 class Retention:
-    """Default retention, for branches and tags without their own.
+    """The default retention, for branches and tags without their own settings.
 
-    `now` and `older_than` are milliseconds since 1970, `ref_age` is a number of milliseconds; `at_least` is the
+    `now` and `older_than` are milliseconds since 1970, and `ref_age` is a duration in milliseconds. `at_least` is the
     number of snapshots to keep on each branch.
     """
 
@@ -50,7 +54,7 @@ class Retention:
 
     @staticmethod
     def create(properties: IcebergProperties, now: int, older_than: int | None, at_least: int | None) -> Retention:
-        """The retention from arguments, else from table properties, else Iceberg's defaults."""
+        """Return the retention from the arguments, else from the table properties, else from Iceberg's defaults."""
         return Retention(
             now,
             now - properties.max_snapshot_age_ms if older_than is None else older_than,
@@ -59,7 +63,7 @@ class Retention:
         )
 
     def find_expiration(self, metadata: TableMetadata) -> Expiration:
-        """The expired snapshots and refs, by the rules of Iceberg's `RemoveSnapshots`.
+        """Return the expired snapshots and refs, by the rules of Iceberg's `RemoveSnapshots`.
 
         A branch or tag other than `main` expires when its snapshot exceeds the maximum ref age. A branch keeps its
         newest snapshots and those younger than the limit. Snapshots that no branch or tag reaches (staged ones) expire
@@ -81,7 +85,7 @@ class Retention:
         return age <= ref.retention.get(MAX_REF_AGE, self.ref_age)
 
     def _newest_snapshots(self, branch: SnapshotReference, line: list[int], metadata: TableMetadata) -> Iterator[int]:
-        """The newest snapshots of a branch, up to the first one beyond both the minimum number and the age limit."""
+        """Yield the snapshots of a branch to keep, up to the first beyond both the minimum number and the age limit."""
         own = branch.retention
         older_than = self.now - own[MAX_SNAPSHOT_AGE] if MAX_SNAPSHOT_AGE in own else self.older_than
         at_least = own.get(MIN_SNAPSHOTS, self.at_least)
@@ -91,20 +95,20 @@ class Retention:
             yield each
 
 
-# The retention of a branch or tag, by its JSON names.
+# The JSON names of the retention settings of a branch or tag.
 MAX_REF_AGE, MAX_SNAPSHOT_AGE, MIN_SNAPSHOTS = "max-ref-age-ms", "max-snapshot-age-ms", "min-snapshots-to-keep"
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 def snapshot_ref(reference: SnapshotReference) -> SnapshotRef:
-    """A branch or tag, as callers see it."""
+    """Convert a branch or tag to the public `SnapshotRef`."""
     kept = reference.retention
     ages = [timedelta(milliseconds=kept[name]) if name in kept else None for name in (MAX_REF_AGE, MAX_SNAPSHOT_AGE)]
     return SnapshotRef(reference.snapshot_id, ages[0], ages[1], kept.get(MIN_SNAPSHOTS))
 
 
 def retention_by_name(retention: RefRetention) -> dict[str, int]:
-    """What is given of a retention, by its JSON names."""
+    """Return the retention settings that are set, by their JSON names, in milliseconds."""
     ages = {MAX_REF_AGE: retention.max_ref_age, MAX_SNAPSHOT_AGE: retention.max_snapshot_age}
     kept = {key: max(age // _MILLISECOND, 1) for key, age in ages.items() if age is not None}
     least = retention.min_snapshots_to_keep

@@ -11,7 +11,7 @@ from lakescan.iceberg.metadata.partition_spec import Transform, describe_transfo
 
 @dataclass(frozen=True)
 class SortField:
-    """A transform of a source column, its direction (asc, desc) and where nulls go (nulls-first, nulls-last)."""
+    """A sort field: source column, transform, direction (asc, desc) and null order (nulls-first, nulls-last)."""
 
     source_id: int
     transform: Transform
@@ -27,7 +27,7 @@ class SortOrder:
     fields: tuple[SortField, ...]
 
     def describe(self, schema: Schema) -> str:
-        """The order as text, such as `day(ts) desc nulls last, id asc nulls first`."""
+        """Return the order as text, such as `day(ts) desc nulls last, id asc nulls first`."""
         parts = [
             f"{describe_transform(f.transform, schema.reference_of.get(f.source_id, f'#{f.source_id}'))} {f.direction} "
             f"{f.null_order.replace('-', ' ')}"

@@ -19,7 +19,7 @@ MAIN = "main"  # the branch whose newest snapshot is the current one
 
 @dataclass(frozen=True)
 class IcebergSnapshot:
-    """One snapshot, with its manifest list or, in version 1, possibly its manifests."""
+    """A snapshot, with its manifest list or, in version 1, possibly a list of manifests."""
 
     id: int
     parent_id: int | None
@@ -30,10 +30,10 @@ class IcebergSnapshot:
     manifests: tuple[str, ...]
     schema_id: int | None
     key_id: str | None = None
-    list_key: ListKey | None = None  # of the manifest list; None if it is plain, or its key is missing
+    list_key: ListKey | None = None  # None if the manifest list is not encrypted, or its key is missing
 
     def count(self, name: str, missing: int | None = None) -> int | None:
-        """A count in the summary; `missing` if it is not there, None if it is not a whole number of 64 bits."""
+        """Return a count from the summary: `missing` if it is absent, None if it is not a 64-bit whole number."""
         text = self.summary.get(name)
         if text is None:
             return missing
@@ -41,12 +41,12 @@ class IcebergSnapshot:
 
     @property
     def operation(self) -> str:
-        """append, replace, overwrite or delete; empty if v1 metadata omits it."""
+        """The operation: append, replace, overwrite or delete; empty if v1 metadata omits it."""
         return self.summary.get("operation", "")
 
 
 def ancestors(snapshots: Mapping[int, IcebergSnapshot], head: int | None) -> Iterator[IcebergSnapshot]:
-    """The snapshot `head` and its known ancestors, newest first; each once, even if parents form a cycle."""
+    """Yield the snapshot `head` and its ancestors that have not expired, newest first; stop if parents form a cycle."""
     at, seen = head, set()
     while at is not None and at in snapshots and at not in seen:
         seen.add(at)
@@ -67,9 +67,9 @@ class SnapshotReference:
 class TableMetadata:
     """Parsed table metadata; unknown JSON members are ignored.
 
-    `faults` has the errors of damaged logs (`snapshot-log`, `metadata-log`) and statistics lists, which are then empty:
-    scans do not need them. `last_column_id` is the highest field id ever assigned; None for metadata that does not list
-    earlier schemas.
+    `faults` has the errors of damaged logs (`snapshot-log`, `metadata-log`) and damaged statistics lists. The damaged
+    ones are empty here, because scans do not need them. `last_column_id` is the highest field id ever assigned, or None
+    for metadata that does not list earlier schemas.
     """
 
     format_version: int
@@ -95,7 +95,7 @@ class TableMetadata:
 
     @cached_property
     def table_properties(self) -> IcebergProperties:
-        """The properties, typed."""
+        """The table properties with typed values."""
         return IcebergProperties(self.properties, self.source or self.location)
 
     @property
@@ -105,13 +105,13 @@ class TableMetadata:
 
     @cached_property
     def all_fields(self) -> dict[int, Field]:
-        """The fields of all schemas by id; each as in the current schema, else as in the newest one that has it."""
+        """The fields of all schemas by id, each as in the current schema, else as in the newest schema that has it."""
         schemas = sorted(self.schemas.values(), key=lambda s: s.id)
         return {i: f for schema in [*schemas, self.schema] for i, f in schema.by_id.items()}
 
     @cached_property
     def current_ancestors(self) -> frozenset[int]:
-        """The ids of the current snapshot and its known ancestors."""
+        """The ids of the current snapshot and of its ancestors that have not expired."""
         return frozenset(each.id for each in ancestors(self.snapshots, self.current_snapshot_id))
 
     @property
@@ -121,12 +121,12 @@ class TableMetadata:
 
     @property
     def own_folders(self) -> list[str]:
-        """The folders that the table's own files are in: its location, earlier ones, and those of its properties."""
+        """The folders of the table's own files: its location, earlier locations, and the folders of its properties."""
         earlier = [file.rpartition("/metadata/")[0] for _, file in self.metadata_log]
         return list(dict.fromkeys([self.location, *self.table_properties.folders, *filter(None, earlier)]))
 
     def check_log(self, name: str) -> None:
-        """Raise the fault of a log or statistics list (by its JSON name), for operations that need it."""
+        """Raise the fault of a damaged log or statistics list, named by its JSON name, for operations that need it."""
         if name in self.faults:
             raise self.faults[name]
 

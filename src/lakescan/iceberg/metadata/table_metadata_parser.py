@@ -1,7 +1,7 @@
 """Parse table metadata: JSON bytes -> `TableMetadata` (specification, "Table Metadata Fields").
 
-Metadata that leaves the table's state ambiguous is refused, as by the reference implementation. Damaged logs and
-statistics lists are tolerated: reading the current state does not need them.
+Like the reference implementation, the parser refuses metadata that leaves the state of the table ambiguous. It
+tolerates damaged logs and statistics lists, because reading the current state does not need them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from lakescan.storage.errors import redact
 
 STATISTICS = ("statistics", "partition-statistics")
 _NONE = -1
-_TIMES = 4  # the memory of parsed metadata, as a multiple of its JSON: about so much, measured
-# By location and content: a file that was replaced under its name is parsed again.
+_TIMES = 4  # the memory of parsed metadata as a multiple of its JSON (measured, approximate)
+# By location and content, so that a file that was replaced under the same name is parsed again.
 _PARSED: CacheKind[tuple[TableMetadata, int]] = CacheKind("Iceberg metadata", lambda value: _TIMES * value[1])
 
 
 def load_metadata(data: bytes, source: str) -> TableMetadata:
-    """Parse the bytes of a metadata file, or return what was parsed of the same bytes before; see `parse_metadata`."""
+    """Parse the bytes of a metadata file, or return the cached result for the same bytes; see `parse_metadata`."""
     key = source, hashlib.sha256(data).digest()
     return _PARSED.get(key, lambda: (parse_metadata(data, source), len(data)))[0]
 
@@ -63,7 +63,7 @@ class _Parser:
         self.keys: Mapping[str, EncryptedKey] = {}
 
     def parse(self) -> TableMetadata:
-        """The metadata of the whole document."""
+        """Parse the whole document."""
         node = self.node
         schemas, current_schema = self._schemas()
         specs, default_spec = self._specs(schemas, current_schema)
@@ -95,7 +95,7 @@ class _Parser:
         )
 
     def _index_ids(self, items: Iterable[Any], what: str) -> dict[int, Any]:
-        """Items by id; a duplicate id is refused, because it is ambiguous."""
+        """Return items by id; raises `CorruptMetadata` for a duplicate id. `what` names the items in the message."""
         by_id: dict[int, Any] = {}
         for each in items:
             if each.id in by_id:
@@ -130,7 +130,7 @@ class _Parser:
         return PartitionSpecs(specs), default
 
     def _sort_order(self) -> SortOrder:
-        """The default sort order; version 1 may omit it."""
+        """Return the default sort order; version 1 may omit it."""
         if not self.version.lists_all and not self.node.has("sort-orders"):
             return UNSORTED
         orders = self._index_ids(map(parse_sort_order, self.node.children("sort-orders")), "sort orders")
@@ -160,20 +160,20 @@ class _Parser:
         )
 
     def _current(self, snapshots: Mapping[int, IcebergSnapshot]) -> int | None:
-        """The current snapshot id; it must agree with the branch main and the snapshot log."""
+        """Return the current snapshot id; raises `CorruptMetadata` if the branch main or the snapshot log disagrees."""
         listed = self.node.integer("current-snapshot-id", None, least=_LEAST)
         current = None if listed == _NONE else listed
         main = self.node.members("refs").get(MAIN)
         if current is not None and current not in snapshots:
             raise self.node.fault(f"current-snapshot-id {current} is not among its snapshots")
         if current is None and main is not None:
-            raise self.node.fault("it has no current-snapshot-id, but a branch main: either may be wrong")
+            raise self.node.fault("it has no current-snapshot-id, but a branch main, and either may be wrong")
         if current is None and (last := self._last_logged()) in snapshots:
-            raise self.node.fault(f"it has no current-snapshot-id, but its snapshot-log says that {last} is current")
+            raise self.node.fault(f"it has no current-snapshot-id, but by its snapshot-log {last} is current")
         return current
 
     def _last_logged(self) -> int | None:
-        """The last snapshot in the log: writers clear the log when a table loses its current snapshot."""
+        """Return the last snapshot id in the log, which writers clear when a table loses its current snapshot."""
         log = self._snapshot_log({})
         return log[-1][1] if log else None
 
@@ -201,7 +201,7 @@ class _Parser:
         return SnapshotReference(node.integer("snapshot-id", least=_LEAST), kind, retention)
 
     def _snapshot_log(self, faults: dict[str, CorruptMetadata]) -> tuple[tuple[int, int], ...]:
-        """The snapshot log: as long as there are snapshots, so plain entries are not taken apart one by one."""
+        """Return the snapshot log, converting well-formed entries in bulk because the log can be long."""
         entries = self.node.value.get("snapshot-log")
         with suppress(KeyError, TypeError):
             if isinstance(entries, list):
@@ -211,7 +211,7 @@ class _Parser:
         return self._log("snapshot-log", _snapshot_logged, faults)
 
     def _log(self, name: str, parse: Any, faults: dict[str, CorruptMetadata]) -> tuple[Any, ...]:
-        """A log or a list of statistics files; if it is damaged, empty, with the error in `faults`."""
+        """Parse a log or a list of statistics files; if it is damaged, return () and add the error to `faults`."""
         try:
             return tuple(map(parse, self.node.children(name, [])))
         except CorruptMetadata as error:
@@ -236,19 +236,22 @@ def _metadata_logged(node: Node) -> tuple[int, str]:
     return node.integer("timestamp-ms", least=_FIRST_MS, most=_LAST_MS), node.text("metadata-file")
 
 
-# A parsed snapshot is taken again only if its JSON is the same, value by value and type by type. So it does not matter
-# which table, or which branch of its history, it was parsed for.
+# A parsed snapshot is reused only if its JSON is the same, value by value and type by type. So it does not matter which
+# table, or which branch of its history, it was parsed for.
 
 _MEMBER = "snapshots"
-_FEW = 16  # so many are parsed at once
-_BYTES = 2048  # of a snapshot, approximately: its JSON, and what was parsed of it
+_FEW = 16  # up to this number, snapshots are parsed without the cache
+_BYTES = 2048  # the approximate memory of a snapshot: its JSON and the parsed object
 
 _Known = Mapping[int | None, tuple[dict[str, Any], IcebergSnapshot]]
 _SNAPSHOTS: CacheKind[_Known] = CacheKind("snapshots of Iceberg metadata", lambda known: _BYTES * len(known))
 
 
 def parse_snapshots(document: Node, version: int, parse: Callable[[Node], IcebergSnapshot]) -> list[IcebergSnapshot]:
-    """The snapshots of a metadata document of this format version, in order; raises what `parse` does."""
+    """Return the snapshots of a metadata document in order, reusing parsed ones with the same JSON.
+
+    `version` is the format version; raises the errors of `parse`.
+    """
     values, uuid = document.items(_MEMBER, []), document.value.get("table-uuid")
     if len(values) <= _FEW or not isinstance(uuid, str):
         return [parse(node) for node in document.children(_MEMBER, [])]
@@ -275,14 +278,15 @@ def _id_of(value: Any) -> int | None:
 
 
 def _are_same(one: dict[str, Any], plain: dict[str, Any]) -> bool:
-    """Whether two snapshots, one of them plain, are the same JSON; for Python, 1, 1.0 and true are equal."""
+    """Return whether two snapshots, one of them plain, are the same JSON (in Python, 1, 1.0 and true are equal)."""
     return one == plain and list(map(type, one.values())) == list(map(type, plain.values()))
 
 
 def _is_plain(value: dict[str, Any]) -> bool:
-    """Whether there are only texts in the summary and the list of manifests of a snapshot, and no encryption key.
+    """Return whether a snapshot has only strings in its summary and manifest list, and no encryption key.
 
-    The key of an encrypted manifest list is elsewhere in the metadata.
+    The key of an encrypted manifest list is stored elsewhere in the metadata, so equal JSON could mean different
+    snapshots.
     """
     if "key-id" in value:
         return False

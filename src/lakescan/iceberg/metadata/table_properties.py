@@ -1,4 +1,4 @@
-"""The table properties of Iceberg that lakescan, or pyiceberg for it, obeys; and the check of those of new tables.
+"""The table properties of Iceberg that lakescan obeys, itself or through pyiceberg, and the check of new properties.
 
 The specification allows any property. Properties that only configure other writers are kept.
 """
@@ -29,7 +29,7 @@ class MetricsMode:
 
     @staticmethod
     def parse(text: str) -> MetricsMode | None:
-        """Parse a property value; None for an invalid one, which Iceberg ignores."""
+        """Parse a property value; return None for an invalid one, which Iceberg ignores."""
         match = _MODE.fullmatch(text.strip())
         if match is None or (match[2] is not None and int(match[2]) == 0):
             return None
@@ -37,7 +37,7 @@ class MetricsMode:
 
     @staticmethod
     def parse_strictly(text: str) -> MetricsMode:
-        """Parse the value of a new table; raises `ValueError`."""
+        """Parse the property value of a new table; raises `ValueError` for an invalid one."""
         if (mode := MetricsMode.parse(text)) is None:
             raise ValueError("none, counts, truncate(16) with a number of characters, or full")
         return mode
@@ -62,7 +62,7 @@ def _level(text: str) -> int | None:
 
 
 def _path(text: str) -> str:
-    # A relative path would be another folder for each process.
+    # A relative path would mean another folder in each process.
     scheme, _, path = split_location(text)
     if not text.strip() or (scheme == "file" and not path.startswith("/")):
         raise ValueError("a folder's location: an absolute path, or one with a scheme")
@@ -70,33 +70,33 @@ def _path(text: str) -> str:
 
 
 class IcebergProperties(ReadProperties):
-    """The properties of an Iceberg table. Those that are marked with pyiceberg, it reads itself as it commits."""
+    """The properties of an Iceberg table. pyiceberg itself reads those marked "(pyiceberg)" when it commits."""
 
     # Data files
     file_format: Property[str] = Property("write.format.default", "parquet", str.lower, "format of data files")
     target_file_size: Property[int] = Property(
-        "write.target-file-size-bytes", 512 * 2**20, positive, "bytes of a data file, past which the next is begun"
+        "write.target-file-size-bytes", 512 * 2**20, positive, "target size of a data file in bytes"
     )
     distribution_mode: Property[str] = Property(
         "write.distribution-mode",
         "hash",
         str,
-        "how rows of a Spark frame are shuffled before they are written; range acts as hash",
+        "how rows of a Spark DataFrame are shuffled before they are written; range acts as hash",
         check=one_of("none", "hash", "range"),
     )
     codec: Property[str] = Property("write.parquet.compression-codec", "zstd", _CODECS, "codec of data files")
     compression_level: Property[int | None] = Property(
-        "write.parquet.compression-level", None, _level, "level of the codec; null is the codec's own"
+        "write.parquet.compression-level", None, _level, "compression level; null is the codec's default"
     )
     page_size: Property[int] = Property("write.parquet.page-size-bytes", 2**20, positive, "bytes of a page of data")
     row_group_rows: Property[int] = Property(
-        "write.parquet.row-group-limit", 2**20, positive, "most rows of a row group"
+        "write.parquet.row-group-limit", 2**20, positive, "maximum rows of a row group"
     )
     row_group_size: Property[int | None] = Property(
         "write.parquet.row-group-size-bytes",
         None,
         positive,
-        "bytes of rows in memory that make a row group; else rows and the size of files decide",
+        "size of a row group in memory, in bytes; by default, rows and file size decide",
     )
     # Delete files
     delete_mode: Property[str] = Property("write.delete.mode", "copy-on-write", _MODES, "how DELETE changes rows")
@@ -106,32 +106,32 @@ class IcebergProperties(ReadProperties):
         "write.delete.granularity",
         "file",
         one_of("file", "partition"),
-        "whether a file of position deletes is about one data file, or about those of a partition",
+        "whether a position delete file covers one data file or those of a partition",
     )
     upserts: Property[bool] = Property(
         "write.upsert.enabled",
         False,
         boolean,
-        "whether appended rows replace those with their keys, as by Flink's writer",
+        "whether appended rows replace rows with the same keys, as in Flink's writer",
     )
     target_delete_file_size: Property[int] = Property(
         "write.delete.target-file-size-bytes",
         64 * 2**20,
         positive,
-        "bytes of a file of position deletes, past which the next is begun",
+        "target size of a position delete file in bytes",
     )
     delete_format: Property[str | None] = Property(
-        "write.delete.format.default", None, str.lower, "format of files of position deletes; else of data files"
+        "write.delete.format.default", None, str.lower, "format of delete files; by default, that of data files"
     )
     delete_codec: Property[str | None] = Property(
-        "write.delete.parquet.compression-codec", None, _CODECS, "codec of delete files; else of data files"
+        "write.delete.parquet.compression-codec", None, _CODECS, "codec of delete files; by default, that of data files"
     )
     delete_compression_level: Property[int | None] = Property(
-        "write.delete.parquet.compression-level", None, _level, "level of that codec; null is the codec's own"
+        "write.delete.parquet.compression-level", None, _level, "its compression level; null is the codec's default"
     )
     # Encryption
     encryption_key: Property[str | None] = Property(
-        "encryption.key-id", None, str, "the id of the table's key, by which its files are encrypted; it never changes"
+        "encryption.key-id", None, str, "the id of the table's encryption key; it never changes"
     )
     data_key_length: Property[int] = Property(
         "encryption.data-key-length", 16, parse_key_length, "bytes of the keys of new files: 16, 24 or 32"
@@ -142,30 +142,30 @@ class IcebergProperties(ReadProperties):
         "write.metadata.path", None, str, "the folder of metadata files (pyiceberg)", check=_path
     )
     object_path: Property[str | None] = Property(
-        "write.object-storage.path", None, _path, "the folder of data files, by an old name"
+        "write.object-storage.path", None, _path, "the folder of data files (deprecated name)"
     )
     folder_path: Property[str | None] = Property(
-        "write.folder-storage.path", None, _path, "the folder of data files, by an old name"
+        "write.folder-storage.path", None, _path, "the folder of data files (deprecated name)"
     )
     is_object_store: Property[bool] = Property(
-        "write.object-storage.enabled", False, is_true, "whether a hash spreads data files over folders", check=boolean
+        "write.object-storage.enabled", False, is_true, "whether hashes in paths spread data files", check=boolean
     )
     has_partitions_in_object_store: Property[bool] = Property(
-        "write.object-storage.partitioned-paths", True, is_true, "whether such paths name partitions", check=boolean
+        "write.object-storage.partitioned-paths", True, is_true, "whether these paths name partitions", check=boolean
     )
     # Metrics
     default_metrics: Property[MetricsMode | None] = Property(
         "write.metadata.metrics.default",
         None,
         MetricsMode.parse,
-        "the metrics of columns that have no mode of their own; invalid modes are ignored",
+        "the metrics mode of columns without their own; invalid modes are ignored",
         check=MetricsMode.parse_strictly,
     )
     columns_with_metrics: Property[int] = Property(
         "write.metadata.metrics.max-inferred-column-defaults",
         100,
         integer,
-        "how many columns have metrics, without a default mode",
+        "how many columns have metrics if no default mode is set",
     )
     name_mapping: Property[str | None] = Property(
         "schema.name-mapping.default", None, str, "names of columns in files without field ids, as JSON"
@@ -175,20 +175,20 @@ class IcebergProperties(ReadProperties):
         "commit.manifest-merge.enabled", True, is_true, "whether commits merge small manifests", check=boolean
     )
     min_manifests_to_merge: Property[int] = Property(
-        "commit.manifest.min-count-to-merge", 100, positive, "from how many on new manifests are merged"
+        "commit.manifest.min-count-to-merge", 100, positive, "how many manifests it takes to merge them with new ones"
     )
     manifest_size: Property[int] = Property(
         "commit.manifest.target-size-bytes", 8 * 2**20, positive, "target size of a manifest in bytes"
     )
-    retries: Property[int] = Property("commit.retry.num-retries", 4, whole, "how often a commit is repeated")
+    retries: Property[int] = Property("commit.retry.num-retries", 4, whole, "how often a commit is retried")
     retry_min_wait_ms: Property[int] = Property(
-        "commit.retry.min-wait-ms", 100, whole, "least wait before it is repeated"
+        "commit.retry.min-wait-ms", 100, whole, "minimum wait before a retry, in ms"
     )
     retry_max_wait_ms: Property[int] = Property(
-        "commit.retry.max-wait-ms", 60_000, whole, "longest wait before it is repeated"
+        "commit.retry.max-wait-ms", 60_000, whole, "maximum wait before a retry, in ms"
     )
     retry_timeout_ms: Property[int] = Property(
-        "commit.retry.total-timeout-ms", 1_800_000, whole, "how long it is repeated"
+        "commit.retry.total-timeout-ms", 1_800_000, whole, "how long a commit is retried, in ms"
     )
     delete_isolation: Property[str] = Property(
         "write.delete.isolation-level", SERIALIZABLE, ISOLATION, "the isolation level of commits that delete rows"
@@ -210,27 +210,27 @@ class IcebergProperties(ReadProperties):
         check=boolean,
     )
     metadata_versions: Property[int] = Property(
-        "write.metadata.previous-versions-max", 100, positive, "old metadata files in the metadata log (pyiceberg)"
+        "write.metadata.previous-versions-max", 100, positive, "maximum entries of the metadata log (pyiceberg)"
     )
     partitions_in_summary: Property[int] = Property(
-        "write.summary.partition-limit", 0, whole, "partitions that a snapshot's summary counts"
+        "write.summary.partition-limit", 0, whole, "maximum partitions with counts in a snapshot's summary"
     )
-    # Of other writers and readers
+    # For other writers and readers
     split_size_of_metadata: Property[int] = Property(
         "read.split.metadata-target-size", 32 * 2**20, positive, "target size of a task over metadata", is_kept=True
     )
     is_audited: Property[bool] = Property(
-        "write.wap.enabled", False, boolean, "whether writers may stage rows, which are read once they are published"
+        "write.wap.enabled", False, boolean, "whether writers may stage rows for audit before publishing"
     )
     # Maintenance
     owns_files: Property[bool] = Property(
-        "gc.enabled", True, is_true, "whether the table's files are its own, and may be removed", check=boolean
+        "gc.enabled", True, is_true, "whether the table owns its files, so that they may be deleted", check=boolean
     )
     max_snapshot_age_ms: Property[int] = Property(
         "history.expire.max-snapshot-age-ms",
         5 * _DAY_MS,
         integer,
-        "the age of snapshots that expire",
+        "the age in ms beyond which snapshots expire",
         check=positive,
         error=CorruptMetadata,
     )
@@ -238,7 +238,7 @@ class IcebergProperties(ReadProperties):
         "history.expire.min-snapshots-to-keep",
         1,
         integer,
-        "snapshots of each branch that stay",
+        "minimum snapshots to keep on each branch",
         check=positive,
         error=CorruptMetadata,
     )
@@ -246,17 +246,17 @@ class IcebergProperties(ReadProperties):
         "history.expire.max-ref-age-ms",
         2**63 - 1,
         integer,
-        "the age of branches and tags that expire",
+        "the age in ms beyond which branches and tags expire",
         check=positive,
         error=CorruptMetadata,
     )
 
     def metrics_of(self, column: str) -> MetricsMode | None:
-        """A column's own mode by its dotted name; None without one, and for an invalid one, which Iceberg ignores."""
+        """Return the metrics mode that a property sets for a column, by its dotted name; None if unset or invalid."""
         return MetricsMode.parse(self.texts.get(f"{_COLUMN_METRICS}{column}", ""))
 
     def retry_policy(self, default: RetryPolicy) -> RetryPolicy:
-        """How often commits are repeated: as the properties `commit.retry.*` say, if there are any, else `default`."""
+        """Return the retry policy of commits from the properties `commit.retry.*`, or `default` if none is set."""
         if not any(name.startswith("commit.retry.") for name in self.texts):
             return default
         return RetryPolicy(
@@ -273,19 +273,19 @@ class IcebergProperties(ReadProperties):
 
     @property
     def folders(self) -> list[str]:
-        """The folders, other than the table's own, that new files were or are written to."""
+        """The folders in properties that new files are, or once were, written to."""
         named = (self.data_path, self.metadata_path, self.object_path, self.folder_path)
         return [each for each in named if each is not None]
 
     def check_obeyed(self) -> None:
-        """Parse what every write depends on.
+        """Check the properties that every write depends on.
 
-        Raises `InvalidOption` for an invalid value, `UnsupportedFeature` for a class that chooses locations: lakescan
-        runs no code that a table names.
+        Raises `InvalidOption` for an invalid value, `UnsupportedFeature` for a location provider class: lakescan runs
+        no code that a table names.
         """
         if named := [name for name in _PROVIDERS if name in self.texts]:
             raise UnsupportedFeature(
-                f"'{named[0]}'={self.texts[named[0]]!r} of a table to write to ({self.where})",
+                f"writing a table with '{named[0]}'={self.texts[named[0]]!r} ({self.where})",
                 "Only Iceberg's own providers are supported: remove the property, or set write.data.path or "
                 "write.object-storage.enabled.",
             )
@@ -313,12 +313,15 @@ _RESERVED = frozenset(
 
 
 def check_properties(properties: Mapping[str, str], of: str = "a new table") -> None:
-    """Check properties to set: `InvalidOption` for invalid values, `UnsupportedFeature` for missing support."""
+    """Check properties to set on a table, described by `of` in messages.
+
+    Raises `InvalidOption` for an invalid value or a reserved name, `UnsupportedFeature` for a value without support.
+    """
     declared = IcebergProperties.declarations()
     for name, value in properties.items():
         if name.startswith("encryption.") and name not in declared:
             known = f"{IcebergProperties.encryption_key.name} and {IcebergProperties.data_key_length.name}"
-            raise UnsupportedFeature(f"'{name}' for {of}", f"Properties of encryption are {known}.")
+            raise UnsupportedFeature(f"'{name}' for {of}", f"The supported encryption properties are {known}.")
         if name in _RESERVED:
             raise InvalidOption(f"{name!r} cannot be set as a property: Iceberg keeps it in the table's metadata")
         if name == IcebergProperties.file_format.name and str(value).lower() != IcebergProperties.file_format.default:

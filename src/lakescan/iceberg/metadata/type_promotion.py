@@ -1,4 +1,4 @@
-"""Type promotion: the types that a column may get without its files being rewritten."""
+"""Type promotion: the types that a column may get without rewriting its files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _PLAIN: dict[t.Type, tuple[t.Type, ...]] = {t.INT: (t.LONG,), t.FLOAT: (t.DOUBLE
 
 
 def can_promote(old: t.Type, new: t.Type) -> bool:
-    """Whether a column of the type `old` may become a column of the different type `new`, by the specification."""
+    """Return whether the specification allows changing a column's type from `old` to a different type `new`."""
     if isinstance(old, t.Decimal) and isinstance(new, t.Decimal):
         return new.scale == old.scale and new.precision >= old.precision
     return old == t.UNKNOWN or new in _PLAIN.get(old, ()) or (old == t.DATE and new in FROM_DATE)
 
 
 def find_unreadable_column(written: Schema, read: Schema) -> str | None:
-    """Describe the first column whose written type cannot be promoted to its type in the read schema."""
+    """Describe the first column whose written type cannot be promoted to its type in the read schema, if any."""
     types = {each.id: each.type for each in t.walk(read.fields)}
     nested = t.Struct | t.ListOf | t.MapOf
     for each in t.walk(written.fields):

@@ -1,7 +1,7 @@
 """Iceberg's metadata tables, with the columns of Iceberg's Java implementation.
 
 `files`, `entries`, `manifests`, `partitions` and the like show the selected snapshot; the others show the whole table.
-`all_...` tables cover the manifests of every snapshot in the metadata.
+The `all_...` tables cover the manifests of every snapshot in the metadata.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ OF_SNAPSHOT = frozenset(
 def metadata_table(
     name: str, metadata: TableMetadata, storage: Storage, snapshot: IcebergSnapshot | None
 ) -> MetadataTable:
-    """The metadata table `name`; raises `InvalidOption`, with the nearest valid name, for an unknown one."""
+    """Return the metadata table `name`; raises `InvalidOption`, with the nearest valid name, for an unknown one."""
     if name not in METADATA_TABLES:
         raise no_such_table(name, METADATA_TABLES)
     return METADATA_TABLES[name](metadata, storage, snapshot)

@@ -1,6 +1,6 @@
 """The metadata tables of files: `entries`, `files`, `data_files`, `delete_files`, and their `all_...` versions.
 
-Manifests are read and checked as by scans, but with more columns; inherited values are filled in afterwards.
+Manifests are read and checked as in scans, but with more columns. Inherited values are filled in afterwards.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SPEC_ID = t.Field(141, "spec_id", t.INT, doc="Partition spec id")
 
 
 def data_file_fields(partition: t.Struct) -> tuple[t.Field, ...]:
-    """The columns of a data file: its members in manifests, the spec id, and `partition` only in partitioned tables."""
+    """Return the columns of a data file: its members in manifests, the spec id, and `partition` if partitioned."""
     stored = manifest_writer.data_file_fields(partition, _LATEST)
     fields = [replace(each, required=False) if each.id in (134, PARTITION_ID) else each for each in stored]
     fields.insert(3, _SPEC_ID)
@@ -41,7 +41,7 @@ def data_file_fields(partition: t.Struct) -> tuple[t.Field, ...]:
 
 
 def entry_schema(partition: t.Struct) -> Schema:
-    """The columns of manifest entries (specification, "Manifests")."""
+    """Return the columns of manifest entries (specification, "Manifests")."""
     return Schema(
         (
             t.Field(0, "status", t.INT, required=True, doc="0 existing, 1 added, 2 deleted"),
@@ -55,7 +55,7 @@ def entry_schema(partition: t.Struct) -> Schema:
 
 @dataclass(frozen=True)
 class EntriesTable:
-    """The manifest entries of some snapshots; with `as_files`, only live ones, shown as files.
+    """The manifest entries of some snapshots; with `as_files`, only live entries, shown as files.
 
     `data` and `deletes` select data manifests and delete manifests.
     """
@@ -69,7 +69,7 @@ class EntriesTable:
 
     @cached_property
     def schema(self) -> Schema:
-        """The columns of the entry or file, then its statistics by column name (`readable_metrics`)."""
+        """The columns of the entry or file, followed by its statistics by column name (`readable_metrics`)."""
         metrics = t.Field(READABLE_METRICS, "readable_metrics", self._metrics)
         if self.as_files:
             return Schema((*data_file_fields(self.metadata.partition_type), metrics))
@@ -80,7 +80,7 @@ class EntriesTable:
         return metrics_type(self.metadata.schema)
 
     def parts(self) -> Sequence[ManifestFile]:
-        """The manifests of the snapshots, without duplicates."""
+        """Return the manifests of the snapshots, without duplicates."""
         manifests: dict[str, ManifestFile] = {}
         for snapshot in self.snapshots:
             for manifest in manifest_files(snapshot_manifests(snapshot, self.metadata, self.storage)):
@@ -89,7 +89,10 @@ class EntriesTable:
         return list(manifests.values())
 
     def read(self, part: ManifestFile) -> Iterator[pa.RecordBatch]:
-        """The entries of one manifest. The key metadata of an encrypted table is null: it has the keys of its files."""
+        """Yield the entries of one manifest.
+
+        `key_metadata` is null for encrypted tables, because it contains the keys of the files.
+        """
         entries = table_entries(part, self.metadata, self.storage)
         if self.metadata.table_properties.is_encrypted:
             entries = _clear_keys(entries)
@@ -102,7 +105,7 @@ class EntriesTable:
 
 
 def table_entries(manifest: ManifestFile, metadata: TableMetadata, storage: Storage) -> pa.Table:
-    """All entries of a manifest, including deleted ones, as in `entry_schema`, with inherited values filled in."""
+    """Return all entries of a manifest as in `entry_schema`, deleted ones included, with inherited values filled in."""
     spec_id = manifest.partition_spec_id
     entries = read_entries(manifest, metadata.specs[spec_id], storage)
     with decoding_file(redact(manifest.manifest_path)):
@@ -129,7 +132,7 @@ def _clear_keys(entries: pa.Table) -> pa.Table:
 
 
 def _partitions(values: pa.StructArray, metadata: TableMetadata, spec_id: int) -> pa.StructArray:
-    """Partition values in the struct type of all specs (`TableMetadata.partition_type`)."""
+    """Convert partition values of one spec to the struct type of all specs (`TableMetadata.partition_type`)."""
     places = {field.id: place for place, field in enumerate(metadata.specs[spec_id].fields)}
     members = {
         f.name: as_partition_type(values.field(places[f.id]), f.type.arrow())
@@ -140,7 +143,7 @@ def _partitions(values: pa.StructArray, metadata: TableMetadata, spec_id: int) -
     return struct_of(members, len(values)).cast(metadata.partition_type.arrow())
 
 
-READABLE_METRICS = 1_000_000  # the first field id, above the ids of all columns
+READABLE_METRICS = 1_000_000  # the first field id of the metrics, above the ids of all columns
 _COUNTS = {
     "column_size": "column_sizes",
     "value_count": "value_counts",
@@ -151,13 +154,13 @@ _BOUNDS = {"lower_bound": "lower_bounds", "upper_bound": "upper_bounds"}
 
 
 def _leaves(schema: Schema) -> list[tuple[str, t.Field]]:
-    """The columns of primitive types, including nested ones, by full name."""
+    """Return the columns of primitive types, including nested ones, by full name."""
     named = sorted((path, schema.by_id[i]) for i, path in schema.path_of.items())
     return [(path, f) for path, f in named if not t.children(f.type) and f.type not in (t.VARIANT, t.UNKNOWN)]
 
 
 def metrics_type(schema: Schema) -> t.Struct:
-    """One struct per column: counts, and bounds in the column's type."""
+    """Return a struct type with one struct per column: counts, and bounds in the column's type."""
     columns, next_id = [], READABLE_METRICS + 1
     for path, field in _leaves(schema):
         kinds = [*((n, t.LONG) for n in _COUNTS), *((n, field.type) for n in _BOUNDS)]
@@ -168,7 +171,10 @@ def metrics_type(schema: Schema) -> t.Struct:
 
 
 def metrics_column(files: pa.StructArray, schema: Schema, kind: t.Struct) -> pa.StructArray:
-    """The statistics of files (a struct with the maps of manifest entries) by column; `kind` is from `metrics_type`."""
+    """Return the statistics of files by column, as the struct type `kind` from `metrics_type`.
+
+    `files` is a struct with the statistics maps of manifest entries.
+    """
     leaves = _leaves(schema)
     ids = np.array([field.id for _, field in leaves], dtype=np.int64)
     counts = [_Values.read(files, name, ids) for name in _COUNTS.values()]
@@ -184,9 +190,9 @@ def metrics_column(files: pa.StructArray, schema: Schema, kind: t.Struct) -> pa.
 
 @dataclass(frozen=True)
 class _Values:
-    """A statistic of files, sorted by key: the values of the n-th key are those from `low[n]` to `high[n]`.
+    """One statistic of files, sorted by field id: `low[n]` to `high[n]` are the values of the n-th field id.
 
-    Sorting scans the key-value lists only once, independent of the number of columns.
+    The maps are sorted once, whatever the number of columns.
     """
 
     rows: np.ndarray
@@ -207,11 +213,11 @@ class _Values:
         return _Values(owner[order], values.take(pa.array(order)), low, high, len(files))
 
     def has(self, place: int) -> bool:
-        """Whether any file has a value for the key."""
+        """Return whether any file has a value for the field id at `place`."""
         return bool(self.low[place] < self.high[place])
 
     def at(self, place: int) -> pa.Array:
-        """Each file's value for the key, null if it has none."""
+        """Return each file's value for the field id at `place`, or null."""
         if not self.has(place):
             return pa.nulls(self.files, self.values.type)
         index = np.full(self.files, -1, dtype=np.int64)

@@ -66,11 +66,11 @@ class ManifestsTable:
     schema = MANIFESTS
 
     def parts(self) -> Sequence[Any]:
-        """The snapshot, or nothing for an empty table."""
+        """Return the snapshot as the only part; nothing for an empty table."""
         return () if self.snapshot is None else (self.snapshot,)
 
     def read(self, part: IcebergSnapshot) -> Iterator[pa.RecordBatch]:
-        """The manifests of the snapshot, one row each."""
+        """Yield the manifests of the snapshot, one row each."""
         yield pa.RecordBatch.from_arrays(
             _columns(part, self.metadata, self.storage)[: len(MANIFESTS.fields)], schema=MANIFESTS.arrow()
         )
@@ -85,11 +85,11 @@ class AllManifestsTable:
     schema = ALL_MANIFESTS
 
     def parts(self) -> Sequence[Any]:
-        """All snapshots in the metadata."""
+        """Return all snapshots in the metadata."""
         return tuple(self.metadata.snapshots.values())
 
     def read(self, part: IcebergSnapshot) -> Iterator[pa.RecordBatch]:
-        """The manifests of one snapshot, one row each."""
+        """Yield the manifests of one snapshot, one row each."""
         yield pa.RecordBatch.from_arrays(_columns(part, self.metadata, self.storage), schema=ALL_MANIFESTS.arrow())
 
 
@@ -104,14 +104,14 @@ def _columns(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storag
         *(pc.if_else(is_data, zero, count) for count in counts),
         _summaries(listed, metadata),
         pa.repeat(pa.scalar(snapshot.id), listed.num_rows),
-        # It has the keys of an encrypted table's manifests.
+        # In an encrypted table, it contains the keys of the manifests.
         pa.nulls(len(listed), pa.binary()) if metadata.table_properties.is_encrypted else listed["key_metadata"],
     ]
     return [as_array(column) for column in columns]
 
 
 def _summaries(listed: pa.Table, metadata: TableMetadata) -> pa.Array:
-    """Partition summaries with bounds as text."""
+    """Return the partition summaries of manifests, with bounds as text."""
     rows = []
     pairs = zip(listed["partition_spec_id"].to_pylist(), listed["partitions"].to_pylist(), strict=True)
     for spec_id, summaries in pairs:
@@ -126,7 +126,7 @@ def _bounds_as_text(summary: dict[str, Any], field: PartitionField) -> dict[str,
 
 
 def bound_text(serialized: bytes | None, field: PartitionField) -> str | None:
-    """A serialized bound of partition values as text; None for none, and for one that cannot be read."""
+    """Return a serialized bound of partition values as text; None if it is missing or cannot be decoded."""
     decoded = None if serialized is None else decode_values(pa.array([serialized], pa.binary()), field.type)
     if serialized is None or decoded is None or not decoded[0].is_valid:
         return None
@@ -140,7 +140,7 @@ def bound_text(serialized: bytes | None, field: PartitionField) -> str | None:
 
 
 def _text(value: Any, field: PartitionField) -> str:
-    """A partition value as text: a year as 2026, an hour as 2026-01-31-07, bytes as base 64, 1e10 as 1.0E10."""
+    """Return a partition value as text: a year as 2026, an hour as 2026-01-31-07, bytes as base64, 1e10 as 1.0E10."""
     match field.transform.name:
         case "year":
             return f"{1970 + value:04d}"
@@ -161,19 +161,19 @@ def _text(value: Any, field: PartitionField) -> str:
 
 
 def _date_text(days: int, *, signed: bool = False) -> str:
-    """A date of the Gregorian calendar, of any year; with `signed`, years of more than four digits have a sign."""
+    """Return a Gregorian date of any year; with `signed`, years outside of 0 to 9999 have a sign (ISO 8601)."""
     day = np.datetime64(days, "D")
     month = day.astype("datetime64[M]")
     year, of_year = divmod(int(month.astype(np.int64)), 12)
     year += 1970
     text = f"{year:04d}"
-    if signed and not 0 <= year <= 9999:  # ISO 8601
+    if signed and not 0 <= year <= 9999:
         text = f"+{year}" if year > 0 else f"-{-year:04d}"
     return f"{text}-{of_year + 1:02d}-{int((day - month.astype('datetime64[D]')).astype(np.int64)) + 1:02d}"
 
 
 def _timestamp_text(value: int, kind: t.Timestamp) -> str:
-    """A timestamp as in ISO 8601, as Java has it: with seconds, and without zeros at the end of their fraction."""
+    """Return a timestamp in ISO 8601 as Java writes it: with seconds, without trailing zeros of the fraction."""
     days, of_day = divmod(value, kind.per_day)
     per_second = kind.per_day // 86_400
     seconds, fraction = divmod(of_day, per_second)
@@ -186,7 +186,7 @@ def _timestamp_text(value: int, kind: t.Timestamp) -> str:
 
 
 def _time_text(value: time) -> str:
-    """A time as Java's `LocalTime` has it: seconds and their fraction, in three or six digits, only if not zero."""
+    """Return a time as Java's `LocalTime` does: seconds only if not zero, fractions in three or six digits."""
     if value.microsecond:
         return value.isoformat("microseconds" if value.microsecond % 1000 else "milliseconds")
     return value.isoformat("seconds" if value.second else "minutes")

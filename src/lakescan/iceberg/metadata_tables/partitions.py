@@ -46,8 +46,8 @@ _UPDATED = (
 class IcebergPartitionsTable:
     """One row per partition, whatever the specs of its files; a single row for an unpartitioned table.
 
-    Its spec is that of the file of the newest known commit, as in Java; where no commit is known any more, that of its
-    first file (Java then says 0).
+    As in Java, the `spec_id` of a partition is that of the file that the newest unexpired snapshot changed. If all of
+    these snapshots have expired, it is that of the partition's first file (Java returns 0).
     """
 
     metadata: TableMetadata
@@ -56,7 +56,7 @@ class IcebergPartitionsTable:
 
     @cached_property
     def schema(self) -> Schema:
-        """The partition and spec (for partitioned tables), then counts of files and the last change."""
+        """The partition and spec id (for partitioned tables), followed by file counts and the last change."""
         partition = self.metadata.partition_type
         shown = (
             t.Field(PARTITION_ID, "partition", partition, required=True),
@@ -65,11 +65,11 @@ class IcebergPartitionsTable:
         return Schema(((*shown,) if partition.fields else ()) + _COUNTS + _UPDATED)
 
     def parts(self) -> Sequence[Any]:
-        """The snapshot as one part, because partitions span manifests; nothing for an empty table."""
+        """Return the snapshot as the only part, because partitions span manifests; nothing for an empty table."""
         return () if self.snapshot is None else (self.snapshot,)
 
     def read(self, part: IcebergSnapshot) -> Iterator[pa.RecordBatch]:
-        """The partitions of the snapshot, in order of their first appearance in its manifests."""
+        """Yield the partitions of the snapshot, in order of their first appearance in its manifests."""
         manifests = manifest_files(snapshot_manifests(part, self.metadata, self.storage))
         if not manifests:
             return
@@ -105,7 +105,7 @@ class IcebergPartitionsTable:
         return bool(self.metadata.partition_type.fields)
 
     def _numbers(self, files: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-        """Each file's partition as a number from 0 in order of appearance, and the first file of each partition."""
+        """Return each file's partition as a number, from 0 in order of appearance, and each partition's first file."""
         if not self._is_shown:
             return np.zeros(files.num_rows, dtype=np.int64), np.zeros(1, dtype=np.int64)
         numbers = dictionary_codes(add_partition_key(files)["partition_key"])
@@ -114,9 +114,9 @@ class IcebergPartitionsTable:
     def _last_updates(
         self, snapshot_ids: pa.ChunkedArray, numbers: np.ndarray, groups: int
     ) -> tuple[np.ndarray, list[pa.Array]]:
-        """The first file of the newest known snapshot that added to each partition; the time and id of that snapshot.
+        """Return the row of each partition's newest file, and the time and id of the snapshot that added that file.
 
-        Both are null if no snapshot is known.
+        Time and id are null if all snapshots that added files to the partition have expired.
         """
         known = self.metadata.snapshots
         times = pa.array([s.timestamp_ms for s in known.values()], pa.int64())

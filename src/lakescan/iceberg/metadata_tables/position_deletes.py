@@ -47,7 +47,7 @@ _NAMES = [
 
 @dataclass(frozen=True)
 class _Part:
-    """One delete file or vector, with its spec, its partition, and the data file that a vector is of."""
+    """One delete file or deletion vector, with its spec id, its partition, and the data file of a vector."""
 
     delete: DeleteFile
     spec_id: int
@@ -65,7 +65,7 @@ class PositionDeletesTable:
 
     @cached_property
     def schema(self) -> Schema:
-        """The delete, its partition and spec, the delete file and, from version 3 on, a vector's offset and size."""
+        """The delete, its partition and spec id, the delete file and, from version 3 on, a vector's offset and size."""
         partition = self.metadata.partition_type
         shown = (t.Field(PARTITION_ID, "partition", partition),) if partition.fields else ()
         vectors = (
@@ -88,7 +88,7 @@ class PositionDeletesTable:
         return Schema((DELETED_PATH, DELETED_POSITION, t.Field(_ROW_ID, "row", self.metadata.schema.struct())))
 
     def parts(self) -> Sequence[_Part]:
-        """The live position delete files and deletion vectors."""
+        """Return the live position delete files and deletion vectors."""
         if self.snapshot is None:
             return ()
         parts: list[_Part] = []
@@ -101,7 +101,7 @@ class PositionDeletesTable:
         return parts
 
     def read(self, part: _Part) -> Iterator[pa.RecordBatch]:
-        """The positions deleted by one delete file or deletion vector."""
+        """Yield the positions that one delete file or deletion vector deletes."""
         delete = part.delete
         is_vector = delete.kind == DeleteKind.VECTOR
         constants: dict[str, Any] = {
@@ -131,7 +131,7 @@ class PositionDeletesTable:
 
 
 def _parts_of(files: pa.StructArray) -> Iterator[_Part]:
-    """The delete files and vectors of one manifest."""
+    """Yield the delete files and deletion vectors of one manifest."""
     columns = pa.Table.from_struct_array(files)
     partitions = columns["partition"] if "partition" in columns.column_names else [None] * len(files)
     for row, partition in zip(columns.select(_NAMES).to_pylist(), partitions, strict=True):

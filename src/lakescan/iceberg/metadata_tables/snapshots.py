@@ -29,7 +29,7 @@ HISTORY = Schema(
         t.Field(4, "is_current_ancestor", t.BOOLEAN, required=True),
     )
 )
-# What `Table.history` returns: the operation and summary of each snapshot, too.
+# The columns of `Table.history`: the history plus the operation and summary of each snapshot.
 COMMITS = Schema((*HISTORY.fields, t.Field(5, "operation", t.STRING), t.Field(6, "summary", _SUMMARY)))
 REFS = Schema(
     (
@@ -53,7 +53,7 @@ METADATA_LOG = Schema(
 
 
 def snapshots_table(metadata: TableMetadata) -> InMemoryMetadataTable:
-    """All snapshots in the metadata."""
+    """Return the `snapshots` table: all snapshots in the metadata."""
     return InMemoryMetadataTable(SNAPSHOTS, tuple(_snapshot(s) for s in metadata.snapshots.values()))
 
 
@@ -73,16 +73,19 @@ def _summary(snapshot: IcebergSnapshot) -> list[tuple[str, str]]:
 
 
 def history_table(metadata: TableMetadata) -> InMemoryMetadataTable:
-    """The snapshot log: when each snapshot became current, oldest first. Raises `CorruptMetadata` if it is damaged."""
+    """Return the `history` table: when each snapshot became current, oldest first.
+
+    Raises `CorruptMetadata` if the snapshot log is damaged.
+    """
     metadata.check_log("snapshot-log")
     return InMemoryMetadataTable(HISTORY, snapshot_log(metadata).rows)
 
 
 def snapshot_log(metadata: TableMetadata) -> InMemoryMetadataTable:
-    """When each snapshot became current, with its operation and summary.
+    """Return when each snapshot became current, with its operation and summary.
 
-    If the log is missing or damaged: all snapshots, by the time of their commit. A table of which all snapshots are on
-    other branches than `main` has an empty log: none of them was ever current.
+    If the log is missing or damaged, all snapshots are returned by commit time. If the branch `main` has no snapshot,
+    the result is empty, because no snapshot was ever current.
     """
     log = metadata.snapshot_log
     if not log and metadata.current_snapshot_id is not None:
@@ -91,7 +94,7 @@ def snapshot_log(metadata: TableMetadata) -> InMemoryMetadataTable:
 
 
 def _logged_snapshot(metadata: TableMetadata, at: int, snapshot_id: int) -> dict[str, Any]:
-    """An entry of the snapshot log; of a snapshot that has expired, only its id and the time are known."""
+    """Return a row for an entry of the snapshot log; an expired snapshot has only its id and the time."""
     known = metadata.snapshots.get(snapshot_id)
     return {
         "made_current_at": from_millis(at),
@@ -104,7 +107,7 @@ def _logged_snapshot(metadata: TableMetadata, at: int, snapshot_id: int) -> dict
 
 
 def refs_table(metadata: TableMetadata) -> InMemoryMetadataTable:
-    """Branches and tags, with their retention settings."""
+    """Return the `refs` table: branches and tags with their retention settings."""
     rows = (
         {
             "name": name,
@@ -120,7 +123,11 @@ def refs_table(metadata: TableMetadata) -> InMemoryMetadataTable:
 
 
 def metadata_log_table(metadata: TableMetadata) -> InMemoryMetadataTable:
-    """Metadata files, the current one last, each with the snapshot that was current when it was written."""
+    """Return the `metadata_log_entries` table: metadata files, the current one last.
+
+    Each row also has the snapshot that was current when the file was written. Raises `CorruptMetadata` if the metadata
+    log or the snapshot log is damaged.
+    """
     metadata.check_log("metadata-log")
     metadata.check_log("snapshot-log")
     log = [*metadata.metadata_log, (metadata.last_updated_ms, metadata.source)]

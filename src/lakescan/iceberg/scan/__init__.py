@@ -1,1 +1,1 @@
-"""Scan planning for Iceberg: snapshot -> file table, with manifests pruned and deletes matched."""
+"""Plan Iceberg scans: prune manifests, match deletes to data files, and return the file table of a snapshot."""

@@ -3,12 +3,13 @@
 - A deletion vector applies to the one data file that it references, and supersedes position deletes there.
 - A position delete file applies to data files of its partition, or only to the one that it references, that are not
   newer (data sequence number <= delete sequence number).
-- An equality delete file applies to data files of its partition, or to all if its spec is unpartitioned, that are
-  older (data sequence number < delete sequence number), unless statistics show that the file has none of its keys.
+- An equality delete file applies to data files of its partition, or to all if its spec is unpartitioned, that are older
+  (data sequence number < delete sequence number), unless statistics show that the file has none of its keys.
 
 Matching is columnar: a join on partition yields the candidate pairs of all files at once, which are then filtered.
-Equality deletes are not paired: those of one place (a partition, or the table, and the columns they compare) are
-neighbours, oldest first, so that a data file has those from the first that is newer on.
+Equality deletes are not paired. They are grouped by scope (a partition or the whole table) and compared columns, and
+sorted by sequence number within a group. So a range of each group, from the first newer delete to the end, applies to a
+data file.
 """
 
 from __future__ import annotations
@@ -47,9 +48,10 @@ class _Pairs:
 
 @dataclass(frozen=True)
 class _EqualityPlaces:
-    """The equality deletes of each place: rows of the index from `first` to `stop`, by ascending sequence number.
+    """The equality deletes of each group (same scope and compared columns): rows `first` to `stop` of the index.
 
-    `key` has a number for each row: by place, then by sequence number as its number in `sequences`.
+    Rows of a group are sorted by sequence number. `key` sorts the rows by group and sequence number: the number of the
+    group, combined with the position of the sequence number in `sequences`.
     """
 
     first: np.ndarray
@@ -65,14 +67,14 @@ class _EqualityPlaces:
 
     @staticmethod
     def build(rows: np.ndarray, first: np.ndarray, is_global: np.ndarray, sequence: np.ndarray) -> _EqualityPlaces:
-        """The places of neighbouring rows, given each place's first row and each row's sequence number."""
+        """Build the groups of neighbouring rows from each group's first row and each row's sequence number."""
         stop = np.append(first[1:], rows[-1] + 1)
         sequences, number = np.unique(sequence, return_inverse=True)
         place = np.repeat(np.arange(len(first)), stop - first)
         return _EqualityPlaces(first, stop, is_global, sequences, place * (len(sequences) + 1) + number.reshape(-1))
 
     def newer_than(self, sequence: np.ndarray, place: np.ndarray) -> np.ndarray:
-        """The first row of each place whose sequence number is greater; where there is none, the place's `stop`."""
+        """Return the first row of each group with a sequence number greater than `sequence`, else its `stop`."""
         number = np.searchsorted(self.sequences, sequence, side="right")
         found: np.ndarray = self.first[0] + np.searchsorted(self.key, place * (len(self.sequences) + 1) + number)
         return found
@@ -82,8 +84,8 @@ class _EqualityPlaces:
 class DeleteIndex:
     """The live delete files of a snapshot: `entries` as read from manifests, `table` as used by planning.
 
-    Per delete file, `named` records whether `match` found a data file that it may name, and `respelled` whether a
-    data file matched only by another spelling of its name.
+    For each delete file, `named` records whether `match` found a data file that the delete may apply to. `respelled`
+    records whether a data file matched only by another spelling of its location.
     """
 
     entries: pa.Table
@@ -105,10 +107,10 @@ class DeleteIndex:
         fields: Mapping[int, t.Field],
         places: LocationMatcher | None = None,
     ) -> DeleteIndex:
-        """Build the index from delete entries; None if the snapshot has no delete manifest.
+        """Build the index from delete entries, which are None for a snapshot without delete manifests.
 
-        `fields` are all fields that the table has or had, by id: equality ids refer to them. `places` normalizes the
-        locations of data files, which deletes may spell differently.
+        `fields` are all fields that the table has or had, by id, because equality ids refer to them. `places`
+        normalizes the locations of data files, which deletes may spell differently.
         """
         places = places or LocationMatcher()
         if entries is None or not entries.num_rows:
@@ -152,13 +154,13 @@ class DeleteIndex:
 
     @property
     def dangling(self) -> int:
-        """The number of delete files, other than equality deletes, that name none of the data files matched so far."""
+        """The number of position delete files and vectors that name none of the data files matched so far."""
         return int((~self.named & pc.not_equal(self.table["kind"], DeleteKind.EQUALITY).to_numpy()).sum())
 
     def match(self, data: pa.Table, names: FileNames | None = None) -> DeleteReferences:
-        """The deletes of each data file.
+        """Return the deletes of each data file.
 
-        `names` are those of all data files that are planned together, if `data` is only a part of them. Raises
+        `names` are the locations of all data files that are planned together, if `data` is only some of them. Raises
         `UnsupportedFeature` for a delete whose data file is ambiguous.
         """
         if not self.table.num_rows:
@@ -182,7 +184,7 @@ class DeleteIndex:
         if len(np.unique(pairs.data)) != len(pairs.data):
             doubled = data["file_path"][int(pairs.data[np.argsort(pairs.data)[0]])]
             raise CorruptMetadata(
-                f"a data file has more than one deletion vector; the first file with one is {doubled}"
+                f"a data file has more than one deletion vector; the first file with a vector is {doubled}"
             )
         return pairs.where(_sequence(self.entries, pairs.delete) >= _sequence(data, pairs.data))
 
@@ -202,7 +204,7 @@ class DeleteIndex:
 
     @cached_property
     def _references(self) -> FileNames:
-        """The one data file that each delete file names; null if there are several, or it is unknown."""
+        """The one data file that each delete file references; null if there are several or it is unknown."""
         lower, upper = self._path_bounds
         single = pc.if_else(pc.equal(lower, upper), lower, pa.scalar(None, pa.string()))
         referenced = pc.coalesce(self.entries["referenced_data_file"].combine_chunks(), single)
@@ -220,7 +222,7 @@ class DeleteIndex:
         return FileNames(self._references.names.take(rows).drop_null(), self.places)
 
     def _match_names(self, data: pa.Table, names: FileNames, wanted: FileNames, rows: np.ndarray) -> _Pairs:
-        """Pairs of data files and the deletes that name them; `rows` are the index rows of `wanted`."""
+        """Return pairs of data files and the deletes that name them; `rows` are the index rows of `wanted`."""
         matches = names.find(data["file_path"], wanted)
         delete = rows[matches.name]
         self.named[delete] = True
@@ -228,7 +230,7 @@ class DeleteIndex:
         return _Pairs(matches.data, delete)
 
     def _equality(self, data: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Ranges of the equality deletes that may apply: data file, first delete and last delete (exclusive)."""
+        """Return ranges of equality deletes that may apply: data file, first delete, last delete (exclusive)."""
         places = self._equality_places
         if not len(places.first):
             return places.first, places.first, places.first
@@ -268,7 +270,7 @@ class DeleteIndex:
         )
 
     def _match_partitions(self, data: pa.Table, rows: np.ndarray) -> _Pairs:
-        """All pairs of a data file and one of these delete files with the same spec and partition."""
+        """Return all pairs of a data file and a delete file of `rows` with the same spec and partition."""
         if not len(rows) or not data.num_rows:
             return _Pairs(np.empty(0, np.int64), np.empty(0, np.int64))
         data_keys, delete_keys = _partition_keys(data, self.entries.take(pa.array(rows)))
@@ -280,14 +282,14 @@ class DeleteIndex:
 
 
 def _scopes(entries: pa.Table, unpartitioned_specs: frozenset[int]) -> pa.Array:
-    """Where each equality delete applies: "spec/partition", or empty (everywhere) if its spec is unpartitioned."""
+    """Return where each equality delete applies: "spec/partition", or "" (everywhere) if its spec is unpartitioned."""
     everywhere = pc.is_in(entries["spec_id"], value_set=pa.array(sorted(unpartitioned_specs), pa.int32()))
     partition = pc.binary_join_element_wise(entries["spec_id"].cast(pa.string()), entries["partition_key"], "/")
     return pc.if_else(everywhere, "", partition)
 
 
 def _index_order(entries: pa.Table, is_equality: pa.ChunkedArray, scopes: pa.Array) -> pa.Array:
-    """The order of the index: deletes by position as they are, then equality deletes by place and sequence number."""
+    """Return the order of the index: position deletes as given, then equality deletes by group and sequence number."""
     by_key = np.asarray(is_equality)
     sequence = pc.fill_null(entries["sequence_number"], 0).to_numpy()
     keys = (sequence, dictionary_codes(scopes), dictionary_codes(key_texts(entries)))
@@ -300,7 +302,7 @@ def _sequence(files: pa.Table, rows: np.ndarray) -> np.ndarray:
 
 
 def _partition_keys(data: pa.Table, deletes: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """One number for each distinct (spec, partition) across both tables; partitions are text (`partition_key`)."""
+    """Number each distinct (spec, partition) across both tables; partitions are text (`partition_key`)."""
     specs, partitions = (
         pa.chunked_array([*data[n].chunks, *deletes[n].chunks]).combine_chunks() for n in ("spec_id", "partition_key")
     )

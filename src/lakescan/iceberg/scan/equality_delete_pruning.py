@@ -1,11 +1,11 @@
-"""Rule out equality deletes by statistics: they do not apply if keys and data share no value range and no null.
+"""Rule out equality deletes by statistics: a delete whose keys share no value range and no null with a data file.
 
-Statistics are per column, and a row is deleted only if all its key columns match: one column that cannot match rules
-the pair out. Missing statistics rule nothing out.
+Statistics are per column, and a row is deleted only if all its key columns match. So one column that cannot match rules
+out the pair. Missing statistics rule out nothing.
 
-Pairs are not enumerated where there are too many: neighbouring deletes are compared as blocks, by statistics that hold
-for all of them, and blocks that remain are divided as long as that leaves few enough. Readers compare sequence numbers
-and keys, so a delete that is not ruled out costs time, but no row.
+If there are too many pairs to enumerate, neighbouring deletes are compared as blocks, by statistics that hold for all
+of them. Remaining blocks are divided while that leaves few enough pairs. Readers compare sequence numbers and keys
+themselves, so keeping a delete that does not apply costs time but is not wrong.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakescan.common import types as t
 from lakescan.iceberg.manifests.bounds import recorded_stats
 from lakescan.planning.column_stats import ColumnStats
 
-_MOST = 1 << 22  # pairs of a data file and a block of deletes that are compared
+_MOST = 1 << 22  # maximum pairs of a data file and a block of deletes
 _AT_ONCE = 1 << 18
 _LARGEST = 1 << 30
 
@@ -46,7 +46,7 @@ class _Side:
         return _Side(stats.lower, stats.upper, nulls == 0, (nulls == values) & (nulls > 0), no_nan)
 
     def merge_blocks(self, size: int) -> _Side:
-        """Statistics that hold for all of each `size` neighbouring files."""
+        """Return statistics of blocks of `size` neighbouring files, which hold for all files of a block."""
         starts = np.arange(0, len(self.no_null), size)
         masks = [np.logical_and.reduceat(each, starts) for each in (self.no_null, self.only_null, self.no_nan)]
         return _Side(_merge_bounds(self.lower, size, "min"), _merge_bounds(self.upper, size, "max"), *masks)
@@ -54,7 +54,7 @@ class _Side:
 
 @dataclass(frozen=True)
 class ComparedColumns:
-    """What delete files record of the columns that equality deletes among them compare.
+    """The statistics that delete files record of the columns that equality deletes compare.
 
     `deletes` has `stats`, `record_count` and `equality_ids`; `fields` are all fields that the table has or had, by id.
     """
@@ -65,7 +65,7 @@ class ComparedColumns:
 
     @cached_property
     def _key_masks(self) -> dict[int, np.ndarray]:
-        """For each column that can rule deletes out, a mask of those that compare it."""
+        """For each column that can rule out deletes, a mask of the deletes that compare it."""
         compared = self.deletes["equality_ids"].combine_chunks()
         parents, ids = pc.list_parent_indices(compared).to_numpy(), compared.flatten().to_numpy()
         masks = {}
@@ -78,7 +78,7 @@ class ComparedColumns:
         return masks
 
     def pair_columns(self, data: pa.Table) -> list[_Column]:
-        """The columns, with what data files record of them."""
+        """Return the columns that can rule out deletes, with the statistics of data files; empty without statistics."""
         if "stats" not in data.column_names:
             return []
         return [_Column(self, each, self._side(data, each)) for each in self._key_masks]
@@ -94,7 +94,7 @@ class ComparedColumns:
         return _Side.read(stats, files.num_rows, field.type)
 
     def block_stats(self, field_id: int, size: int) -> tuple[_Side, np.ndarray]:
-        """Statistics that hold for all of each `size` neighbouring deletes, and whether all of them compare it."""
+        """Return statistics of blocks of `size` neighbouring deletes, and whether all in a block compare the column."""
         key = (field_id, size)
         if key not in self._merged:
             if size == 1:
@@ -115,7 +115,7 @@ class _Column:
     data: _Side
 
     def rules_out(self, data: np.ndarray, block: np.ndarray, size: int) -> np.ndarray:
-        """Whether the data file and the block of `size` deletes of each pair share no key."""
+        """Return whether the data file and the block of `size` deletes of each pair share no key."""
         deletes, is_compared = self.columns.block_stats(self.field_id, size)
         result: np.ndarray = is_compared[block] & _disjoint(self.data, deletes, data, block)
         return result
@@ -125,10 +125,10 @@ Ranges = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def sharing_keys(data: pa.Table, deletes: ComparedColumns, ranges: Ranges) -> Ranges:
-    """The parts of ranges of equality deletes that may delete rows of their data files.
+    """Return the parts of ranges of equality deletes that may delete rows of their data files.
 
-    Ranges are a data file, the first and the last delete (exclusive), as row numbers in both tables. The data files
-    have `stats` and `record_count`.
+    A range is a data file, the first delete and the last delete (exclusive), as row numbers in both tables. The data
+    files have `stats` and `record_count`.
     """
     columns = deletes.pair_columns(data)
     if not columns:
@@ -143,7 +143,7 @@ def sharing_keys(data: pa.Table, deletes: ComparedColumns, ranges: Ranges) -> Ra
 
 
 def _block(ranges: Ranges) -> int:
-    """How many neighbouring deletes are compared at once, a power of two, so that there are at most `_MOST` pairs."""
+    """Return how many neighbouring deletes to compare at once, a power of two, for at most `_MOST` pairs."""
     _, first, stop = ranges
     size = 1
     while np.sum((stop - 1) // size - first // size + 1) > _MOST and size < _LARGEST:
@@ -152,7 +152,7 @@ def _block(ranges: Ranges) -> int:
 
 
 def _remaining(columns: list[_Column], ranges: Ranges, size: int) -> Ranges:
-    """The parts of ranges that are not ruled out, comparing blocks of `size` deletes."""
+    """Return the parts of ranges that are not ruled out when blocks of `size` deletes are compared."""
     file, first, stop = ranges
     if not len(file):
         return ranges
@@ -184,7 +184,10 @@ def _remaining(columns: list[_Column], ranges: Ranges, size: int) -> Ranges:
 
 
 def _disjoint(data: _Side, deletes: _Side, rows: np.ndarray, delete_rows: np.ndarray) -> np.ndarray:
-    """Whether the two sides share no value: not both have nulls, and one has only nulls or the ranges are disjoint."""
+    """Return, pair by pair, whether the two sides share no value.
+
+    Not both sides may have nulls, and either one has only nulls or the value ranges are disjoint.
+    """
     no_common_null = data.no_null[rows] | deletes.no_null[delete_rows]
     no_common_nan = data.no_nan[rows] | deletes.no_nan[delete_rows]
     one_is_null = data.only_null[rows] | deletes.only_null[delete_rows]
@@ -194,7 +197,7 @@ def _disjoint(data: _Side, deletes: _Side, rows: np.ndarray, delete_rows: np.nda
 
 
 def _below(upper: pa.Array | None, lower: pa.Array | None, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Whether an upper bound is less than a lower bound, pair by pair."""
+    """Return, pair by pair, whether an upper bound is less than a lower bound."""
     if upper is None or lower is None:
         return np.zeros(len(rows), dtype=bool)
     below = pc.less(upper.take(pa.array(rows)), lower.take(pa.array(others)))
@@ -203,7 +206,7 @@ def _below(upper: pa.Array | None, lower: pa.Array | None, rows: np.ndarray, oth
 
 
 def _merge_bounds(bounds: pa.Array | None, size: int, how: str) -> pa.Array | None:
-    """The least or greatest bound of each `size` neighbours; unknown where any of them is."""
+    """Return the least or greatest bound of each `size` neighbours; null if any of them is unknown."""
     if bounds is None or pa.types.is_null(bounds.type):
         return None
     if pa.types.is_floating(bounds.type):
@@ -217,7 +220,7 @@ def _merge_bounds(bounds: pa.Array | None, size: int, how: str) -> pa.Array | No
 
 
 def _fill_counts(counts: pa.Array | None, rows: int) -> np.ndarray:
-    """Counts as int64, -1 where missing."""
+    """Return counts as int64, with -1 for missing ones."""
     if counts is None:
         return np.full(rows, -1, dtype=np.int64)
     result: np.ndarray = pc.fill_null(counts.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)

@@ -1,8 +1,8 @@
-"""Match the data file names in deletes with those in manifests: by exact name, else by normalized location ("place").
+"""Match the data file names in deletes with those in manifests: by exact name, else by normalized location.
 
-A delete that has the exact name of a data file applies to that file. Otherwise it applies to the file at the same place
-(`locations.Places`), if there is only one: `s3a://b/f` is `s3://b/f`. If several names in the manifests share the
-place, the delete is ambiguous and is refused.
+A delete with the exact name of a data file applies to that file. Otherwise it applies to the file at the same
+normalized location (its "place"), if there is only one: `s3a://b/f` is `s3://b/f` (see `LocationMatcher`). If several
+names in the manifests share the location, the delete is ambiguous and is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAMES = pa.list_(pa.string())
 
 @dataclass(frozen=True)
 class NameMatches:
-    """Matches of delete names with data files: row numbers in both; `respelled` marks matches by place only."""
+    """Matches of delete names with data files, as row numbers; `respelled` marks matches by normalized location."""
 
     data: np.ndarray
     name: np.ndarray
@@ -33,24 +33,24 @@ class NameMatches:
 
 @dataclass(frozen=True, eq=False)
 class FileNames:
-    """Names of data files: the distinct ones of files that are planned together, or the ones that deletes have."""
+    """Distinct names of data files: those of files that are planned together, or those that deletes contain."""
 
     names: pa.Array
     places: LocationMatcher
 
     @cached_property
     def family(self) -> tuple[str, str] | None:
-        """The common prefix of all names; see `Places.family`."""
+        """The common prefix of all names; see `LocationMatcher.family`."""
         return self.places.family(self.names)
 
     @cached_property
     def where(self) -> pa.Array:
-        """The place of each name."""
+        """The normalized location of each name."""
         return self.places.canonicalize(self.names)
 
     @cached_property
     def shared_places(self) -> dict[str, list[str]]:
-        """The names at each place that several data files share. Almost always empty."""
+        """The names at each normalized location that several data files share; almost always empty."""
         if self.family is not None:
             return {}
         places, counts = self.where, self.where.value_counts()
@@ -62,7 +62,7 @@ class FileNames:
         return dict(by_place)
 
     def others(self, paths: pa.ChunkedArray) -> pa.Array:
-        """For each data file, the other names at its place; null if there is none, which is the normal case."""
+        """Return, for each data file, the other names of its location; null in the normal case of no others."""
         if not self.shared_places:
             return pa.nulls(len(paths), _NAMES)
         places = self.places.canonicalize(paths).to_pylist()
@@ -99,7 +99,7 @@ class FileNames:
             raise ambiguous_delete(names.filter(among)[0].as_py(), self.shared_places[places.filter(among)[0].as_py()])
 
     def check_apart(self, earlier: FileNames) -> None:
-        """Raise `UnsupportedFeature` if one of these names shares its place with an earlier, already planned name."""
+        """Raise `UnsupportedFeature` if one of these names is another spelling of an earlier, already planned name."""
         if self.family is not None and self.family == earlier.family:
             return
         new = self.names.filter(pc.invert(pc.is_in(self.names, value_set=earlier.names)))
@@ -108,12 +108,12 @@ class FileNames:
             name = new.filter(clash)[0].as_py()
             raise UnsupportedFeature(
                 "position deletes on a data file that is in the table under two names",
-                f"One of them is {name}; a manifest that was read much earlier has the other.",
+                f"One of them is {name}; the other is in a manifest that was read much earlier.",
             )
 
 
 def join_strings(left: pa.ChunkedArray | pa.Array, right: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers of all pairs of equal strings."""
+    """Return the row numbers of all pairs of equal strings."""
     known = pc.unique(left)
     codes = pc.index_in(left, value_set=known).to_numpy(zero_copy_only=False).astype(np.int64)
     wanted = pc.fill_null(pc.index_in(right, value_set=known), -1).to_numpy(zero_copy_only=False).astype(np.int64)

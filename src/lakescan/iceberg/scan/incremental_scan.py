@@ -46,15 +46,16 @@ _CHANGES = {
 
 
 def lineage(metadata: TableMetadata, head: int | None, after: int | None) -> list[IcebergSnapshot]:
-    """The snapshots after `after` (exclusive) up to `head` (inclusive), oldest first; all known ancestors if None.
+    """Return the snapshots after `after` (exclusive) up to `head` (inclusive), oldest first.
 
-    Raises `NoSuchSnapshot` if `after` is not an ancestor of `head`, `CorruptMetadata` for a cycle of parents.
+    If `after` is None, all ancestors that have not expired are returned. Raises `NoSuchSnapshot` if `after` is not an
+    ancestor of `head`, `CorruptMetadata` for a cycle of parents.
     """
     line = list(takewhile(lambda each: each.id != after, ancestors(metadata.snapshots, head)))
     at = line[-1].parent_id if line else head
     if at in {each.id for each in line}:
         raise CorruptMetadata(
-            f"{metadata.source or metadata.location}: snapshot {at} is its own ancestor, by parent-snapshot-id: "
+            f"{metadata.source or metadata.location}: snapshot {at} is its own ancestor by parent-snapshot-id, so "
             "the order of commits is unknown. Restore the file, or open an older one."
         )
     if after is not None and at != after:
@@ -81,10 +82,11 @@ def _lineage_error(metadata: TableMetadata, head: int | None, after: int, line: 
 def starting_point(
     metadata: TableMetadata, head: int | None, start: StreamStart, tagged: Callable[[str], int]
 ) -> Offset:
-    """The offset before the first snapshot that a stream reads, or at the start of an initial table scan.
+    """Return the offset before the first snapshot that a stream reads, or at the start of an initial table scan.
 
-    A start at a commit, at a time or at the latest commit includes it, as in the strategies of Flink's source. A start
-    after it does not, as in incremental batch reads.
+    `tagged` resolves a tag to a snapshot id. A start at a commit, at a time or at the latest commit includes that
+    commit, as in the strategies of Flink's source. A start after it excludes it, as in incremental batch reads. Raises
+    `NoSuchSnapshot`.
     """
     line = lineage(metadata, head, None)
     match start.at:
@@ -115,7 +117,7 @@ def starting_point(
 
 
 def as_commit(snapshot: IcebergSnapshot) -> Commit:
-    """A snapshot as a commit, with the counts of its summary."""
+    """Return a snapshot as a commit, with the counts of its summary."""
     return Commit(
         id=snapshot.id,
         timestamp=from_millis(snapshot.timestamp_ms),
@@ -129,7 +131,7 @@ def as_commit(snapshot: IcebergSnapshot) -> Commit:
 
 
 def add_obstacles(commits: Iterable[Commit], metadata: TableMetadata, schema: Schema) -> Iterator[Commit]:
-    """The commits; those that were written with wider columns than `schema` has cannot be read with it."""
+    """Yield the commits, adding an obstacle to those written with wider column types than `schema` can read."""
     known: dict[int | None, str | None] = {}
     for commit in commits:
         written = metadata.snapshots[commit.id].schema_id
@@ -151,7 +153,7 @@ class IncrementFiles:
         self._scan = SnapshotScan(metadata, schema, whole, storage)
 
     def plan(self, increment: Increment) -> Iterator[Candidates]:
-        """The files that statistics do not rule out. File positions within a commit count all of its files."""
+        """Yield the files that statistics do not rule out; file positions within a commit count all of its files."""
         changelog = Changelog(self._metadata, self._scan)
         tables = changelog.tables(increment.parts) if increment.changes else self._increment_tables(increment)
         for table in tables:
@@ -168,27 +170,27 @@ class IncrementFiles:
 
     @staticmethod
     def _sort_tables(tables: Iterable[FileTable], field_id: int | None) -> Iterable[FileTable]:
-        """The files of a commit, sorted by the lower bounds of column `field_id` unless it is None."""
+        """Sort the files of a commit by the lower bounds of column `field_id`, unless it is None."""
         if field_id is None or not (some := list(tables)):
             return tables
         whole = concat_file_tables(some)
         return [whole.take(order_by_lower_bound(whole.stats.get(field_id, ColumnStats()).lower, len(whole)))]
 
 
-# The inserted rows are those of the data files that a snapshot added, less those deleted in the same commit. The
-# deleted rows are those of the data files that it removed, and the rows of retained files that its new deletes match;
-# in both cases only rows that were live before. A row that a commit copies to another file appears twice: deleted and
-# inserted.
+# Inserted rows are the rows of the data files that a snapshot added, without those deleted in the same commit. Deleted
+# rows are the rows of the data files that it removed, and the rows of retained files that its new deletes match. Only
+# rows that were live before the commit count as deleted. A row that a commit copies to another file appears twice, as
+# deleted and as inserted.
 
 
 class Changelog:
-    """The data files whose rows snapshots changed, with the changelog columns as constants."""
+    """The data files with rows that snapshots inserted or deleted, with the changelog columns as constants."""
 
     def __init__(self, metadata: TableMetadata, scan: SnapshotScan) -> None:
         self._metadata, self._scan = metadata, scan
 
     def tables(self, parts: tuple[CommitPart, ...]) -> Iterator[FileTable]:
-        """The changed files of an increment's parts, snapshot by snapshot."""
+        """Yield the changed files of an increment's parts, snapshot by snapshot."""
         for part in parts:
             snapshot = self._metadata.snapshots[part.commit]
             for change, tables in self._changes(snapshot, part):
@@ -197,7 +199,7 @@ class Changelog:
                 )
 
     def _changes(self, snapshot: IcebergSnapshot, part: CommitPart) -> Iterator[tuple[str, Iterator[FileTable]]]:
-        """The files with rows that a commit deleted, then those with inserts; an initial scan has only inserts."""
+        """Yield the files with deleted rows, then those with inserted rows; an initial scan has only inserts."""
         if part.initial:
             yield INSERT, files_of_part(part, (candidates.table for candidates in self._scan.plan(snapshot)))
             return
@@ -235,9 +237,9 @@ class Changelog:
     def _newly_deleted(
         self, data: pa.Table, old: DeleteIndex, new: DeleteIndex, removed: pa.Array
     ) -> Iterator[FileTable]:
-        """The retained files that new deletes match: `kept` marks the new deletes, whose rows are the ones to read.
+        """Yield the retained files that new deletes match; `kept` marks the new deletes, whose rows are read.
 
-        Rows that older deletes had removed already are left out.
+        Rows that older deletes had already removed are left out.
         """
         marked = new.table.set_column(new.table.schema.get_field_index("kept"), "kept", pa.repeat(True, len(new.table)))
         both = pa.concat_tables([old.table, marked])
@@ -251,7 +253,7 @@ class Changelog:
 
 
 def _add_changelog_columns(table: FileTable, change: str, ordinal: int, snapshot: int) -> FileTable:
-    """The files with the changelog columns added to their constants."""
+    """Return the files with the changelog columns added to their constants."""
     values = {m.CHANGE: change, m.CHANGE_ORDINAL: ordinal, m.COMMIT_SNAPSHOT: snapshot}
     constants = table.files["constants"].combine_chunks()
     members = {f.name: constants.field(i) for i, f in enumerate(constants.type)}

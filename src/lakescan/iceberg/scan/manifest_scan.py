@@ -1,7 +1,7 @@
 """Scan a batch of manifests: live entries, pruned by partition, then by column statistics.
 
-Runs on a planning executor: a `ManifestScan` is self-contained, so it runs in any process and returns only the files
-that survive pruning.
+A `ManifestScan` runs on a planning executor. It is self-contained, so it can run in any process, and returns only the
+files that survive pruning.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MATCHED_BY = ("file_path", "sequence_number", "spec_id", "partition_key")
 class ScannedFiles:
     """The data files from a batch of manifests, and the columns that the delete index matches on (`matching`).
 
-    `names` are those of all files that are planned together, if deletes name files.
+    `names` are the names of all files that are planned together, if deletes name files.
     """
 
     candidates: Candidates
@@ -65,7 +65,7 @@ _SCANNED: CacheKind[ScannedFiles] = CacheKind("files of manifests", _size_of)
 
 @dataclass(frozen=True)
 class ScannedDeletes:
-    """The delete files from a batch of manifests, and how many more were ruled out by their partitions."""
+    """The delete files from a batch of manifests, and the number of others that their partitions ruled out."""
 
     entries: pa.Table
     skipped: int
@@ -75,10 +75,12 @@ class ScannedDeletes:
 class ManifestScan:
     """A scan of manifests; `columns` are the columns whose statistics it needs, by field id.
 
-    `partition_names` maps partition field ids to their names in the table's newest spec. `with_deletes`: the snapshot
-    has deletes that may apply; `with_keys`: equality deletes are among them. With `changed_by`, the scan yields only
-    files that these snapshots added or, with `removed`, removed. `is_encrypted`: the table has an encryption key.
-    `tested`: the filter that all rows are tested by, so that equality deletes of other rows are left out.
+    - `partition_names`: the names of partition fields in the table's newest spec, by id.
+    - `with_deletes`: whether the snapshot has deletes that may apply. `with_keys`: whether these include equality
+      deletes.
+    - `changed_by`: yield only files that these snapshots added or, with `removed`, removed.
+    - `is_encrypted`: whether the table has an encryption key.
+    - `tested`: the filter that readers test all rows by; equality deletes of rows that it excludes are left out.
     """
 
     specs: Mapping[int, PartitionSpec]
@@ -95,29 +97,29 @@ class ManifestScan:
     tested: Predicate = TRUE
 
     def data_files(self, manifests: Sequence[ManifestFile]) -> ScannedFiles:
-        """The data files of manifests that share one partition spec."""
+        """Return the data files of manifests that share one partition spec, from the cache if possible."""
         if not self._takes_all:
             return self._data_files(manifests)
         return _SCANNED.get(self._key(manifests), lambda: self._data_files(manifests))
 
     def known_files(self, manifests: Sequence[ManifestFile]) -> ScannedFiles | None:
-        """What `data_files` returns, if that is cached."""
+        """Return the cached result of `data_files`, or None."""
         return _SCANNED.find(self._key(manifests)) if self._takes_all else None
 
     @property
     def _takes_all(self) -> bool:
-        """Whether all live files are wanted, without statistics: the same each time, and small."""
+        """Whether all live files are wanted, without statistics; such results are the same each time, and small."""
         is_plain = self.changed_by is None and not self.removed and not self.with_keys
         return is_plain and self.predicate == TRUE and not self.columns
 
     def _key(self, manifests: Sequence[ManifestFile]) -> Hashable:
-        """Everything that the files of a scan that takes all depend on."""
+        """Return the cache key of the result of `data_files`: everything that it depends on."""
         spec = self.specs[manifests[0].partition_spec_id]
         columns = [self.schema.by_id.get(each.source_id) for each in spec.fields]
         sources = tuple(None if each is None else (each.id, each.type) for each in columns)
         names = tuple(self.partition_names.get(each.id) for each in spec.fields)
         has_keys = self.is_encrypted or any(each.key_metadata is not None for each in manifests)
-        guarded = has_keys and self.storage.key_manager is None  # never what others have decrypted
+        guarded = has_keys and self.storage.key_manager is None  # must not share entries decrypted with a key manager
         return (batch_key(manifests, spec, self.storage, False), sources, names, guarded, self.with_deletes)
 
     def _data_files(self, manifests: Sequence[ManifestFile]) -> ScannedFiles:
@@ -130,7 +132,7 @@ class ManifestScan:
         return ScannedFiles(candidates, self._matching(left))
 
     def prune(self, files: pa.Table, spec: PartitionSpec) -> tuple[Candidates, pa.Table]:
-        """The entries of data files that partitions and statistics do not rule out, and their rows of `files`."""
+        """Return the data files that partitions and statistics do not rule out, and their rows of `files`."""
         kept, by_partition, skipped = self._prune_partitions(spec, files)
         self._check_keys(kept)
         stats = self._stats(kept, by_partition)
@@ -143,7 +145,7 @@ class ManifestScan:
         return Candidates(table, needed, skipped, kept.num_rows - left.num_rows), left
 
     def delete_files(self, manifests: Sequence[ManifestFile]) -> ScannedDeletes:
-        """The delete files of manifests that share one spec, without those whose partitions the filter rules out."""
+        """Return the delete files of manifests that share one spec, without those in partitions that are ruled out."""
         spec = self.specs[manifests[0].partition_spec_id]
         files = read_batch(manifests, spec, self.storage, with_stats=True)
         files = _add_ages(files, manifests, needed=True)
@@ -156,9 +158,9 @@ class ManifestScan:
         return ScannedDeletes(add_partition_key(kept).drop_columns(["partition"]), files.num_rows - kept.num_rows)
 
     def _may_delete(self, files: pa.Table) -> pa.Array:
-        """Whether each delete file may delete rows that the tested filter keeps, by what it records of its keys.
+        """Return whether each delete file may delete rows that `tested` keeps, by the statistics of its keys.
 
-        The columns that an equality delete compares have, in the rows that it deletes, the values of its keys.
+        In the rows that an equality delete removes, the compared columns have the values of its keys.
         """
         compared = files["equality_ids"].combine_chunks()
         owner, ids = pc.list_parent_indices(compared).to_numpy(), compared.flatten().to_numpy()
@@ -171,18 +173,18 @@ class ManifestScan:
         return pc.or_(is_other, might_match(self.tested, stats, files.num_rows))
 
     def changed_files(self, manifests: Sequence[ManifestFile]) -> pa.Table:
-        """The entries of data files that `changed_by` added (or `removed`), of manifests that share one spec.
+        """Return the entries of data files that `changed_by` added (or `removed`), without those the filter rules out.
 
-        Those that the filter rules out are left out.
+        The manifests share one spec.
         """
         kept, by_partition = self._read_changes(manifests)
         mask = might_match(self.predicate, self._stats(kept, by_partition), kept.num_rows)
         return add_partition_key(kept.filter(mask)).drop_columns(["partition"])
 
     def changed_deletes(self, manifests: Sequence[ManifestFile]) -> pa.Table:
-        """The entries of delete files that `changed_by` added, of manifests that share one spec.
+        """Return the entries of delete files that `changed_by` added, without those whose partitions are ruled out.
 
-        Those whose partitions the filter rules out are left out.
+        The manifests share one spec.
         """
         return add_partition_key(self._read_changes(manifests)[0]).drop_columns(["partition"])
 
@@ -194,7 +196,7 @@ class ManifestScan:
         return kept, by_partition
 
     def may_have(self, manifests: pa.Table, spec_id: int) -> pa.Array:
-        """Whether each manifest (a row of a manifest list, of this spec) may have matching rows, by its summaries."""
+        """Return whether each manifest of a spec (a row of a manifest list) may have matching rows, by summaries."""
         spec, summaries = self.specs[spec_id], manifests["partitions"].combine_chunks()
         ids = {leaf.bound_id for leaf in leaves(self.predicate)}
         stats = stats_of_summaries(summaries, spec, self.columns) | stats_of_fields(summaries, spec, ids)
@@ -204,7 +206,7 @@ class ManifestScan:
         return mask
 
     def _prune_partitions(self, spec: PartitionSpec, files: pa.Table) -> tuple[pa.Table, dict[int, ColumnStats], int]:
-        """The files whose partitions may match, statistics derived from these, and the number of files pruned."""
+        """Return the files whose partitions may match, statistics from these partitions, and how many are pruned."""
         partitions = files["partition"].combine_chunks()
         by_partition = stats_of_partitions(partitions, spec, self.columns)
         mask = might_match(self.predicate, by_partition, files.num_rows)
@@ -222,7 +224,7 @@ class ManifestScan:
         return {i: tighten_stats(s, by_partition[i]) if i in by_partition else s for i, s in recorded.items()}
 
     def _manifest_stats(self, files: pa.Table, field: t.Field) -> ColumnStats:
-        """The statistics in manifests for a column, without those that some writers are known to get wrong."""
+        """Return a column's statistics from manifests, without those that some writers are known to get wrong."""
         return recorded_stats(files, field, is_member=self.schema.top_level_of[field.id] is not field)
 
     def _matching(self, files: pa.Table) -> pa.Table | None:
@@ -232,7 +234,7 @@ class ManifestScan:
         return add_partition_key(files).select(wanted)
 
     def _file_table(self, files: pa.Table, spec: PartitionSpec, stats: dict[int, ColumnStats]) -> FileTable:
-        """The file table, with no deletes matched yet."""
+        """Build the file table, without any deletes."""
         columns = {
             "path": files["file_path"],
             "file_format": files["file_format"],
@@ -253,7 +255,7 @@ class ManifestScan:
         return FileTable(listed.append_column("constants", constants), stats=stats, constant_fields=fields)
 
     def _partition_column(self, partition: pa.StructArray, spec: PartitionSpec) -> pa.StructArray:
-        """Partition values under the field names of the table's newest spec; void ones have the type of any others."""
+        """Return partition values under the field names of the table's newest spec; void values are untyped nulls."""
         names, nothing = self.partition_names, pa.nulls(len(partition))
         members = {
             names.get(f.id, f.name): nothing if f.transform.name == "void" else partition.field(i)
@@ -262,7 +264,7 @@ class ManifestScan:
         return struct_of(members, len(partition))
 
     def _constants(self, partition: pa.StructArray, spec: PartitionSpec) -> pa.StructArray:
-        """Identity partition values by source field id (specification, "Column Projection", first rule)."""
+        """Return identity partition values by source field id (specification, "Column Projection", first rule)."""
         members: dict[str, pa.Array] = {}
         for position, each in enumerate(spec.fields):
             source = self.schema.by_id.get(each.source_id)
@@ -271,16 +273,16 @@ class ManifestScan:
         return struct_of(members, len(partition))
 
     def _check_keys(self, files: pa.Table) -> None:
-        """Raise `UnsupportedFeature` for encrypted files if there is no key manager.
+        """Raise `UnsupportedFeature` for encrypted files without a key manager.
 
-        Key metadata in a table without an encryption key is ignored: some writers record it for unencrypted files.
+        Key metadata in a table without an encryption key is ignored, because some writers record it for plain files.
         """
         if not self.is_encrypted or self.storage.key_manager is not None:
             return
         if files.num_rows > files["key_metadata"].null_count:
             raise UnsupportedFeature(
                 "encrypted files without a key manager",
-                "The table's manifests have key metadata: open the table with key_manager=, which unwraps the keys.",
+                "The table's files are encrypted: open the table with key_manager=, which unwraps their keys.",
             )
 
 

@@ -1,4 +1,4 @@
-"""Column statistics of source columns, derived from partition values of files and partition summaries of manifests."""
+"""Derive column statistics of source columns from partition values of files and partition summaries of manifests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Compare = Callable[[pa.Array, pa.Array], pa.Array]
 def stats_of_partitions(
     partitions: pa.StructArray, spec: PartitionSpec, sources: Mapping[int, t.Field]
 ) -> dict[int, ColumnStats]:
-    """Statistics of the spec's source columns in each file, from partition structs with members in spec order."""
+    """Return statistics of the spec's source columns in each file, from partition structs in spec order."""
     by_column: dict[int, ColumnStats] = {}
     for position, each, source in _fields_with_bounds(spec, sources):
         values = partitions.field(position)
@@ -42,7 +42,7 @@ def stats_of_partitions(
 def stats_of_summaries(
     summaries: pa.ListArray, spec: PartitionSpec, sources: Mapping[int, t.Field]
 ) -> dict[int, ColumnStats]:
-    """Statistics of the spec's source columns in each manifest, from partition summaries."""
+    """Return statistics of the spec's source columns in each manifest, from partition summaries."""
     by_column: dict[int, ColumnStats] = {}
     for position, each, source in _fields_with_bounds(spec, sources):
         summary = _nth(summaries, position, len(spec.fields))
@@ -53,7 +53,7 @@ def stats_of_summaries(
 
 
 def stats_of_fields(summaries: pa.ListArray, spec: PartitionSpec, wanted: Collection[int]) -> dict[int, ColumnStats]:
-    """Statistics of partition fields themselves in each manifest, by their ids in the `_partition` column."""
+    """Return statistics of partition fields in each manifest, by the fields' ids in the `_partition` column."""
     by_field: dict[int, ColumnStats] = {}
     for position, each in enumerate(spec.fields):
         member = t.Field(partition_member_id(each.id), each.name, each.type)
@@ -66,7 +66,7 @@ def stats_of_fields(summaries: pa.ListArray, spec: PartitionSpec, wanted: Collec
 def _fields_with_bounds(
     spec: PartitionSpec, sources: Mapping[int, t.Field]
 ) -> Iterator[tuple[int, PartitionField, t.Field]]:
-    """The position of each partition field that says something about its source column, the field, and the column."""
+    """Yield position, partition field and source column of each field whose values limit those of the column."""
     for position, each in enumerate(spec.fields):
         source = sources.get(each.source_id)
         if source is not None and each.transform.keeps_nulls():
@@ -76,7 +76,7 @@ def _fields_with_bounds(
 def bounds_of_summaries(
     summaries: pa.ListArray, spec: PartitionSpec, position: int
 ) -> tuple[pa.Array | None, pa.Array | None]:
-    """The lower and upper bound of one partition field in each manifest; None if its type has no bounds."""
+    """Return the lower and upper bound of one partition field in each manifest; None if its type has no bounds."""
     summary = _nth(summaries, position, len(spec.fields))
     kind = spec.fields[position].type
     lower, upper = (decode_values(summary.field(n), kind) for n in ("lower_bound", "upper_bound"))
@@ -90,7 +90,7 @@ def _flag_stats(
     each: PartitionField,
     source: t.Field,
 ) -> ColumnStats:
-    """Statistics whose null and NaN counts mean only "none" (0) or "all" (1 of 1): a summary has flags, not counts."""
+    """Return statistics from a summary, whose null and NaN flags become the counts 0 (none) or 1 of 1 (all)."""
     has_null, has_nan = summary.field("contains_null"), summary.field("contains_nan")
     no_bounds = pc.is_null(summary.field("lower_bound"))
     one, zero, unknown = (pa.scalar(v, pa.int64()) for v in (1, 0, None))
@@ -113,7 +113,7 @@ def _source_bounds(
 
 
 def _as_type(bound: pa.Array | None, kind: t.Type) -> pa.Array | None:
-    """The bound in the column's current type, which promotion may have widened; None if it cannot be converted."""
+    """Cast a bound to the column's current type, which promotion may have widened; None if that fails."""
     if bound is None or kind in (t.UUID, t.VARIANT):
         return None
     if isinstance(kind, t.Fixed):
@@ -125,10 +125,10 @@ def _as_type(bound: pa.Array | None, kind: t.Type) -> pa.Array | None:
 
 
 def tighten_stats(known: ColumnStats | None, more: ColumnStats) -> ColumnStats:
-    """Combine two sources of statistics for one column: the greater lower bound and the lesser upper bound.
+    """Combine two sources of statistics of one column: the greater lower bound and the lesser upper bound.
 
-    Counts come from `known` if it has them, else from `more`, scaled to the value count of `known`: none, or all of
-    its values.
+    Counts come from `known` if it has them. Otherwise they come from `more` if they mean none or all, scaled to the
+    value count of `known`.
     """
     if known is None:
         return more
@@ -145,7 +145,7 @@ def tighten_stats(known: ColumnStats | None, more: ColumnStats) -> ColumnStats:
 
 
 def _exact_as(source: ColumnStats, lower: pa.Array | None, upper: pa.Array | None) -> pa.Array | None:
-    """Where a source has exact bounds (values of the column) that equal the combined ones."""
+    """Return where a source has exact bounds (values of the column) that equal the combined bounds."""
     if source.exact is None or source.lower is None or source.upper is None or lower is None or upper is None:
         return None
     same = pc.and_(pc.equal(source.lower, lower), pc.equal(source.upper, upper))
@@ -157,7 +157,7 @@ def _either(one: pa.Array | None, other: pa.Array | None) -> pa.Array | None:
 
 
 def _better(one: pa.Array | None, other: pa.Array | None, is_better: Compare) -> pa.Array | None:
-    """Of two bounds, row by row, the tighter one by `is_better`; the other is taken where one is null or NaN."""
+    """Return, row by row, the tighter of two bounds by `is_better`, or the other one if one is null or NaN."""
     if one is None or other is None:
         return one if other is None else other
     other = other.cast(one.type)
@@ -175,7 +175,7 @@ def _count(known: ColumnStats, more: ColumnStats, own: pa.Array | None, other: p
 
 
 def _nth(summaries: pa.ListArray, position: int, expected: int) -> pa.StructArray:
-    """The summary of one partition field per manifest; null where a manifest does not have one summary per field."""
+    """Return the summary of one partition field per manifest; null if a manifest lacks one summary per field."""
     lengths = pc.fill_null(pc.list_value_length(summaries), 0).to_numpy(zero_copy_only=False)
     starts = np.concatenate([[0], np.cumsum(lengths)])[:-1]
     return summaries.flatten().take(pa.array(starts + position, pa.int64(), mask=lengths != expected))
@@ -183,11 +183,11 @@ def _nth(summaries: pa.ListArray, position: int, expected: int) -> pa.StructArra
 
 # Specification, "Bucket Transform Details" and appendix B, "32-bit Hash Requirements": Murmur3, 32 bits, x86, seed 0.
 
-_WIDE = Context(prec=76)  # decimals have up to 38 digits; the default rounds to 28
+_WIDE = Context(prec=76)  # decimals have up to 38 digits; the default context rounds to 28
 
 
 def hash_value(value: pa.Scalar, kind: t.Type) -> int | None:
-    """The hash of a literal as a value of type `kind`; None for types that cannot be bucketed."""
+    """Return the bucket hash of a literal as a value of type `kind`; None for types that cannot be bucketed."""
     if kind in (t.INT, t.LONG, t.DATE, t.TIME):
         return murmur3(_long(int(value.value if hasattr(value, "value") else value.as_py())))
     match kind:
@@ -216,11 +216,11 @@ class WantedBuckets:
     buckets: np.ndarray
 
     def among(self, values: pa.Array) -> pa.Array:
-        """Whether each partition value is one of the buckets."""
+        """Return whether each partition value is one of the buckets."""
         return pc.is_in(values.cast(pa.int32()), value_set=pa.array(self.buckets, pa.int32()))
 
     def between(self, lower: pa.Array, upper: pa.Array) -> pa.Array:
-        """Whether each range of partition values includes one of the buckets; a missing bound is unlimited."""
+        """Return whether each range of partition values includes one of the buckets; a missing bound is unlimited."""
         low = pc.fill_null(lower, -1).to_numpy(zero_copy_only=False)
         high = pc.fill_null(upper, np.iinfo(np.int32).max).to_numpy(zero_copy_only=False)
         first = np.searchsorted(self.buckets, low, side="left")
@@ -230,7 +230,7 @@ class WantedBuckets:
 def wanted_buckets(
     conjuncts: Iterable[Predicate], spec: PartitionSpec, columns: Mapping[int, t.Field]
 ) -> list[WantedBuckets]:
-    """The buckets that equality and IN conjuncts allow, for each bucketed field they apply to."""
+    """Return the buckets that equality and IN conjuncts allow, for each bucketed field they apply to."""
     wanted = []
     for part in conjuncts:
         match part:

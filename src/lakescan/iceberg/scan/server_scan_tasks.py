@@ -1,7 +1,7 @@
-"""File scan tasks of a catalog's server as the tables that manifests are read to (REST specification, `ScanTasks`).
+"""Convert file scan tasks of a catalog's server to file tables (REST specification, `ScanTasks`).
 
-Tasks name the deletes of each data file, but have no sequence numbers, by which readers tell which equality deletes are
-newer than a file: these are made up (`equality_scopes`).
+Tasks list the deletes of each data file, but no sequence numbers. Readers need these to decide which equality deletes
+are newer than a file, so `equality_scopes` invents consistent ones.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _EQUALITY = "equality-deletes"
 
 
 def candidates_of(tasks: Mapping[str, Any], scan: ManifestScan, what: str) -> Iterator[Candidates]:
-    """The data files of tasks with their deletes, without those that the filter rules out, one part for each spec.
+    """Yield the data files of tasks with their deletes, one part per spec, without files that the filter rules out.
 
-    `what` names the answer in errors. Raises `CorruptMetadata` for tasks that cannot be read.
+    `what` names the server's answer in errors. Raises `CorruptMetadata` for tasks that cannot be parsed.
     """
     try:
         found, deletes = _task_list(tasks, "file-scan-tasks"), _task_list(tasks, "delete-files")
@@ -55,17 +55,17 @@ def candidates_of(tasks: Mapping[str, Any], scan: ManifestScan, what: str) -> It
 
 
 def plan_tasks_of(tasks: Mapping[str, Any], what: str) -> tuple[str, ...]:
-    """The plan tasks that an answer refers to; raises `CorruptMetadata` for what is no list of texts."""
+    """Return the plan tasks that an answer refers to; raises `CorruptMetadata` if they are not a list of strings."""
     found = tasks.get("plan-tasks")
     if found is not None and not (isinstance(found, list) and all(isinstance(each, str) for each in found)):
-        raise CorruptMetadata(f"{what}: its plan tasks are no list of texts: {str(found)[:60]}")
+        raise CorruptMetadata(f"{what}: its plan tasks are not a list of strings: {str(found)[:60]}")
     return tuple(found or ())
 
 
 def _task_list(tasks: Mapping[str, Any], name: str) -> list[Any]:
     found = tasks.get(name)
-    if found is not None and not isinstance(found, list):  # not even an empty text: it would be a table without rows
-        raise TypeError(f"{name} is no list: {str(found)[:60]}")
+    if found is not None and not isinstance(found, list):  # an empty string must not mean a table without rows
+        raise TypeError(f"{name} is not a list: {str(found)[:60]}")
     return found or []
 
 
@@ -88,7 +88,7 @@ def _spec_candidates(
 def _with_deletes(
     sets: Sequence[tuple[int, ...]], deletes: Sequence[Mapping[str, Any]]
 ) -> tuple[pa.Table, DeleteReferences, list[int | None]]:
-    """The delete table of data files that have these deletes, their references to it, and their sequence numbers."""
+    """Return the delete table of data files, given each file's deletes, the references to it, and sequence numbers."""
     is_equality = [str(each["content"]).lower().replace("_", "-") == _EQUALITY for each in deletes]
     by_position = [n for n, is_one in enumerate(is_equality) if not is_one]
     row_of = {number: row for row, number in enumerate(by_position)}
@@ -109,12 +109,12 @@ def _with_deletes(
 
 
 def _scope_name(scope: Sequence[tuple[str, int]]) -> str:
-    """A name that only scopes of the same deletes have: the tasks of several answers are read together."""
+    """Return a name for a scope that depends only on its deletes, because several answers are combined."""
     return f"server/{hashlib.sha256(json.dumps(scope).encode()).hexdigest()}"
 
 
 def _places(deletes: Sequence[Mapping[str, Any]]) -> list[Hashable]:
-    """Where each delete applies: its spec, its partition, and the columns that it compares."""
+    """Return where each delete applies: its spec, its partition, and the columns that it compares."""
     return [
         (each["spec-id"], json.dumps(each.get("partition")), tuple(each.get("equality-ids") or ())) for each in deletes
     ]
@@ -138,7 +138,7 @@ def _delete(file: Mapping[str, Any], kind: DeleteKind, scope: str | None, age: i
 
 
 def _entries(files: Sequence[Mapping[str, Any]], spec: PartitionSpec, scan: ManifestScan) -> pa.Table:
-    """Data files with the columns that a manifest's entries have (`read_manifests`)."""
+    """Return data files with the columns of manifest entries (`read_manifests`)."""
     columns: dict[str, pa.Array] = {
         "content": pa.repeat(pa.scalar(0, pa.int32()), len(files)),
         "file_path": pa.array([each["file-path"] for each in files], pa.string()),
@@ -170,7 +170,7 @@ def _partitions(files: Sequence[Mapping[str, Any]], spec: PartitionSpec) -> pa.S
 
 
 def _partition_values(partition: Any, spec: PartitionSpec) -> Sequence[Any]:
-    """The values of a partition in the order of the spec: they are a list, or an object by field id."""
+    """Return the values of a partition in spec order; the server sends a list, or an object by field id."""
     if isinstance(partition, Mapping):
         return [partition.get(str(field.id)) for field in spec.fields]
     given = [] if partition is None else list(partition)
@@ -180,7 +180,7 @@ def _partition_values(partition: Any, spec: PartitionSpec) -> Sequence[Any]:
 
 
 def _parser(kind: t.Type) -> Callable[[Any], Any]:
-    """How a value of a type is read (appendix C, "JSON single-value serialization")."""
+    """Return a parser for JSON values of a type (appendix C, "JSON single-value serialization")."""
     if isinstance(kind, t.Timestamp):
         unit = kind.unit
         return lambda value: _instant(str(value), unit)
@@ -199,13 +199,13 @@ def _parser(kind: t.Type) -> Callable[[Any], Any]:
 
 
 def _instant(text: str, unit: str) -> int:
-    """A timestamp as a number of its unit; its offset, if it has one, is zero."""
+    """Parse a timestamp to a number in its unit; an offset, if present, must be zero."""
     texts = np.array([text.removesuffix("Z").removesuffix("+00:00")])
     return int(texts.astype(f"datetime64[{unit}]").astype(np.int64)[0])
 
 
 def _stats(files: Sequence[Mapping[str, Any]], types: Mapping[int, t.Type]) -> pa.StructArray:
-    """Counts, and bounds as far as it is certain how they are written: as the bytes of a type of fixed width."""
+    """Return the counts and the certain bounds of files; bounds are certain if encoded as bytes of a fixed width."""
     members = []
     for name in STATS.values():
         written = name.replace("_", "-")
@@ -225,7 +225,7 @@ def _pairs(given: Any, types: Mapping[int, t.Type], *, is_bound: bool) -> list[d
 
 
 def _bound(value: Any, kind: t.Type) -> bytes | None:
-    """A bound as bytes; None if it may be written in another way than as hexadecimal digits."""
+    """Decode a bound from hexadecimal digits; None if it may be encoded in another way."""
     width = 8 if isinstance(kind, t.Timestamp) else _WIDTHS.get(kind)
     is_certain = isinstance(value, str) and width is not None and len(value) == 2 * width
     return bytes.fromhex(value) if is_certain and _HEX.fullmatch(value) else None
@@ -235,20 +235,20 @@ def _bytes(value: Any) -> bytes | None:
     return None if value is None else bytes.fromhex(value)
 
 
-# Readers look up the deletes of a scope together, and delete a row if the delete is newer than its file. A server
-# tells for each data file which deletes it has, and no sequence numbers. Where the files of a place have sets of its
-# deletes that contain each other, as the newer deletes of a place do, the place is one scope, and numbers are made up
-# that say the same. Otherwise each set is a scope, whose deletes are all newer than the files that have it.
+# Readers look up the deletes of a scope together, and delete a row if the delete is newer than its file. A server lists
+# the deletes of each data file, without sequence numbers. Usually, the sets of deletes of the files in a place contain
+# each other, because each file has all deletes that are newer than itself. Then the place is one scope, with invented
+# sequence numbers that give the same sets. Otherwise, each set is a scope, whose deletes are all newer than its files.
 
 _FIRST = 0  # the least sequence number
 
 
 @dataclass
 class EqualityScopes:
-    """Scopes of deletes: each has the numbers of deletes with their sequence numbers, the oldest first.
+    """Scopes of equality deletes: for each, pairs of a delete's index and sequence number, the oldest first.
 
-    `ranges` are of a file: file, scope, first and last (exclusive) delete in the scope. `ages` are the sequence numbers
-    of files, None for those without equality deletes.
+    `ranges` are (file, scope, first delete in the scope, last delete, exclusive). `ages` are the sequence numbers of
+    files, None for files without equality deletes.
     """
 
     ages: list[int | None]
@@ -257,14 +257,16 @@ class EqualityScopes:
 
 
 def equality_scopes(sets: Sequence[Sequence[int]], places: Sequence[Hashable]) -> EqualityScopes:
-    """The scopes of data files that have these sets of deletes, given the place of each delete.
+    """Return the scopes of data files with these sets of deletes, given the place of each delete.
+
+    A place is a spec, a partition and the compared columns.
 
     >>> equality_scopes([[0, 1], [1], []], ["p", "p"]).scopes
     [[(0, 1), (1, 2)]]
     """
     found = EqualityScopes([None] * len(sets))
     by_place: dict[Hashable, list[tuple[int, frozenset[int]]]] = {}
-    has_several = set[Hashable]()  # places of which a file has deletes beside those of others
+    has_several = set[Hashable]()  # places whose deletes some file has together with those of other places
     for file, numbers in enumerate(sets):
         own: dict[Hashable, list[int]] = {}
         for number in numbers:
@@ -286,7 +288,10 @@ def equality_scopes(sets: Sequence[Sequence[int]], places: Sequence[Hashable]) -
 def _add_chain(
     found: EqualityScopes, files: Sequence[tuple[int, frozenset[int]]], chain: Sequence[frozenset[int]]
 ) -> None:
-    """One scope: a delete is newer, the smaller the smallest set is that has it; a file older, the larger its set."""
+    """Add one scope for sets that contain each other, with sequence numbers that follow from the sets.
+
+    The smaller the smallest set with a delete, the newer the delete. The larger the set of a file, the older the file.
+    """
     most = len(chain[-1])
     newer, known = list[tuple[int, int]](), frozenset[int]()
     for numbers in chain:
@@ -299,7 +304,7 @@ def _add_chain(
 
 
 def _add_sets(found: EqualityScopes, files: Sequence[tuple[int, frozenset[int]]]) -> None:
-    """A scope for each set."""
+    """Add a scope for each distinct set."""
     number_of: dict[frozenset[int], int] = {}
     for file, numbers in files:
         if numbers not in number_of:

@@ -1,8 +1,8 @@
-"""Plan a snapshot by the catalog's server (REST specification, `planTableScan`): its tasks become the file table.
+"""Plan a snapshot on the catalog's server (REST specification, `planTableScan`), and convert the tasks to file tables.
 
-The server gets the part of the filter that it can know, and may answer with more files than have matching rows; it is
-not trusted with less: files are pruned here again, and rows are tested by the reader's own filter. Plan tasks, which
-stand for more files, are fetched by the planning executor: on Spark, by its workers.
+The server gets the part of the filter that the REST expression model can express. It may return files without matching
+rows, so files are pruned again here, and readers test rows by the whole filter. Plan tasks, which stand for more files,
+are fetched by the planning executor (on Spark, by its workers).
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from lakescan.planning.candidates import Candidates
 from lakescan.storage import Storage
 from lakescan.storage.vended_credentials import Credential, CredentialSource
 
-_ALWAYS_SHARED = 2**62  # bytes of metadata: plan tasks are given to any executor that there is
+_ALWAYS_SHARED = 2**62  # a size of metadata, in bytes, for which an available executor is always used
 
 
 @dataclass(frozen=True)
 class CompletedPlan:
     """A completed plan: its tasks (`ScanTasks`), and the credentials for its files.
 
-    `id` is None for a plan of which the server keeps nothing.
+    `id` is None if the server keeps nothing of the plan.
     """
 
     tasks: Mapping[str, Any]
@@ -61,11 +61,11 @@ class CompletedPlan:
 
 
 class PlanningServer(Protocol):
-    """The server of a catalog that plans scans of one table. Pickled for workers."""
+    """The server of a catalog that plans scans of one table. It is pickled for workers."""
 
     @property
     def name(self) -> str:
-        """The table's name in messages."""
+        """The table's name for messages."""
 
     def planned(self, request: Mapping[str, Any]) -> CompletedPlan:
         """Submit a plan (`PlanTableScanRequest`), and wait for it.
@@ -74,21 +74,21 @@ class PlanningServer(Protocol):
         """
 
     def tasks(self, plan_task: str) -> Mapping[str, Any]:
-        """The scan tasks that a plan task stands for; raises `StorageError`."""
+        """Return the scan tasks that a plan task stands for; raises `StorageError`."""
 
     def cancel(self, plan_id: str) -> None:
-        """Tell the server that the rest of a plan is not needed; never raises."""
+        """Cancel the rest of a plan on the server, because it is not needed; never raises."""
 
 
 @runtime_checkable
 class PlanningSource(Protocol):
-    """A source of metadata whose server may plan scans."""
+    """A metadata source whose catalog server may plan scans."""
 
     def planner(self, mode: str | None) -> PlanningServer | None:
-        """The server, if it is to plan; None if this process is.
+        """Return the server, or None to plan in this process.
 
-        `mode` is what the reader asks for, 'client' or 'server'. Raises `InvalidOption` if the table demands the other,
-        `UnsupportedFeature` for a server that does not plan.
+        `mode` is the reader's choice, 'client' or 'server'. Raises `InvalidOption` if the table requires the other
+        mode, `UnsupportedFeature` for a server that does not plan.
         """
 
 
@@ -103,9 +103,10 @@ class ServerPlan:
     storage: Storage
 
     def plan(self, snapshot: IcebergSnapshot) -> Iterator[Candidates]:
-        """The candidates of the snapshot, an answer of the server at a time.
+        """Yield the candidates of the snapshot, one answer of the server at a time.
 
-        Raises `UnsupportedFeature` for columns that the server's tasks do not tell.
+        Raises `UnsupportedFeature` for row lineage columns, which the server's tasks lack, and `LimitExceeded` for more
+        than `limits.PLAN_TASKS` plan tasks.
         """
         if not {ROW_ID.id, LAST_UPDATED.id}.isdisjoint(self.request.reads):
             raise UnsupportedFeature(
@@ -189,16 +190,17 @@ class _Fetch:
         return _FetchResult(tuple(candidates_of(tasks, self.scan, what)), plan_tasks_of(tasks, what))
 
 
-# Only what the specification's expressions say exactly is sent. The rest of the filter is left to the reader, as is
-# all of it once the files are planned: comparisons of floating point (NaN), of nanoseconds, SQL conditions.
+# Only conditions that the REST expression model expresses with the same meaning are sent. Others are left to the
+# reader, such as comparisons of floating-point numbers (NaN) or nanoseconds, and SQL conditions. The reader tests the
+# whole filter anyway.
 
 
 class _NotExpressible(Exception):
-    """The specification has no such expression, or another meaning of it."""
+    """The REST expression model cannot express this predicate with the same meaning."""
 
 
 def server_filter(predicate: Predicate, schema: Schema) -> Any:
-    """The part of a bound filter that the specification can say, as JSON; None if that is nothing."""
+    """Return the part of a bound filter that the REST expression model can express, as JSON, or None."""
     found = [said for part in conjuncts(replace_sql(predicate)) if (said := _encode_part(part, schema)) is not None]
     if not found:
         return None
@@ -209,7 +211,7 @@ def server_filter(predicate: Predicate, schema: Schema) -> Any:
 
 
 def server_names(ids: Any, schema: Schema) -> list[str]:
-    """The names of fields as the specification writes them, sorted; those that have no such name are left out."""
+    """Return the names of fields as the REST specification writes them, sorted, without fields that have none."""
     return sorted(name for each in ids if (name := _name(each, schema)) is not None)
 
 
@@ -223,7 +225,7 @@ def _encode_part(part: Predicate, schema: Schema) -> Any:
 
 
 def _name(field_id: int, schema: Schema) -> str | None:
-    """A field's path, joined by dots; None for a metadata column, and for names that have dots themselves."""
+    """Return a field's path joined by dots; None for a metadata column, and for names that contain dots."""
     if field_id not in schema.path_of:
         return None
     name = schema.path_of[field_id]
@@ -237,7 +239,7 @@ def _check_names(part: Predicate, schema: Schema) -> Predicate:
 
 
 class _Encoder(PredicateEncoder):
-    """Encodes what the specification's expressions mean alike; raises `_NotExpressible` for others."""
+    """Encodes predicates with the same meaning in the REST expression model; else raises `_NotExpressible`."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -259,7 +261,7 @@ class _Encoder(PredicateEncoder):
         return _text_of(value)
 
     def values(self, predicate: In) -> list[Any]:
-        if not predicate.values or (predicate.has_null and predicate.negate):  # a list has a value, and no null
+        if not predicate.values or (predicate.has_null and predicate.negate):  # lists cannot be empty or have nulls
             raise _NotExpressible
         return [self.literal(value) for value in predicate.values]
 
@@ -276,7 +278,7 @@ class _Encoder(PredicateEncoder):
 
 
 def _text_of(scalar: pa.Scalar) -> Any:
-    """A literal as the specification has values of its type in JSON (appendix C, "JSON single-value serialization")."""
+    """Return a literal in its JSON form (appendix C, "JSON single-value serialization")."""
     kind = scalar.type
     if pa.types.is_floating(kind) or (pa.types.is_timestamp(kind) and kind.unit != "us"):
         raise _NotExpressible

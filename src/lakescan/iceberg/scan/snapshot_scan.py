@@ -1,7 +1,7 @@
 """Plan a snapshot: manifest list, manifests and delete index -> file table (specification, "Scan Planning").
 
-Manifests are pruned by partition summaries before any is opened, data files by partition values before column
-statistics are decoded.
+Manifests are pruned by partition summaries before any is opened. Data files are pruned by partition values before their
+column statistics are decoded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lakescan.planning.delete_files import DeleteReferences
 from lakescan.planning.file_table import FileTable
 from lakescan.storage import Storage
 
-_NAMED_TOGETHER = 10_000  # data files per batch in which the names in deletes are looked up
+_NAMED_TOGETHER = 10_000  # data files per batch in which the data file names of deletes are looked up
 
 
 class SnapshotScan:
@@ -52,9 +52,9 @@ class SnapshotScan:
         )
 
     def plan(self, snapshot: IcebergSnapshot) -> Iterator[Candidates]:
-        """The candidates of the snapshot, in batches of manifests.
+        """Yield the candidates of the snapshot, in batches of manifests.
 
-        Without filter and deletes every row counts towards the limit, so planning stops when enough are found.
+        Without filter and deletes, every row counts towards the limit, so planning stops when enough rows are found.
         """
         data, deletes = self.manifests(snapshot)
         index = self.build_index(deletes, tested=self._request.tested)
@@ -66,15 +66,15 @@ class SnapshotScan:
                 if missing <= 0:
                     return
         self._request.metrics.respelled_delete_files += int(index.respelled.sum())
-        if self._request.predicate == TRUE:  # otherwise the delete may name a data file that was pruned
+        if self._request.predicate == TRUE:  # with a filter, a delete may name a data file that was pruned
             self._request.metrics.dangling_delete_files += index.dangling
 
     def plan_added_files(self, snapshots: Sequence[IcebergSnapshot]) -> Iterator[Candidates]:
-        """The files that snapshots added, oldest first, with the deletes committed in the same snapshot."""
+        """Yield the files that snapshots added, oldest first, with the deletes committed in the same snapshot."""
         lists = map(_split_content, self._read_own_manifests(snapshots))
         for has_deletes, run in groupby(zip(snapshots, lists, strict=True), key=lambda each: each[1][1].num_rows > 0):
             batch = list(run)
-            # A later snapshot's delete must not apply to an earlier one: plan snapshots with deletes one by one.
+            # A delete must not apply to files of an earlier snapshot, so snapshots with deletes are planned one by one.
             for part in [[each] for each in batch] if has_deletes else [batch]:
                 data, deletes = (_drop_duplicates(pa.concat_tables([each[1][i] for each in part])) for i in (0, 1))
                 index = self.build_index(deletes)
@@ -82,7 +82,7 @@ class SnapshotScan:
                 yield from attach_deletes(self.scan_manifests(data, index, changed_by=ids), index)
 
     def manifests(self, snapshot: IcebergSnapshot, *, only_its_own: bool = False) -> tuple[pa.Table, pa.Table]:
-        """The snapshot's data manifests and delete manifests; `only_its_own`: those it added, or may have added."""
+        """Return the snapshot's data and delete manifests, or only those that it added itself (or may have added)."""
         if only_its_own:
             return _split_content(self._read_own_manifests([snapshot])[0])
         return _split_content(snapshot_manifests(snapshot, self._metadata, self._storage))
@@ -100,9 +100,9 @@ class SnapshotScan:
         changed_by: tuple[int, ...] | None = None,
         removed: bool = False,
     ) -> Iterator[ScannedFiles]:
-        """The data files of manifests, with the columns that the delete indexes match on.
+        """Yield the data files of manifests, with the columns that the delete indexes match on.
 
-        Yields live files, or those that the snapshots `changed_by` added or, with `removed`, removed.
+        Only live files are included or, with `changed_by`, files that these snapshots added (or `removed`).
         """
         metrics = self._request.metrics
         kept = manifests if removed else self._prune_manifests(manifests)
@@ -120,7 +120,7 @@ class SnapshotScan:
         yield from self._assign_names(files) if any(index.names_data_files for index in indexes) else files
 
     def _files(self, scan: ManifestScan, manifests: pa.Table) -> Iterator[ScannedFiles]:
-        """The data files of manifests, of which the executor reads those that are not cached."""
+        """Yield the data files of manifests; the executor reads those that are not cached."""
         batches = batches_of(manifests)
         known = [scan.known_files(each) for each in batches]
         unknown = [batch for batch, files in zip(batches, known, strict=True) if files is None]
@@ -129,7 +129,7 @@ class SnapshotScan:
             yield next(read) if files is None else files
 
     def _assign_names(self, scanned: Iterable[ScannedFiles]) -> Iterator[ScannedFiles]:
-        """The files with the names by which deletes find them, shared by all files of one group."""
+        """Yield the files with the names that deletes find them by, shared by all files of one group."""
         earlier: list[FileNames] = []
         for group in _group_files(scanned):
             paths = pa.chunked_array([c for each in group for c in _paths(each).chunks], pa.string())
@@ -140,7 +140,7 @@ class SnapshotScan:
             yield from (replace(each, names=names) for each in group)
 
     def build_index(self, manifests: pa.Table, tested: Predicate = TRUE) -> DeleteIndex:
-        """The delete index of delete manifests, without equality deletes of rows that are not `tested` true."""
+        """Build the delete index of delete manifests, without equality deletes of rows that `tested` excludes."""
         metrics = self._request.metrics
         kept = self._prune_manifests(manifests)
         metrics.total_delete_manifests += manifests.num_rows
@@ -160,7 +160,7 @@ class SnapshotScan:
         return executor_for(self._request.executor, mode, size)
 
     def _prune_manifests(self, manifests: pa.Table) -> pa.Table:
-        """The manifests that may have live files and whose partition summaries the filter does not rule out."""
+        """Return the manifests that may have live files and whose partition summaries the filter does not rule out."""
         keep = may_have_live_files(manifests).to_numpy()
         specs = manifests["partition_spec_id"].to_numpy()
         for spec_id in np.unique(specs).tolist():
@@ -176,9 +176,10 @@ def _split_content(manifests: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def may_have_live_files(manifests: pa.Table) -> pa.ChunkedArray:
-    """Whether each manifest may have live files, by the counts of its manifest list; a missing count means yes.
+    """Return whether each manifest may have live files, by the counts of its manifest list; a missing count means yes.
 
-    File counts of 0 are believed only if some files are deleted and no rows are live: some writers fill in zeros.
+    File counts of 0 are trusted only if some files are deleted and no rows are live, because some writers fill in
+    zeros.
     """
     names = ("added_files_count", "existing_files_count", "added_rows_count", "existing_rows_count")
     live = [pc.greater(pc.fill_null(manifests[name], 0 if "rows" in name else 1), 0) for name in names]
@@ -194,7 +195,7 @@ def _drop_duplicates(manifests: pa.Table) -> pa.Table:
 
 
 def attach_deletes(scanned: Iterable[ScannedFiles], index: DeleteIndex) -> Iterator[Candidates]:
-    """The candidates with their deletes from the index."""
+    """Yield the candidates with their deletes from the index."""
     for each, (references,) in match_deletes(scanned, index):
         table = replace(each.candidates.table, deletes=index.table)
         if references is not None:
@@ -205,9 +206,9 @@ def attach_deletes(scanned: Iterable[ScannedFiles], index: DeleteIndex) -> Itera
 def match_deletes(
     scanned: Iterable[ScannedFiles], *indexes: DeleteIndex
 ) -> Iterator[tuple[ScannedFiles, list[DeleteReferences | None]]]:
-    """The files with their deletes from each index, None if there are no deletes at all.
+    """Yield the files with their deletes from each index; None for indexes without any deletes.
 
-    Many files are matched at once: each time costs as much as there are deletes.
+    Many files are matched at once, because the cost of each match grows with the number of deletes.
     """
     if not any(index.table.num_rows for index in indexes):
         for each in scanned:
@@ -229,7 +230,7 @@ def _matching(scanned: ScannedFiles) -> pa.Table:
 
 
 def add_other_names(scanned: ScannedFiles) -> FileTable:
-    """The files, each with the other names that manifests have for its location, if any."""
+    """Return the files, each with the other names that manifests have for its location, if any."""
     table = scanned.candidates.table
     if scanned.names is None or not scanned.names.shared_places:
         return table
@@ -260,7 +261,7 @@ def _stack_tables(tables: list[pa.Table]) -> pa.Table | None:
 
 @dataclass(frozen=True)
 class LiveState(SnapshotState):
-    """The live files of a snapshot; None for a table that has no snapshot yet."""
+    """The live files of a snapshot; `snapshot` is None for a table without snapshots."""
 
     snapshot: IcebergSnapshot | None
 
@@ -273,12 +274,12 @@ class IncrementState(SnapshotState):
 
     @property
     def computed_changes(self) -> Increment | None:
-        """The increment, if it is one of a changelog."""
+        """The increment if it is a changelog, else None."""
         return self.increment if self.increment.changes else None
 
     @property
     def is_ordered(self) -> bool:
-        """True: the rows of the oldest commit come first."""
+        """Always True: the rows of the oldest commit come first."""
         return True
 
 

@@ -1,1 +1,1 @@
-"""Iceberg views: their metadata (the view specification), and how it changes."""
+"""Iceberg views: read and change view metadata as in the view specification."""

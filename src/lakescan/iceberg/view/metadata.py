@@ -1,4 +1,4 @@
-"""View metadata: JSON to `ViewMetadata` and back (the view specification, format version 1)."""
+"""View metadata: convert JSON to `ViewMetadata` and back (the view specification, format version 1)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class ViewVersionNode:
-    """One definition of a view, as metadata has it; it never changes.
+    """One version of a view in the view metadata; it never changes.
 
-    - `representations`: JSON objects, SQL texts and what later specifications may add.
-    - `catalog`: of short names; None for the catalog that has the view. `namespace`: of names of one part.
+    - `representations`: JSON objects with SQL texts, or with representations of later specifications.
+    - `catalog`: the default catalog of table names in the query; None for the view's own catalog.
+    - `namespace`: the default namespace of table names in the query.
     """
 
     id: int
@@ -34,12 +35,12 @@ class ViewVersionNode:
 
     @property
     def queries(self) -> dict[str, str]:
-        """The SQL texts by dialect, in lower case."""
+        """The SQL texts by dialect in lower case."""
         texts = (each for each in self.representations if each.get("type") == "sql")
         return {str(each["dialect"]).lower(): str(each["sql"]) for each in texts}
 
     def means(self, other: ViewVersionNode) -> bool:
-        """Whether both define the same view; who made them when does not count."""
+        """Return whether both versions define the same view, ignoring their ids, times and summaries."""
         return (self.schema_id, self.representations, self.catalog, self.namespace) == (
             other.schema_id,
             other.representations,
@@ -48,7 +49,7 @@ class ViewVersionNode:
         )
 
     def node(self) -> dict[str, Any]:
-        """The version as a JSON object."""
+        """Return the version as a JSON object."""
         found: dict[str, Any] = {
             "version-id": self.id,
             "timestamp-ms": self.timestamp_ms,
@@ -62,7 +63,7 @@ class ViewVersionNode:
 
 @dataclass(frozen=True)
 class ViewMetadata:
-    """A view. `log` has the versions that were current, with the time since when, in milliseconds."""
+    """The metadata of a view. `log` lists the versions that became current: (milliseconds since 1970, version id)."""
 
     uuid: str
     location: str
@@ -74,7 +75,7 @@ class ViewMetadata:
 
     @property
     def current(self) -> ViewVersionNode:
-        """The version that is read."""
+        """The current version."""
         return self.versions[self.current_version_id]
 
     @property
@@ -83,7 +84,7 @@ class ViewMetadata:
         return self.schemas[self.current.schema_id]
 
     def node(self) -> dict[str, Any]:
-        """The metadata as a JSON object."""
+        """Return the metadata as a JSON object."""
         return {
             "view-uuid": self.uuid,
             "format-version": FORMAT_VERSION,
@@ -105,16 +106,21 @@ def parse_view(data: bytes, source: str) -> ViewMetadata:
 
 
 def view_of(node: Node) -> ViewMetadata:
-    """The metadata in a JSON object; raises `CorruptMetadata` and `UnsupportedFeature`."""
+    """Parse the JSON object of a view's metadata.
+
+    Raises `CorruptMetadata` for metadata that violates the specification, `UnsupportedFeature` for a newer version.
+    """
     if (version := node.integer("format-version")) != FORMAT_VERSION:
-        raise UnsupportedFeature(f"view format version {version} of {redact(node.source)}", "This version reads 1.")
+        raise UnsupportedFeature(
+            f"view format version {version} of {redact(node.source)}", "Only version 1 can be read."
+        )
     schemas = {each.id: each for each in map(parse_schema_node, node.children("schemas"))}
     versions = {each.id: each for each in map(_version, node.children("versions"))}
     current = node.integer("current-version-id", most=INT_MAX)
     if current not in versions:
-        raise node.fault(f"has the current version {current}, which is none of its versions")
+        raise node.fault(f"has the current version {current}, which is not among its versions")
     if (schema := versions[current].schema_id) not in schemas:
-        raise node.fault(f"has no schema {schema}, which its current version has")
+        raise node.fault(f"has no schema {schema}, which its current version needs")
     return ViewMetadata(
         node.text("view-uuid"),
         node.text("location").rstrip("/"),
@@ -131,7 +137,7 @@ def _version(node: Node) -> ViewVersionNode:
     texts = [each for each in representations if each.text("type") == "sql"]
     dialects = [each.text("dialect").lower() for each in texts if each.text("sql") is not None]
     if len(set(dialects)) < len(dialects):
-        raise node.fault("has two texts of one dialect")
+        raise node.fault("has two SQL texts of one dialect")
     namespace = node.items("default-namespace")
     if wrong := [each for each in namespace if not isinstance(each, str)]:
         raise node.fault(f"has {wrong[0]!r} in its default-namespace, which is not a string")
@@ -146,11 +152,11 @@ def _version(node: Node) -> ViewVersionNode:
     )
 
 
-# Versions are numbered, reused and expired as by Iceberg's Java library (`ViewMetadata.Builder`).
+# Versions are numbered, reused and expired as in Iceberg's Java library (`ViewMetadata.Builder`).
 
 DIALECT = "spark"
 COMMENT = "comment"
-QUERY_COLUMNS = "spark.query-column-names"  # the query's own names of the columns, as Iceberg's Spark keeps them
+QUERY_COLUMNS = "spark.query-column-names"  # Spark's property for the column names of the query itself
 _HISTORY, _HISTORY_DEFAULT = "version.history.num-entries", 10
 _DROPS_DIALECTS = "replace.drop-dialect.allowed"
 _LAST_ADDED = -1
@@ -158,7 +164,7 @@ _LAST_ADDED = -1
 
 @dataclass(frozen=True)
 class ViewText:
-    """What a new version of a view says: its query in Spark's dialect, and where its short names are."""
+    """A new version of a view: its query in Spark's dialect, and the defaults that its table names are resolved by."""
 
     query: str
     schema: Schema
@@ -168,7 +174,7 @@ class ViewText:
     summary: Mapping[str, str]
 
     def version(self, number: int, schema_id: int) -> ViewVersionNode:
-        """The version of a number."""
+        """Return the view version with this number and schema."""
         text = {"type": "sql", "sql": self.query, "dialect": DIALECT}
         return ViewVersionNode(
             number, schema_id, self.timestamp_ms, (text,), self.catalog, self.namespace, self.summary
@@ -176,7 +182,7 @@ class ViewText:
 
 
 def new_view(text: ViewText, location: str, properties: Mapping[str, str]) -> ViewMetadata:
-    """A view with its first version."""
+    """Return the metadata of a new view with its first version; raises `InvalidOption` for an invalid history size."""
     _history_size(properties)
     schema = replace(text.schema, id=0)
     version = text.version(1, schema.id)
@@ -185,20 +191,20 @@ def new_view(text: ViewText, location: str, properties: Mapping[str, str]) -> Vi
 
 
 def replace_view(base: ViewMetadata, text: ViewText, properties: Mapping[str, str], name: str) -> ViewMetadata:
-    """The view with another current version, and more properties. Earlier versions of the same meaning are reused.
+    """Return the view with `text` as its current version and with more properties; reuse an equal earlier version.
 
     Raises:
-        UnsupportedFeature: The current version has texts in other dialects, which would no longer be true.
+        UnsupportedFeature: The current version has SQL texts in other dialects, which the new version would not have.
     """
     latest = max(at for at, _ in base.log) if base.log else base.current.timestamp_ms
-    text = replace(text, timestamp_ms=max(text.timestamp_ms, latest + 1))  # whatever the clocks of writers do
+    text = replace(text, timestamp_ms=max(text.timestamp_ms, latest + 1))  # clocks of writers may disagree
     merged = {**base.properties, **properties}
     lost = base.current.queries.keys() - {DIALECT}
     if lost and merged.get(_DROPS_DIALECTS, "").lower() != "true":
         raise UnsupportedFeature(
-            f"replacing the view {name}, which has a query in the dialect of {', '.join(sorted(lost))}, too",
-            f"The new version has Spark's alone. Set the view's property '{_DROPS_DIALECTS}' to 'true' if the others "
-            "may go.",
+            f"replacing the view {name}, which also has a query in the dialect of {', '.join(sorted(lost))}",
+            f"The new version has only Spark's dialect. Set the view's property '{_DROPS_DIALECTS}' to 'true' to drop "
+            "the other queries.",
         )
     schemas = dict(base.schemas)
     same = next((number for number, each in schemas.items() if each.fields == text.schema.fields), None)
@@ -222,7 +228,7 @@ def replace_view(base: ViewMetadata, text: ViewText, properties: Mapping[str, st
 
 
 def with_properties(base: ViewMetadata, changed: Mapping[str, str], removed: Collection[str]) -> ViewMetadata:
-    """The view with properties set and removed."""
+    """Return the view with properties set and removed; raises `InvalidOption` for an invalid history size."""
     kept = {name: value for name, value in base.properties.items() if name not in removed}
     found = replace(base, properties={**kept, **changed})
     _history_size(found.properties)
@@ -230,7 +236,7 @@ def with_properties(base: ViewMetadata, changed: Mapping[str, str], removed: Col
 
 
 def updates(base: ViewMetadata, new: ViewMetadata) -> Iterator[dict[str, Any]]:
-    """What makes one of the other, as REST catalogs take it (`CommitViewRequest`)."""
+    """Yield the updates that turn one view's metadata into the other's, for a REST catalog (`CommitViewRequest`)."""
     changed = {name: value for name, value in new.properties.items() if base.properties.get(name) != value}
     if changed:
         yield {"action": "set-properties", "updates": changed}
@@ -250,7 +256,10 @@ def updates(base: ViewMetadata, new: ViewMetadata) -> Iterator[dict[str, Any]]:
 
 
 def _trim_versions(view: ViewMetadata) -> ViewMetadata:
-    """The view with as many versions as its property says, and the log since a version that is gone."""
+    """Return the view with at most as many versions as its property allows.
+
+    The log is cut after the last version that is removed.
+    """
     count = _history_size(view.properties)
     if len(view.versions) <= count:
         return view

@@ -1,1 +1,1 @@
-"""Metadata of Iceberg tables written again with other paths, for copies of tables elsewhere."""
+"""Rewrite the paths in a table's metadata, so that a copy of the table works at another location."""

@@ -1,7 +1,7 @@
-"""Write the metadata of a table again with other paths, into a staging folder, and list the files to copy.
+"""Rewrite the metadata of a table with other paths into a staging folder, and list the files to copy.
 
-The order is that of sizes: rewritten delete files have new ones, which manifests record, as manifest lists record those
-of manifests.
+The order follows from file sizes: rewritten delete files have new sizes, which manifests record, as manifest lists
+record those of manifests.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage, join
 
 _LIST = "file-list"
-_SPECIAL = '[",\r\n]'  # in paths that the list has in quotes
+_SPECIAL = '[",\r\n]'  # characters in paths that require quotes in the list
 
 
 @dataclass(frozen=True)
 class PathRewriteResult:
-    """What was written: see `tables.results.PathsResult`."""
+    """The result of `rewrite_paths`; see `tables.results.PathsResult`."""
 
     latest_version: str
     file_list: str | None
@@ -51,7 +51,7 @@ class PathRewriteResult:
 
 @dataclass(frozen=True)
 class _Version:
-    """A metadata file: its JSON, and what it means."""
+    """A metadata file: its JSON, and the parsed metadata."""
 
     location: str
     document: Mapping[str, Any]
@@ -76,13 +76,13 @@ def rewrite_paths(
 ) -> PathRewriteResult:
     """Rewrite the paths of a table; see `Table.rewrite_paths`.
 
-    `prefixes` are the source's and the target's, `versions` the names of the first metadata file, up to which all is
-    copied already, and of the last one.
+    `prefixes` are those of the source and the target. `versions` are the names of two metadata files: the last one that
+    is already copied, or None, and the last one to copy. Raises `InvalidOption` for invalid prefixes and versions.
     """
     source, target = prefixes
     for name, value in (("source_prefix", source), ("target_prefix", target)):
         if not value.strip("/"):
-            raise InvalidOption(f"{name}={value!r}: expected what paths begin with")
+            raise InvalidOption(f"{name}={value!r}: expected the prefix of paths")
     if source.rstrip("/") == target.rstrip("/"):
         raise InvalidOption(f"source_prefix and target_prefix are the same: {source!r}")
     storage, metadata = table.storage, table.metadata
@@ -102,7 +102,7 @@ def rewrite_paths(
         )
         listed = work.write_file_list(copies) if lists_files else None
     except BaseException:
-        if staging is None:  # a folder that nobody else knows
+        if staging is None:  # a new folder that nobody else uses
             storage.remove([each.location for each in storage.walk(folder)])
         raise
     return PathRewriteResult(end.location.rpartition("/")[2], listed, folder, work.manifests, work.delete_files)
@@ -119,7 +119,7 @@ def _find_version(name: str, known: Mapping[str, str]) -> str:
 
 
 def _earlier_versions(end: _Version, first: str | None, storage: Storage) -> list[_Version]:
-    """The versions before the last one that are not copied yet, newest first."""
+    """Return the versions before the last one that are not copied yet, newest first."""
     earlier = [file for _, file in reversed(end.metadata.metadata_log)]
     if first is not None:
         if first not in earlier:
@@ -129,13 +129,13 @@ def _earlier_versions(end: _Version, first: str | None, storage: Storage) -> lis
         return [_Version.read(each, storage) for each in earlier]
     except MissingFile as error:
         raise MissingFile(
-            f"{error}. The metadata log names it: begin after it with start_version, if all before is copied already; "
-            "writers that set write.metadata.delete-after-commit.enabled keep the log and the files alike"
+            f"{error}. The metadata log names it: begin after it with start_version if everything before is already "
+            "copied. With write.metadata.delete-after-commit.enabled, the log names only files that exist"
         ) from error
 
 
 class _Rewrite:
-    """Rewrites one table; counts the manifests and delete files that it has rewritten."""
+    """Rewrites one table, and counts the manifests and delete files that it has rewritten."""
 
     def __init__(self, prefixes: Prefixes, staging: Prefixes, storage: Storage, executor: PlanningExecutor) -> None:
         self.prefixes, self._staging, self._storage, self._executor = prefixes, staging, storage, executor
@@ -144,7 +144,7 @@ class _Rewrite:
     def files(
         self, end: TableMetadata, start: TableMetadata | None, between: Sequence[TableMetadata]
     ) -> list[pa.Table]:
-        """Rewrite delete files, manifests and manifest lists since `start`; return what to copy (`COPIES`)."""
+        """Rewrite delete files, manifests and manifest lists since `start`; return the files to copy (`COPIES`)."""
         before = {} if start is None else start.snapshots
         snapshots = [each for each in end.snapshots.values() if each.id not in before]
         new = {each for one in (end, *between) for each in one.snapshots if each not in before}
@@ -170,7 +170,7 @@ class _Rewrite:
         return copies
 
     def _deletes(self, end: TableMetadata, manifests: Sequence[ManifestFile]) -> tuple[pa.Array, pa.Array]:
-        """Rewrite the position deletes of manifests; their paths and new sizes."""
+        """Rewrite the position deletes of manifests, and return their paths and new sizes."""
         finding = PositionDeletes(end.specs, self._storage)
         found = [each for each in self._executor.map(finding, manifests) if each.num_rows]
         if not found:
@@ -195,7 +195,7 @@ class _Rewrite:
         return self._staging_copies([str(each.manifest_list) for each in snapshots])
 
     def versions(self, documents: Mapping[str, Mapping[str, Any]], statistics: Sequence[str]) -> pa.Table:
-        """Write metadata files; what to copy: statistics files, too, which have no paths."""
+        """Write metadata files; return these and the statistics files, which contain no paths, as files to copy."""
         for location, document in documents.items():
             self._write(location, encode_document(document, location))
         paths = pa.array(dict.fromkeys(statistics), pa.string())
@@ -203,7 +203,7 @@ class _Rewrite:
         return pa.concat_tables([as_they_are, self._staging_copies(list(documents))])
 
     def write_file_list(self, copies: Sequence[pa.Table]) -> str:
-        """Write the list of files to copy, each once: data first, the last metadata file at the end."""
+        """Write the list of files to copy, each once, with data first and the last metadata file at the end."""
         whole = pa.concat_tables(copies)
         first = whole.append_column("place", pa.array(range(len(whole)))).group_by(COPIES.names)
         ordered = first.aggregate([("place", "min")]).sort_by("place_min")
@@ -218,7 +218,7 @@ class _Rewrite:
             sink.write(data)
 
     def _staging_copies(self, paths: Sequence[str]) -> pa.Table:
-        """Rewritten files, from where they are staged to where they belong."""
+        """Return rewritten files as copies from their staging locations to their target locations."""
         array = pa.array(paths, pa.string())
         return pa.table(
             [self._staging.move_all(array, "the file"), self.prefixes.move_all(array, "the file")], schema=COPIES
@@ -226,7 +226,7 @@ class _Rewrite:
 
 
 def _quote_paths(paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Paths as CSV has them: in quotes only with characters that need them."""
+    """Return paths as CSV fields, quoted only if they have characters that need it."""
     quoted = pc.binary_join_element_wise('"', pc.replace_substring(paths, '"', '""'), '"', "")
     return pc.if_else(pc.match_substring_regex(paths, _SPECIAL), quoted, paths)
 
@@ -247,12 +247,12 @@ def check_document(document: Mapping[str, Any], source: str) -> None:
     if any("manifest-list" not in each for each in document.get("snapshots") or ()):
         raise UnsupportedFeature(
             "rewriting the paths of snapshots without a manifest list",
-            f"{source} has one, of version 1. Expire it, or upgrade the table and write to it first.",
+            f"{source} has such a snapshot, of version 1. Expire it, or upgrade the table and write to it first.",
         )
 
 
 def move_document(document: Mapping[str, Any], prefixes: Prefixes) -> dict[str, Any]:
-    """A metadata file's JSON object with other paths."""
+    """Return a metadata file's JSON object with other paths."""
     found = {**document, "location": prefixes.move(document["location"], "the table's location")}
     properties = document.get("properties") or {}
     moved = {
@@ -273,11 +273,11 @@ def _move_member(document: dict[str, Any], name: str, member: str, prefixes: Pre
 
 
 def statistics_paths(document: Mapping[str, Any]) -> list[str]:
-    """The statistics files that a metadata file names."""
+    """Return the statistics files that a metadata file names."""
     return [each["statistics-path"] for name in _STATISTICS for each in document.get(name) or ()]
 
 
 def encode_document(document: Mapping[str, Any], location: str) -> bytes:
-    """The bytes of a metadata file; compressed if its name says so."""
+    """Return the bytes of a metadata file, compressed if its name indicates it."""
     text = json.dumps(document, ensure_ascii=False).encode()
     return gzip.compress(text, mtime=0) if location.endswith((".gz.metadata.json", ".metadata.json.gz")) else text

@@ -1,4 +1,4 @@
-"""Manifests and manifest lists with other paths. Their entries stay as they are in all else."""
+"""Rewrite manifests, manifest lists and delete files with other paths, and keep everything else in them."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ COPIES = pa.schema([pa.field("source", pa.string()), pa.field("target", pa.strin
 
 @dataclass(frozen=True)
 class ManifestMove:
-    """Writes manifests again, below the staging prefix; pickled for workers.
+    """Rewrites manifests into the staging prefix; pickled for workers.
 
-    `new` are the ids of the snapshots whose files are to be copied; None for all files: some are of snapshots that have
-    expired. `sizes` are the paths of delete files that were rewritten, and their new sizes.
+    `new` are the ids of the snapshots whose files must be copied; None for all files, including those of expired
+    snapshots. `sizes` are the paths of rewritten delete files, and their new sizes.
     """
 
     prefixes: Prefixes
@@ -63,7 +63,7 @@ class ManifestMove:
         return manifest.manifest_path, len(data), self._copies(entries, files, moved)
 
     def _writer(self, header: Mapping[str, bytes], manifest: ManifestFile, spec: PartitionSpec) -> ManifestWriter:
-        """Writes in the format version, and with the schema and spec, that the manifest has."""
+        """Return a writer for the format version, schema and spec of the manifest."""
         return ManifestWriter(
             int(header.get("format-version", b"1")),
             header["schema"].decode(),
@@ -87,7 +87,7 @@ class ManifestMove:
         return pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
 
     def _path_bounds(self, files: pa.StructArray) -> pa.Array:
-        """The bound of the path in each file of deletes of one data file; null for others, whose bounds say nothing."""
+        """Return the path bound of deletes of a single data file; null for others, whose bounds are not rewritten."""
         lower, upper = (value_of_key(files, name, DELETED_PATH.id) for name in ("lower_bounds", "upper_bounds"))
         if lower is None or upper is None:
             return pa.nulls(len(files), pa.binary())
@@ -96,7 +96,7 @@ class ManifestMove:
         return self.prefixes.move_all(paths, "the data file").cast(pa.binary())
 
     def _copies(self, entries: pa.Table, files: pa.StructArray, moved: pa.StructArray) -> pa.Table:
-        """The live files that the new snapshots added: those that were rewritten from where they are staged."""
+        """Return the live files that the new snapshots added; rewritten files are copied from the staging folder."""
         chosen = pc.not_equal(entries["status"], DELETED)
         if self.new is not None:
             is_new = pc.is_in(entries["snapshot_id"], value_set=pa.array(sorted(self.new), pa.int64()))
@@ -117,7 +117,7 @@ class PositionDeletes:
     storage: Storage
 
     def __call__(self, manifest: ManifestFile) -> pa.Table:
-        """Those of one manifest of deletes."""
+        """Return the live position deletes of one delete manifest."""
         (container,) = open_manifests([manifest], self.storage)
         entries = entries_in(container, manifest, self.specs[manifest.partition_spec_id])
         live = entries.filter(pc.not_equal(entries["status"], DELETED))
@@ -130,7 +130,7 @@ class PositionDeletes:
 def move_manifest_list(
     snapshot: IcebergSnapshot, manifests: pa.Table, sizes: Mapping[str, int], prefixes: Prefixes, storage: Storage
 ) -> bytes:
-    """The manifest list of a snapshot with other paths; `sizes` are those of manifests that were rewritten, by path."""
+    """Return a snapshot's manifest list with other paths; `sizes` are those of rewritten manifests, by path."""
     path = str(snapshot.manifest_list)
     header = open_container(storage.read(path), path).metadata
     paths = manifests["manifest_path"].combine_chunks()
@@ -150,7 +150,7 @@ def move_manifest_list(
 
 
 def _list_version(header: Mapping[str, bytes], manifests: pa.Table) -> int:
-    """The format version of a list; what it holds tells the least one, if its header does not say."""
+    """Return the format version of a list from its header, or the least version that its contents need."""
     given = int(header.get("format-version", b"1"))
     if manifests["first_row_id"].null_count < len(manifests):
         return max(given, 3)
@@ -159,9 +159,9 @@ def _list_version(header: Mapping[str, bytes], manifests: pa.Table) -> int:
 
 
 def replace_map_value(maps: pa.MapArray, key: int, values: pa.Array) -> pa.MapArray:
-    """Maps by field id whose value of a key is replaced, in each row that has it; a null leaves the key out.
+    """Return maps by field id with the value of one key replaced in each row that has it; null removes the key.
 
-    `values` has a value for each row.
+    `values` has one value for each row.
     """
     lists = as_pairs(maps, pa.binary())
     rows = pc.list_parent_indices(lists).to_numpy()
@@ -177,7 +177,7 @@ def replace_map_value(maps: pa.MapArray, key: int, values: pa.Array) -> pa.MapAr
 
 @dataclass(frozen=True)
 class Prefixes:
-    """What paths begin with, and what takes its place; a slash at the end of either makes no difference.
+    """The prefix of source paths, and the prefix that replaces it; trailing slashes make no difference.
 
     Example:
         >>> Prefixes("s3://lake/t", "s3://other/t/").move("s3://lake/t/data/1.parquet", "the data file")
@@ -188,31 +188,34 @@ class Prefixes:
     target: str
 
     def move(self, path: str, what: str) -> str:
-        """The path with the other prefix; raises `InvalidOption` for a path with another one. `what` it is of."""
+        """Return the path with the target prefix; raises `InvalidOption` if it lacks the source prefix.
+
+        `what` names the kind of path in the message.
+        """
         (found,) = self.move_all(pa.array([path], pa.string()), what).to_pylist()
         return str(found)
 
     def move_all(self, paths: pa.Array, what: str) -> pa.Array:
-        """The same of many paths; nulls stay."""
+        """Return many paths with the target prefix, like `move`; nulls stay."""
         source, target = self.source.rstrip("/"), self.target.rstrip("/")
         is_below = pc.or_(pc.starts_with(paths, f"{source}/"), pc.equal(paths, source))
         if (place := pc.index(is_below, False).as_py()) >= 0:
             raise InvalidOption(
                 f"source_prefix={self.source!r}: {what} {paths[place].as_py()} does not begin with it. Give the prefix "
-                "that all paths in the table's metadata have, as it is there"
+                "that all paths in the table's metadata have, spelled as in the metadata"
             )
         rest = pc.utf8_slice_codeunits(paths, len(source))
         return pc.binary_join_element_wise(pa.scalar(target), rest, "")
 
 
 _WHAT = "a deleted row's data file"
-_TAIL = 12  # bytes of a Puffin footer after its payload: the payload's size, flags, the magic
+_TAIL = 12  # bytes of a Puffin footer after its payload (the payload's size, flags, magic)
 _REFERENCED = "referenced-data-file"
 
 
 @dataclass(frozen=True)
 class DeleteFileMove:
-    """Writes delete files again, below the staging prefix; pickled for workers."""
+    """Rewrites delete files into the staging prefix; pickled for workers."""
 
     prefixes: Prefixes
     staging: Prefixes
@@ -231,12 +234,12 @@ class DeleteFileMove:
             return path, self._parquet(path, location)
         raise UnsupportedFeature(
             f"rewriting the paths of position deletes in {file_format} files",
-            f"{path} is one. Table.rewrite_position_deletes(rewrite_all=True) makes Parquet files of them; expire the "
-            "snapshots that have it.",
+            f"{path} is one. Convert them to Parquet files with Table.rewrite_position_deletes(rewrite_all=True), and "
+            "expire the snapshots that have it.",
         )
 
     def _parquet(self, path: str, location: str) -> int:
-        """Rewrite the paths in a Parquet file, a row group at a time; all other columns stay."""
+        """Rewrite the paths in a Parquet file, one row group at a time; all other columns stay."""
         with open_parquet(self.storage, path) as data, decoding(path, "its position deletes"):
             file = data.file
             schema = file.schema_arrow
@@ -272,9 +275,9 @@ def _path_column(schema: pa.Schema, path: str) -> int:
 
 
 def move_vectors(data: bytes, path: str, prefixes: Prefixes) -> bytes:
-    """A Puffin file whose blobs name other data files; they stay where they are in it.
+    """Return a Puffin file whose blobs reference other data files; the blobs stay at their offsets.
 
-    Raises `CorruptData` for what is no Puffin file, `UnsupportedFeature` for a compressed footer.
+    Raises `CorruptData` for a file that is not a Puffin file, `UnsupportedFeature` for a compressed footer.
     """
     size = int.from_bytes(data[-_TAIL : 4 - _TAIL], "little") if len(data) >= _TAIL + 8 else -1
     start = len(data) - _TAIL - size - len(MAGIC)
@@ -287,7 +290,7 @@ def move_vectors(data: bytes, path: str, prefixes: Prefixes) -> bytes:
         footer = json.loads(data[start + 4 : start + 4 + size])
         blobs = [_move_blob(each, prefixes) for each in footer.get("blobs", [])]
     except (ValueError, AttributeError, TypeError) as error:
-        raise CorruptData(f"{redact(path)} has a footer that is no JSON object of blobs: restore it") from error
+        raise CorruptData(f"{redact(path)} has a footer that is not a JSON object of blobs: restore it") from error
     payload = json.dumps({**footer, "blobs": blobs}, ensure_ascii=False).encode()
     return data[:start] + MAGIC + payload + len(payload).to_bytes(4, "little") + flags + MAGIC
 

@@ -1,1 +1,1 @@
-"""Statistics files of Iceberg tables: numbers of distinct values as sketches, and counts of partitions."""
+"""Statistics files of Iceberg tables: theta sketches of distinct values, and partition statistics."""

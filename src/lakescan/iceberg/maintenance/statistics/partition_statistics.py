@@ -1,8 +1,7 @@
-"""Counts of partitions from manifests: rows and files by partition and spec, which add up (specification, "Partition
-Statistics").
+"""Count rows and files by partition and spec from manifests (specification, "Partition Statistics").
 
-Counts are tables (`counts_schema`). Those of several manifests are added by `summed`; those of a change are added to
-what was counted before.
+Counts are tables (`counts_schema`). `sum_counts` adds the counts of several manifests, and adds those of a change to
+earlier counts.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from lakescan.storage import Storage
 from lakescan.storage.errors import storage_boundary
 from lakescan.writing.partition_key import physical_values
 
-_VECTOR = "PUFFIN"  # the format of files of deletion vectors
+_VECTOR = "PUFFIN"  # the file format of deletion vectors
 COUNTS = (
     "data_record_count",
     "data_file_count",
@@ -57,17 +56,17 @@ _Numbers = npt.NDArray[np.int64]
 
 
 def counts_schema(partition: t.Struct) -> pa.Schema:
-    """The columns of counts: the partition in the type of all specs, its spec, the counts and the last change."""
+    """Return the columns of counts: partition (in the type of all specs), spec id, counts and last change."""
     numbers = [pa.field(name, pa.int64()) for name in (*COUNTS, *UPDATED)]
     return pa.schema([pa.field("partition", partition.arrow()), pa.field("spec_id", pa.int32()), *numbers])
 
 
 @dataclass(frozen=True)
 class PartitionCounts:
-    """Counts the partitions of manifests; pickled for workers.
+    """Counts the files and rows of manifests by partition; pickled for workers.
 
-    With `changes`, added files count, removed ones count negatively, and existing ones not at all. Otherwise live files
-    count. Partitions without any are there with zeros.
+    With `changes`, added files count positively, removed files negatively, and existing files not at all. Otherwise,
+    live files count. Partitions without any such files are included with zeros.
     """
 
     metadata: TableMetadata
@@ -75,7 +74,7 @@ class PartitionCounts:
     changes: bool = False
 
     def __call__(self, manifest: ManifestFile) -> pa.Table:
-        """The counts of one manifest."""
+        """Return the counts of one manifest."""
         entries = table_entries(manifest, self.metadata, self.storage)
         files = pa.Table.from_struct_array(entries["data_file"].combine_chunks())
         status = entries["status"].to_numpy()
@@ -103,7 +102,7 @@ class PartitionCounts:
         return sum_counts(pa.table(found, schema=counts_schema(self.metadata.partition_type)))
 
     def _last_updates(self, snapshots: pa.Array, status: _Numbers) -> list[pa.Array]:
-        """The time and the id of the snapshot that each entry is of; null for those that have expired."""
+        """Return the time and id of each entry's snapshot; null for expired snapshots."""
         known = self.metadata.snapshots
         times = pa.array([each.timestamp_ms for each in known.values()], pa.int64())
         place = pc.index_in(snapshots, value_set=pa.array(list(known), pa.int64()))
@@ -113,7 +112,7 @@ class PartitionCounts:
 
 
 def sum_counts(counts: pa.Table) -> pa.Table:
-    """Add up the rows of each partition and spec. The last change is that of the latest snapshot.
+    """Sum the rows of each partition and spec. The last change is that of the latest snapshot.
 
     Args:
         counts: As in `counts_schema`, with any number of rows for a partition.
@@ -138,7 +137,7 @@ def sum_counts(counts: pa.Table) -> pa.Table:
 
 
 _BATCH = 1 << 16
-_WITH_VECTORS = 3  # the format version from which on vectors are counted, and counts of deletes are required
+_WITH_VECTORS = 3  # the first format version that counts vectors and requires counts of deletes
 _DELETES = (6, 7, 8, 9)
 _FIELDS = (
     t.Field(2, "spec_id", t.INT, required=True),
@@ -157,7 +156,7 @@ _VECTORS = t.Field(13, "dv_count", t.INT, required=True)
 
 
 def file_schema(partition: t.Struct, format_version: int) -> Schema:
-    """The columns of a file, for the partition type of all specs."""
+    """Return the columns of a partition statistics file, for the partition type of all specs."""
     first = t.Field(1, "partition", partition, required=True)
     if format_version < _WITH_VECTORS:
         return Schema((first, *_FIELDS))
@@ -166,9 +165,9 @@ def file_schema(partition: t.Struct, format_version: int) -> Schema:
 
 
 def write_counts(counts: pa.Table, partition: t.Struct, format_version: int, location: str, storage: Storage) -> int:
-    """Write counts (see `counts_schema`) as a file, in the order of their partitions; return its size in bytes.
+    """Write counts (`counts_schema`) as a file sorted by partition; return its size in bytes.
 
-    `total_record_count` is null, as the reference implementation leaves it: it would need the rows.
+    `total_record_count` is null, as in the reference implementation, because it would require reading rows.
     """
     schema = file_schema(partition, format_version)
     ordered = _sort_partitions(counts)
@@ -187,7 +186,7 @@ def write_counts(counts: pa.Table, partition: t.Struct, format_version: int, loc
 
 
 def _sort_partitions(counts: pa.Table) -> pa.Table:
-    """The rows in ascending order of their partition's members, nulls first; then of their specs."""
+    """Sort the rows by the members of their partition, nulls first, then by spec."""
     partition = counts["partition"].combine_chunks()
     keys: dict[str, pa.Array] = {}
     for number, member in enumerate(partition.flatten()):
@@ -199,7 +198,7 @@ def _sort_partitions(counts: pa.Table) -> pa.Table:
 def read_counts(location: str, partition: t.Struct, storage: Storage) -> pa.Table:
     """Read a Parquet file as counts (see `counts_schema`), whatever partition fields its specs had.
 
-    Raises `CorruptData` for a file that lacks counts, `MissingFile`.
+    Raises `CorruptData` for a file that lacks counts, and `MissingFile`.
     """
     wanted = Schema((*file_schema(partition, 2).fields, replace(_VECTORS, default=0)))
     matching = FieldMatching(by_id=True)
@@ -208,7 +207,7 @@ def read_counts(location: str, partition: t.Struct, storage: Storage) -> pa.Tabl
         projection = resolve(read_fields(data.schema, matching), wanted, matching, {})
         absent = [each.target.name for each in projection.sources if each.child is None and each.target.id < 10]
         if absent:
-            raise CorruptData(f"{location} lacks the column {absent[0]!r}: it is no partition statistics file")
+            raise CorruptData(f"{location} lacks the column {absent[0]!r}: it is not a partition statistics file")
         for _, batch in data.batches(data.chunks(0, NO_END), projection, _BATCH):
             parts.append(pa.table(projection.apply(batch), names=wanted.names))
     found = pa.concat_tables(parts) if parts else empty_table(wanted.arrow())

@@ -1,7 +1,7 @@
-"""Theta sketches: an estimate of how many distinct values there are, from the least of their hashes.
+"""Theta sketches: estimate the number of distinct values from the least of their hashes.
 
-The bytes are those of a compact, ordered sketch of Apache DataSketches (serial version 3), which Iceberg's blobs of
-type `apache-datasketches-theta-v1` hold: engines read them, and unite them with their own.
+The serialized form is a compact, ordered sketch of Apache DataSketches (serial version 3), as in Iceberg's blobs of
+type `apache-datasketches-theta-v1`, so that engines can read it and merge it with their own.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.errors import CorruptData, UnsupportedFeature
 
-SEED = 9001  # of DataSketches
-MOST = 4096  # hashes that a sketch holds: a standard error of 1.6%
+SEED = 9001  # the default seed of DataSketches
+MOST = 4096  # maximum hashes in a sketch, for a standard error of 1.6%
 _ALL = 2**63 - 1  # the bound of a sketch that holds all hashes
 _SERIAL, _COMPACT = 3, 3
-_SEED_HASH = b"\xcc\x93"  # of `SEED`
+_SEED_HASH = b"\xcc\x93"  # the hash of `SEED`
 _READ_ONLY, _EMPTY, _IS_COMPACT, _ORDERED, _SINGLE = 2, 4, 8, 16, 32
 
 
@@ -28,7 +28,7 @@ _READ_ONLY, _EMPTY, _IS_COMPACT, _ORDERED, _SINGLE = 2, 4, 8, 16, 32
 class ThetaSketch:
     """The hashes below `bound`, ascending: all hashes of the values, or the least `MOST` of them.
 
-    Hashes have 63 bits. Sketches of the same values are equal, in whatever parts they were added.
+    Hashes have 63 bits. Sketches of the same values are equal, in whatever order the values were added.
 
     Example:
         >>> ThetaSketch().add_hashes(hash_values(values, field)).estimate
@@ -39,12 +39,12 @@ class ThetaSketch:
     bound: int = _ALL
 
     def add_hashes(self, hashes: Numbers) -> ThetaSketch:
-        """The sketch of these values, too, by their hashes in any order."""
+        """Return the sketch with more values added, given their hashes in any order."""
         new = hashes[hashes < np.uint64(self.bound)]
         return self if not len(new) else self._keep_least(np.concatenate([self.hashes, new]), self.bound)
 
     def union(self, other: ThetaSketch) -> ThetaSketch:
-        """The sketch of the values of both."""
+        """Return the sketch of the values of both sketches."""
         return self._keep_least(np.concatenate([self.hashes, other.hashes]), min(self.bound, other.bound))
 
     @staticmethod
@@ -56,11 +56,11 @@ class ThetaSketch:
 
     @property
     def estimate(self) -> int:
-        """How many distinct values there are; exact up to `MOST`."""
+        """The estimated number of distinct values; exact up to `MOST`."""
         return int(len(self.hashes) * (float(_ALL) / float(self.bound)))  # rounded as in Java
 
     def serialize(self) -> bytes:
-        """The bytes of the sketch."""
+        """Return the bytes of the sketch."""
         count, is_exact = len(self.hashes), self.bound == _ALL
         flags = _READ_ONLY | _IS_COMPACT | _ORDERED
         if is_exact and not count:
@@ -74,7 +74,7 @@ class ThetaSketch:
 
     @staticmethod
     def parse(data: bytes) -> ThetaSketch:
-        """Read the bytes of a compact, ordered sketch of this seed; raises `CorruptData` for others."""
+        """Parse the bytes of a compact, ordered sketch of this seed; raises `CorruptData` for others."""
         longs = data[0] & 0x3F if len(data) >= 8 else 0
         if longs not in (1, 2, 3) or data[1] != _SERIAL or data[2] != _COMPACT or not data[5] & _ORDERED:
             raise CorruptData("a Theta sketch is not a compact, ordered one of serial version 3")
@@ -89,7 +89,7 @@ class ThetaSketch:
         return ThetaSketch(np.frombuffer(data, "<u8", count, 8 * longs).astype(np.uint64), bound)
 
 
-# One pass of NumPy for each 16 bytes of the longest string, over the strings that are as long.
+# MurmurHash3 (128 bits), with one NumPy pass for each 16 bytes of the longest string, over the strings of that length.
 
 Numbers = npt.NDArray[np.uint64]
 _BLOCK = 16
@@ -105,7 +105,7 @@ def hashes(
 ) -> Numbers:
     """Return the first 64 bits of the hash of each string: `lengths` bytes of `data` from `starts` on."""
     padded = np.frombuffer(bytes(data) + bytes(_BLOCK), np.uint8)
-    # The word that begins at each byte.
+    # The 8-byte word that begins at each byte.
     words: Numbers = np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
     order = np.argsort(-(lengths // _BLOCK), kind="stable")
     starts, lengths = starts[order], lengths[order]
@@ -113,7 +113,7 @@ def hashes(
     blocks = lengths // _BLOCK
     active = len(starts)
     for block in range(int(blocks.max(initial=0))):
-        active = int(np.searchsorted(-blocks[:active], -block))  # the strings with more blocks than this come first
+        active = int(np.searchsorted(-blocks[:active], -block))  # strings with more blocks than this come first
         at = starts[:active] + block * _BLOCK
         one[:active], two[:active] = _mix(one[:active], two[:active], words[at], words[at + 8])
     at, left = starts + blocks * _BLOCK, lengths % _BLOCK
@@ -125,7 +125,7 @@ def hashes(
 
 
 def hashes_of_words(words: Numbers, size: int, seed: int) -> Numbers:
-    """Return the same for strings of `size` bytes, at most 8, given as little-endian words."""
+    """Return the hashes of strings of `size` bytes, at most 8, given as little-endian words; see `hashes`."""
     start = np.full(len(words), seed, np.uint64)
     return _finish(start, start, words, np.zeros(1, np.uint64), np.full(1, size, np.uint64))
 
@@ -162,7 +162,7 @@ _WIDE = 16  # bytes of a decimal in Arrow
 
 
 def is_hashed(kind: t.Type) -> bool:
-    """Whether there are hashes of values of a type: those of primitive types."""
+    """Return whether values of a type can be hashed: only primitive types can."""
     return not isinstance(kind, t.Struct | t.ListOf | t.MapOf | t.Geospatial) and kind not in (t.UNKNOWN, t.VARIANT)
 
 
@@ -195,14 +195,14 @@ def _hash_array(values: pa.Array, kind: t.Type) -> Numbers:
 
 
 def _as_numbers(values: pa.Array) -> npt.NDArray[np.int32 | np.int64]:
-    """Dates as days, times and timestamps in their units."""
+    """Return dates as days, and times and timestamps as numbers of their units."""
     whole = pa.int32() if pa.types.is_date32(values.type) else pa.int64()
     found: npt.NDArray[np.int32 | np.int64] = values.view(whole).to_numpy()
     return found
 
 
 def _hash_bytes(values: pa.Array) -> Numbers:
-    values = values.filter(pc.greater(pc.binary_length(values), 0))  # sketches of DataSketches leave empty ones out
+    values = values.filter(pc.greater(pc.binary_length(values), 0))  # DataSketches ignores empty values
     if not len(values):
         return np.zeros(0, np.uint64)
     offsets = np.frombuffer(values.buffers()[1], np.int64)[values.offset : values.offset + len(values) + 1]
@@ -211,7 +211,7 @@ def _hash_bytes(values: pa.Array) -> Numbers:
 
 
 def _hash_decimals(values: pa.Array) -> Numbers:
-    """Unscaled values: big-endian two's complement, of as few bytes as hold them."""
+    """Hash unscaled values as big-endian two's complement in the fewest bytes that hold them."""
     raw = np.frombuffer(values.buffers()[1], np.uint8)[values.offset * _WIDE : (values.offset + len(values)) * _WIDE]
     data = np.ascontiguousarray(raw.reshape(-1, _WIDE)[:, ::-1])
     sign = data[:, :1] >> 7
