@@ -1,1 +1,1 @@
-"""Delta Lake: read the transaction log into a file table, and write data files and commits."""
+"""Delta Lake: replay the transaction log into a table of live files, and write data files and commits."""

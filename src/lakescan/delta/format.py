@@ -1,6 +1,6 @@
-"""Delta as a format: how its tables are found, opened, created and written to.
+"""Delta as a table format: find, open, create and write to its tables.
 
-What opens, creates or writes is imported by the method that needs it: reading a table imports nothing that writes.
+Methods import the modules that open, create or write, so reading a table does not import the writer.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 
 
 class DeltaFormat:
-    """Delta tables are their folders; a SQL catalog may keep a name for one."""
+    """The Delta format; a table is identified by its folder, which a SQL catalog may register under a name."""
 
     name = "delta"
     marker: str = f"{LOG_FOLDER}/ (Delta)"
     is_written_by_location = True
 
     def is_metadata_file(self, location: str) -> bool:
-        """False: no file of the log says which table it is."""
+        """Always False: a Delta table is opened by its folder, not by a log file."""
         return False
 
     def is_at(self, location: str, storage: Storage) -> bool:
-        """Whether the folder has a log with files: a creation that was interrupted leaves an empty folder, or a draft.
+        """Return whether the folder has a log with files.
 
-        In object stores there are no empty folders, and no drafts.
+        An interrupted table creation may leave an empty log folder or a hidden draft file, except in object stores.
         """
         folder = join(location, LOG_FOLDER)
         if storage.resolve(folder)[0].type_name not in ("local", "hdfs"):
@@ -68,15 +68,18 @@ class DeltaFormat:
         return False
 
     def find(self, path: str, storage: Storage, options: ReadOptions) -> TablePath | None:
-        """The table of a path, which may select a version, a time or a partition."""
+        """Return the table that a path names, with any version, time or partition that it selects.
+
+        None without a log.
+        """
         return resolve_path(path, storage, options.time_zone)
 
     def at(self, path: str, storage: Storage, options: ReadOptions) -> TablePath:
-        """The table that `find` finds, else the folder as it is given."""
+        """Return the result of `find`, or the path itself as the table's folder."""
         return self.find(path, storage, options) or TablePath(path.rstrip("/") or path)
 
     def open(self, path: TablePath, storage: Storage, options: ReadOptions) -> ScanSpec:
-        """A scan of what the path selects; raises `NotATable`."""
+        """Return a scan of the table, version and partitions that the path selects; raises `NotATable`."""
         from lakescan.delta.table import DeltaTable
 
         table = DeltaTable.open(path.location, storage)
@@ -84,7 +87,7 @@ class DeltaFormat:
         return ScanSpec(table, storage, path.location, options, predicate, selector=path.selector)
 
     def open_named(self, name: Identifier, found: CatalogTable, storage: Storage, options: ReadOptions) -> ScanSpec:
-        """A scan of the table in the folder that the catalog names."""
+        """Return a scan of the table in the folder that the catalog records."""
         from lakescan.delta.table import DeltaTable
 
         return ScanSpec(DeltaTable.open(found.location, storage), storage, found.location, options)
@@ -97,20 +100,20 @@ class DeltaFormat:
         storage: Storage,
         known: TableFormat | None = None,
     ) -> DeltaTarget:
-        """The table in the folder."""
+        """Open the table in the folder for writing."""
         from lakescan.delta.target import DeltaTarget
 
         name = committer.identifier
         return DeltaTarget.open(location, options, storage.request_write_access(), None if name.is_path else name)
 
     def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
-        """Columns of Delta's types."""
+        """Return columns of Delta types for rows with this Arrow schema."""
         from lakescan.definition.arrow_schema import delta_columns
 
         return delta_columns(rows)
 
     def create(self, committer: TableCreator, definition: TableDefinition) -> None:
-        """Create a table in its location, or under the catalog's warehouse, and give it the name."""
+        """Create a table at its location or under the catalog's warehouse, and register its name."""
         from lakescan.delta.commit.creation import create_named_table
 
         create_named_table(committer, definition)
@@ -122,13 +125,13 @@ class DeltaFormat:
         create_table(absolute(location), definition, Storage(storage_options))
 
     def replace(self, committer: TableCreator, found: CatalogTable, definition: TableDefinition) -> None:
-        """Replace the table in its folder."""
+        """Replace the table in its folder by an empty one."""
         from lakescan.delta.commit.creation import replace_table
 
         replace_table(found.location, definition, found.storage().request_write_access())
 
     def new_table(self, committer: TableCreator, definition: TableDefinition, options: WriteOptions) -> NewDeltaTable:
-        """A table whose name the catalog has from its commit on."""
+        """Return a table to be created with rows; its commit registers the name in the catalog."""
         from lakescan.delta.commit.create_with_rows import NewDeltaTable
         from lakescan.delta.commit.creation import new_table_at
 
@@ -139,7 +142,7 @@ class DeltaFormat:
     def new_table_at(
         self, location: str, definition: TableDefinition, options: WriteOptions, storage_options: Mapping[str, Any]
     ) -> NewDeltaTable:
-        """A table in a folder."""
+        """Return a table to be created with rows in a folder."""
         from lakescan.delta.commit.create_with_rows import NewDeltaTable
         from lakescan.delta.commit.creation import new_table
 
@@ -148,7 +151,7 @@ class DeltaFormat:
     def replacement(
         self, committer: TableCreator, found: CatalogTable, definition: TableDefinition, options: WriteOptions
     ) -> ReplacedDeltaTable:
-        """What replaces the table in its folder."""
+        """Return a table to be committed with rows in place of the table in its folder."""
         from lakescan.delta.commit.create_with_rows import ReplacedDeltaTable
         from lakescan.delta.commit.creation import new_table, replaceable_version
 
@@ -156,14 +159,14 @@ class DeltaFormat:
         return ReplacedDeltaTable(replaceable_version(found.location, storage), new_table(definition), options, storage)
 
     def declarations(self, scan: ScanSpec) -> TableDeclarations:
-        """Rules of columns, clustering columns and constraints."""
+        """Return the column rules, clustering columns and constraints that the table declares."""
         from lakescan.delta.commit.creation import declarations_of
         from lakescan.delta.table import DeltaTable
 
         return declarations_of(DeltaTable.version_of(scan.snapshot), scan.storage)
 
     def register(self, committer: TableCreator, scan: ScanSpec) -> None:
-        """Register the table's folder."""
+        """Register the table's folder under a name in the catalog."""
         committer.register_folder(scan.location)
 
 
@@ -175,10 +178,10 @@ _PARTITION = re.compile(r"(.+)/([^/=]+)=([^/]*)")
 
 
 def resolve_path(path: str, storage: Storage, zone: tzinfo) -> TablePath | None:
-    """Parse a path, with timestamps in `zone`; a path that is a table's folder as it stands is not parsed further.
+    """Parse a path that may select a version, a time or partitions; timestamps are in `zone`.
 
-    Returns None if no folder in the path has a log; checks each one once. Raises `InvalidOption` for a malformed
-    timestamp.
+    A path that is itself a table's folder is not parsed further. Returns None if no folder in the path has a log; each
+    folder is checked once. Raises `InvalidOption` for a malformed timestamp.
     """
     path = path.rstrip("/") or path
     if _is_table(path, storage):

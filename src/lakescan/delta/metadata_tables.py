@@ -78,7 +78,7 @@ DETAIL = _columns(
 
 
 def history_row(version: int, at: datetime, info: Mapping[str, Any]) -> dict[str, Any]:
-    """A commit's row of `history`, from its commitInfo action; malformed members become null."""
+    """Return a commit's row of `history` from its commitInfo; malformed fields become null."""
     return {
         "version": version,
         "timestamp": at,
@@ -93,17 +93,20 @@ def history_row(version: int, at: datetime, info: Mapping[str, Any]) -> dict[str
 
 
 def _as_texts(node: Any) -> list[tuple[str, str | None]] | None:
-    """A JSON object as map entries of text; None if it is not an object, as reads do not depend on commitInfo."""
+    """Return a JSON object as map entries of text, or None for any other value."""
     return [(_as_text(key) or "", _as_text(value)) for key, value in node.items()] if isinstance(node, dict) else None
 
 
 def _as_members(node: Any, struct: t.Struct) -> dict[str, str | None] | None:
-    """The members of a JSON object that a struct of texts has; None if it is not an object."""
+    """Return a JSON object's values for the fields of a struct of texts, or None if it is not an object."""
     return {each.name: _as_text(node.get(each.name)) for each in struct.fields} if isinstance(node, dict) else None
 
 
 def _as_text(value: Any) -> str | None:
-    """Text unchanged, other values as JSON, null as None; lone surrogates, which UTF-8 cannot encode, are replaced."""
+    """Return text unchanged, other values as JSON, null as None.
+
+    Lone surrogates, which UTF-8 cannot encode, are replaced.
+    """
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(value)
@@ -118,7 +121,7 @@ def detail_row(
     clustering: list[str],
     files: pa.Table,
 ) -> dict[str, Any]:
-    """The row of `detail` for a version whose live files are `files`."""
+    """Return the row of `detail` for a version whose live files are `files`."""
     return {
         "format": "delta",
         "id": metadata.id,
@@ -139,9 +142,9 @@ def detail_row(
 
 
 def clustering_columns(domain: Action | None, schema: Schema) -> list[str]:
-    """References to the clustering columns; domain metadata has physical names. Raises `CorruptMetadata`.
+    """Return references to the clustering columns, whose domain metadata has physical names; raises `CorruptMetadata`.
 
-    As in Delta on Spark, a name that is not a plain word is in backquotes.
+    As in Delta on Spark, a name that is not a plain word is quoted with backticks.
     """
     paths = [_logical(path, schema.fields) for path in clustering_paths(domain)]
     return [
@@ -150,7 +153,7 @@ def clustering_columns(domain: Action | None, schema: Schema) -> list[str]:
 
 
 def _logical(path: Sequence[str], fields: Sequence[t.Field]) -> list[str]:
-    """Translate a path of physical names into logical ones; from an unknown name on, the path stays physical."""
+    """Translate a path of physical names into logical ones; from the first unknown name, it stays physical."""
     if not path:
         return []
     field = next((f for f in fields if f.physical_name == path[0]), None)
@@ -182,7 +185,7 @@ class FilesTable:
         )
 
     def parts(self) -> Sequence[Any]:
-        """A single part: the log has already been read."""
+        """Return a single part, since the log has already been read."""
         return (None,)
 
     def read(self, part: Any) -> Iterator[pa.RecordBatch]:
@@ -221,7 +224,7 @@ _ANY_NULL = pc.ScalarAggregateOptions(skip_nulls=False)
 
 @dataclass(frozen=True)
 class DeltaPartitionsTable:
-    """One row per partition of a version; a single row for an unpartitioned table with files."""
+    """`partitions`: one row per partition of a version; one row for an unpartitioned table with files."""
 
     actions: pa.Table
     partition_fields: tuple[t.Field, ...]
@@ -234,11 +237,11 @@ class DeltaPartitionsTable:
         return Schema((*partition, *_COUNTS))
 
     def parts(self) -> Sequence[Any]:
-        """A single part: the log has already been read."""
+        """Return a single part, since the log has already been read."""
         return (None,)
 
     def read(self, part: Any) -> Iterator[pa.RecordBatch]:
-        """The partitions, in order of the first appearance of their files."""
+        """Yield the partitions, in order of the first appearance of their files."""
         if not self.actions.num_rows:
             return
         keys = [f"key {i}" for i in range(len(self.partition_fields))]
@@ -260,7 +263,7 @@ class DeltaPartitionsTable:
         yield pa.RecordBatch.from_arrays(cast, schema=arrow)
 
     def _files(self, keys: list[str]) -> pa.Table:
-        """The partition values, records, bytes and deletes of each file."""
+        """Return the partition values, record count, bytes and deleted rows of each file."""
         actions = self.actions
         texts, where = actions["partition"].combine_chunks(), partial(log_position, actions)
         values = [typed_values(texts.field(i), f, where) for i, f in enumerate(self.partition_fields)]

@@ -88,18 +88,18 @@ from lakescan.storage import Storage
 
 _METADATA_TABLES = ("history", "detail", "files", "partitions")
 _READERS = 8
-# Columns of the change feed that are constant per file: in all files, and in all but cdc files.
+# Columns of the change data feed that are constant per file: in all files, and in all but cdc files.
 _ALWAYS_CONSTANT = {m.COMMIT_VERSION.id: "version", m.COMMIT_TIMESTAMP.id: "commit_timestamp"}
 _CONSTANT_BUT_IN_CDC = {m.CHANGE_TYPE.id: "change_type"}
 
 
 class DeltaTable:
-    """A table with its log listed once: it does not see versions committed later."""
+    """A table whose log was listed once; versions committed later are not seen."""
 
     name = "delta"
     words: FormatTerms = FormatTerms(state="version", metadata_files="log files")
     offset_names: OffsetNames = OffsetNames("version", "index", "initial-snapshot")
-    default_limits: IncrementLimits = IncrementLimits(files=1000)  # Delta's own
+    default_limits: IncrementLimits = IncrementLimits(files=1000)  # Delta's default
 
     def __init__(
         self, location: str, storage: Storage, end: LogListing, *, is_whole: bool, seen: SeenCommits | None = None
@@ -124,9 +124,9 @@ class DeltaTable:
         return self._log.version(self._segment()).metadata.id
 
     def refresh(self) -> DeltaTable:
-        """The table with commits made since it was listed, looked up by name from its newest version on.
+        """Return the table with the commits made since it was listed, which are looked up by name.
 
-        If its newest commit is not the file that it was, the log is another one: then the table that is there now.
+        If its newest commit's file has changed, the log belongs to another table, which is then opened instead.
         """
         new = next_commits(self._location, self._end.latest + 1, self.storage)
         if not new:
@@ -139,26 +139,29 @@ class DeltaTable:
         return made
 
     def _has_its_end(self) -> bool:
-        """Whether the newest commit, or else the checkpoint, is the file that was listed."""
+        """Return whether the newest commit, or else the checkpoint, is still the file that was listed."""
         parts = [part for checkpoint in self._end.checkpoints[-1:] for part in checkpoint.parts]
         listed = [each.entry for each in self._end.commits[-1:]] or parts
         return self.storage.look_up([each.location for each in listed]) == listed
 
     def with_metadata(self, protocol: Protocol, metadata: Metadata) -> DeltaTable:
-        """The table as it will be once a commit has made these its own: older rows have nulls in new columns."""
+        """Return the table with the protocol and metadata that a commit will set.
+
+        Existing rows have nulls in new columns.
+        """
         made = copy(self)
         made._planned = (protocol, metadata)
         return made
 
     def reopen(self) -> DeltaTable:
-        """The table of the current log, which may belong to another table by now."""
+        """Open the table in the folder again; it may be another table now."""
         return DeltaTable.open(self._location, self.storage)
 
     def continues(self, before: DeltaTable) -> bool:
-        """Whether this log continues the table opened as `before`, rather than that of a table that replaced it.
+        """Return whether this log continues the table opened as `before`, rather than being that of a replacement.
 
-        Compares the table ids; if no metadata of `before` was read yet, checks that its last commit is the same file.
-        Where a catalog ratifies commits, its own id tells.
+        Compares table ids. If no metadata of `before` was read yet, checks that its last commit is the same file. For
+        catalog-managed tables, compares the catalog's ids.
         """
         table, other = (
             find_managed_table(self._location, self.storage),
@@ -173,9 +176,9 @@ class DeltaTable:
         return all(entry is None or entry == each.entry for entry, each in zip(now, listed, strict=True))
 
     def starting_point(self, start: StreamStart, branch: str | None = None) -> Offset:
-        """The offset before a stream's first version; `latest` starts after the newest, like Delta's `startingVersion`.
+        """Return the offset before a stream's first version; raises `NoSuchSnapshot`.
 
-        Raises `NoSuchSnapshot`.
+        `latest` starts after the newest version, like Delta's `startingVersion`.
         """
         match start.at:
             case StartAt.TABLE:
@@ -193,7 +196,7 @@ class DeltaTable:
         return Offset(first_since(self._times, start.time, self._location) - 1)
 
     def commits(self, request: CommitRequest, snapshot: Snapshot) -> Iterator[Commit]:
-        """The commits after `request.after`, oldest first; raises `NoSuchSnapshot` if some are no longer in the log."""
+        """Yield the commits after `request.after`, oldest first; raises `NoSuchSnapshot` if the log has lost some."""
         start = 0 if request.after is None else request.after + 1
         if not request.fail_on_loss:
             known = [c.version for c in self._listing.commits if c.version >= start]
@@ -209,40 +212,43 @@ class DeltaTable:
             yield commit if obstacle is None or commit.id > start else replace(commit, obstacle=obstacle)
 
     def _obstacle_at(self, start: int, snapshot: Snapshot) -> str | None:
-        """Return why files of a version cannot be read with the schema of a snapshot: their columns have other names.
+        """Return why files of a version cannot be read with a snapshot's schema after column mapping changed.
 
-        Returns None if they can be read, as far as the log tells: later changes are in the metadata of later commits.
-        Raises `UnsupportedFeature` for a stream of changes that begins before the table recorded them.
+        Returns None if the metadata at that version does not prevent it; later changes are in the metadata of later
+        commits. Raises `UnsupportedFeature` for a stream of changes that starts before the table recorded them.
         """
         try:
             before = self._read_version(start).metadata
-        except NoSuchSnapshot:  # no checkpoint is left before it
+        except NoSuchSnapshot:  # the log has no earlier checkpoint
             return None
         if is_feed(_state_of(snapshot)) and not before.properties.change_feed:
             check_recorded(start, self._end.latest, self._metadata_between(start, self._end.latest), self._location)
         if before.column_mapping_mode == _state_of(snapshot).version.metadata.column_mapping_mode:
             return None
         problem = difference(before.schema(), snapshot.schema)
-        return problem and f"its schema has {problem}, before column mapping changed: start behind that change"
+        return problem and f"its schema has {problem}, before column mapping changed: start after that change"
 
     def changes_between(
         self, start: int | str | datetime | None, end: int | str | datetime | None, identity: Sequence[str]
     ) -> SnapshotSelector:
-        """The recorded changes after one version or time, up to another; the feed itself has no use for `identity`."""
+        """Return a selector of the recorded changes after one version or time, up to another.
+
+        Raises `UnsupportedFeature` for `identity` columns, since the feed records updates as such.
+        """
         if identity:
             raise UnsupportedFeature("identity columns for Delta's changes", "Its feed records updates as such.")
         return SnapshotSelector(changes=range_after(start, end))
 
     def changes_from(self, start: int | str | datetime, end: int | str | datetime | None) -> SnapshotSelector:
-        """The recorded changes of the versions, or between the times, `start` and `end`."""
+        """Return a selector of the recorded changes from `start` to `end`, both inclusive."""
         return SnapshotSelector(changes=range_from(start, end))
 
     def with_changes(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot of the newest version's change feed."""
+        """Return the snapshot of the newest version's change data feed."""
         return self._changes(ChangeRange(start_version=self._end.latest))
 
     def increment(self, snapshot: Snapshot, increment: Increment) -> Snapshot:
-        """The snapshot, restricted to an increment's files."""
+        """Return the snapshot, restricted to an increment's files."""
         return replace(snapshot, state=IncrementState(whole_state(_state_of(snapshot)), increment))
 
     def _commit_reader(self, snapshot: Snapshot, exclude: str | None) -> DeltaCommitReader:
@@ -254,13 +260,15 @@ class DeltaTable:
     def _increment(
         self, snapshot: Snapshot, wanted: Increment, planner: DeltaScanFiles, metrics: ScanMetrics
     ) -> Iterator[pa.Table]:
-        """The file actions of an increment: its added files, or for a change feed the files that hold changes."""
+        """Yield the file actions of an increment: added files or, for a change data feed, files with changes."""
         reader = self._commit_reader(snapshot, wanted.exclude)
         names, properties = reader.reader.partition_columns, self.version_of(snapshot).metadata.properties
 
         def live(version: int) -> pa.Table:
             segment = self._segment(version)
-            newest = (*segment.parts, *(each.entry for each in segment.commits))[-1]  # tells later tables here apart
+            newest = (*segment.parts, *(each.entry for each in segment.commits))[
+                -1
+            ]  # differs for another table in this folder
             key = (self._location, version, newest.size, newest.modified, names, self.storage.identity)
             files = METADATA.get(key, lambda: self._log.live_files(segment, names, metrics))
             if reader.feed:
@@ -284,7 +292,10 @@ class DeltaTable:
         return actions_of(wanted, changes, live, sort_files)
 
     def _time_of(self, version: int, commit: LogFile | None, properties: DeltaProperties) -> int:
-        """A version's commit time in milliseconds; with in-commit timestamps, no other commit is read."""
+        """Return a version's commit time in milliseconds since 1970.
+
+        With in-commit timestamps, reads only its commit.
+        """
         if commit is not None and has_in_commit_timestamp(commit, properties):
             return in_commit_timestamp(commit, self.storage)
         return self._times.get(version, 0)
@@ -302,7 +313,10 @@ class DeltaTable:
         )
 
     def _segment(self, version: int | None = None) -> LogSegment:
-        """The log segment of a version; lists the whole log only for versions before the end that was listed."""
+        """Return the log segment of a version.
+
+        Lists the whole log only for versions that were not listed on opening.
+        """
         near = version is None or self._end.first <= version <= self._end.latest
         return (self._end if near else self._listing).segment(version)
 
@@ -312,14 +326,14 @@ class DeltaTable:
         return self._log.version(self._segment()).metadata.partition_columns
 
     def partition_filter(self, partitions: Sequence[tuple[str, str | None]]) -> Predicate:
-        """The rows of partitions, by column and value as text (None for null).
+        """Return a predicate for the rows of partitions, given by column and value as text (None for null).
 
-        Raises `InvalidOption` for a column that the newest version is not partitioned by.
+        Raises `InvalidOption` for a column that is not a partition column of the newest version.
         """
         columns = self.partition_columns if partitions else ()
         if wrong := [name for name, _ in partitions if name not in columns]:
             raise InvalidOption(
-                f"the path names {wrong[0]!r}, which is not a partition column of {self._location}: these are: "
+                f"the path has {wrong[0]!r}, which is not a partition column of {self._location}. It has: "
                 f"{', '.join(columns) or 'none'}"
             )
         texts = [(dotted_path([name]), value) for name, value in partitions]
@@ -339,7 +353,7 @@ class DeltaTable:
 
     @property
     def partition_names(self) -> Mapping[str, Collection[str]]:
-        """The partition columns: their names are those of the partition fields."""
+        """The partition columns, each mapped to itself as its only partition field."""
         return {name: (name,) for name in self.partition_columns}
 
     @property
@@ -349,7 +363,7 @@ class DeltaTable:
 
     @property
     def format_version(self) -> str:
-        """The versions that readers and writers must support."""
+        """The reader and writer versions of the protocol, as text."""
         protocol = self._newest.protocol
         return f"{protocol.min_reader_version},{protocol.min_writer_version}"
 
@@ -359,11 +373,14 @@ class DeltaTable:
 
     @property
     def sort_order(self) -> str:
-        """Delta tables have no sort order."""
+        """Always `unsorted`: Delta tables have no sort order."""
         return "unsorted"
 
     def snapshot(self, selector: SnapshotSelector) -> Snapshot:
-        """The selected version; raises `NoSuchSnapshot`, and `UnsupportedFeature` for an unsupported protocol."""
+        """Return the selected version.
+
+        Raises `NoSuchSnapshot`, and `UnsupportedFeature` for an unsupported protocol.
+        """
         if selector.branch is not None or selector.tag is not None:
             raise UnsupportedFeature(
                 "branches and tags of Delta tables", "The format has none: use a version or a timestamp."
@@ -389,7 +406,9 @@ class DeltaTable:
         )
 
     def _changes(self, wanted: ChangeRange) -> Snapshot:
-        """The changes of a version range: rows have the newest schema, or with column mapping the last version's.
+        """Return the changes of a version range.
+
+        Rows have the newest schema or, with column mapping, the last version's.
 
         Raises `UnsupportedFeature` if changes were not recorded, or the schema changed incompatibly, in the range.
         """
@@ -408,7 +427,7 @@ class DeltaTable:
         return Snapshot(end, committed, "changes", full, full, (m.FILE, m.POS), read.metadata.configuration, state)
 
     def _metadata_between(self, start: int, end: int) -> Iterator[tuple[int, Metadata]]:
-        """Versions and metadata: of the first version, then of each commit that changed the metadata."""
+        """Yield versions and metadata: those of the first version, then of each commit that changed the metadata."""
         if end < start:
             return
         yield start, self._read_version(start).metadata
@@ -417,7 +436,7 @@ class DeltaTable:
                 yield commit.version, Metadata.parse(action)
 
     def _commits(self, start: int, end: int) -> tuple[LogFile, ...]:
-        """The commits from `start` to `end`, both inclusive; raises `NoSuchSnapshot` if the log has lost one."""
+        """Return the commits from `start` to `end`, both inclusive; raises `NoSuchSnapshot` if the log has lost one."""
         near = bool(self._end.commits) and self._end.commits[0].version <= start
         listing = self._end if near else self._listing
         commits = tuple(c for c in listing.commits if start <= c.version <= end)
@@ -428,7 +447,7 @@ class DeltaTable:
         return commits
 
     def _read_version(self, version: int | None) -> DeltaVersion:
-        """A version; raises `NoSuchSnapshot`, and `UnsupportedFeature` for an unsupported protocol."""
+        """Return a version; raises `NoSuchSnapshot`, and `UnsupportedFeature` for an unsupported protocol."""
         found = self._log.version(self._segment(version))
         if self._planned is not None:
             found = replace(found, protocol=self._planned[0], metadata=self._planned[1])
@@ -437,11 +456,14 @@ class DeltaTable:
 
     @staticmethod
     def version_of(snapshot: Snapshot) -> DeltaVersion:
-        """The log segment, protocol and metadata of a snapshot; of changes, those of the version of their schema."""
+        """Return the log segment, protocol and metadata of a snapshot.
+
+        For changes, of the version whose schema they have.
+        """
         return _state_of(snapshot).version
 
     def pin_snapshot(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
-        """The location, and a selector of exactly this version or range of changes."""
+        """Return the location, and a selector of exactly this version or range of changes."""
         selected = whole_state(_state_of(snapshot))
         if isinstance(selected, VersionRows):
             return self._location, SnapshotSelector(version=snapshot.id)
@@ -449,26 +471,26 @@ class DeltaTable:
         return self._location, SnapshotSelector(changes=changes)
 
     def history(self) -> pa.Table:
-        """The rows of the metadata table `history`."""
+        """Return the rows of the metadata table `history`."""
         return as_table(self._history())
 
     def _history(self) -> InMemoryMetadataTable:
-        """The commits still in the log, oldest first, with the columns of `DESCRIBE HISTORY`."""
+        """Return the commits still in the log, oldest first, with the columns of `DESCRIBE HISTORY`."""
         return InMemoryMetadataTable(HISTORY, tuple(history_row(*each) for each in self._commit_infos()))
 
     def _commit_infos(self) -> list[tuple[int, datetime, Mapping[str, Any]]]:
-        """Version, commit time and commitInfo of the commits still in the log, oldest first."""
+        """Return version, commit time and commitInfo of the commits still in the log, oldest first."""
         with ThreadPoolExecutor(_READERS) as pool:
             infos = pool.map(lambda commit: commit_info(self._log.read(commit)), self._listing.commits)
             versions = [commit.version for commit in self._listing.commits]
             return [(v, from_millis(self._times[v]), info) for v, info in zip(versions, infos, strict=True)]
 
     def refs(self, kind: RefKind) -> Mapping[str, SnapshotRef]:
-        """Raise `UnsupportedFeature`: versions have no names."""
+        """Raise `UnsupportedFeature`: Delta has no branches and tags."""
         raise no_refs(self.location)
 
     def ancestors(self, snapshot: Snapshot) -> pa.Table:
-        """Raise `UnsupportedFeature`: versions are in one line."""
+        """Raise `UnsupportedFeature`: Delta versions have no parent snapshots."""
         raise no_refs(self.location)
 
     @property
@@ -477,7 +499,7 @@ class DeltaTable:
         return _METADATA_TABLES
 
     def metadata_table(self, name: str, snapshot: Snapshot) -> MetadataTable:
-        """Read `history`, `detail`, `files` or `partitions`; raises `InvalidOption` for another name."""
+        """Return `history`, `detail`, `files` or `partitions`; raises `InvalidOption` for another name."""
         if name == "history":
             return self._history()
         if name not in _METADATA_TABLES:
@@ -494,26 +516,26 @@ class DeltaTable:
         return InMemoryMetadataTable(DETAIL, (row,))
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
-        """Match fields by id in column mapping mode `id`, else by physical name."""
+        """Return how fields are matched: by id in column mapping mode `id`, else by physical name."""
         by_id = self.version_of(snapshot).metadata.column_mapping_mode == "id"
         return FieldMatching(by_id=by_id, ids_required=by_id, legacy_calendar=True)
 
     def metadata_bytes(self, snapshot: Snapshot) -> int:
-        """The bytes of the log segment, or of a change feed's commits."""
+        """Return the total bytes of the log segment, or of a change data feed's commits."""
         state = whole_state(_state_of(snapshot))
         if isinstance(state, RangeChanges):
             return sum(commit.entry.size for commit in self._range_commits(state))
         return state.version.segment.size
 
     def metadata_facts(self, snapshot: Snapshot, files: FileTable, now: datetime) -> MetadataFacts:
-        """What the log says; lists all of it."""
+        """Return facts about the log for health reports; lists the whole log."""
         version = self.version_of(snapshot)
         clustering = clustering_columns(self._log.domain(version.segment, CLUSTERING), snapshot.schema)
         facts = metadata_facts(version, self._listing, files, self.storage, now)
         return replace(facts, clustering=tuple(clustering))
 
     def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
-        """The data files of a version, or of changes, that partition values and statistics do not prune."""
+        """Yield the data files of a version or of changes that partition values and statistics do not prune."""
         state = _state_of(snapshot)
         fields = state.version.partition_fields(snapshot.schema)
         if isinstance(state, IncrementState):
@@ -543,11 +565,11 @@ class DeltaTable:
                     yield planner.candidates(self._log.live_files(segment, names, metrics, executor))
 
     def _range_commits(self, state: RangeChanges) -> tuple[LogFile, ...]:
-        """The commits of a range; none if it is empty."""
+        """Return the commits of a range; empty for an empty range."""
         return self._commits(state.start, state.end) if state.end >= state.start else ()
 
     def _committed_at(self, version: DeltaVersion) -> datetime | None:
-        """The version's commit time; None if its commit is no longer in the log."""
+        """Return the version's commit time, or None if its commit is no longer in the log."""
         known = (*self._end.commits, *version.segment.commits)
         commit = next((c for c in known if c.version == version.segment.version), None)
         if commit is not None and has_in_commit_timestamp(commit, version.metadata.properties):
@@ -562,22 +584,22 @@ class DeltaTable:
 
 
 def no_refs(table: str) -> UnsupportedFeature:
-    """The error for what is about branches, tags and snapshots."""
+    """Return the error for operations on branches, tags and snapshots."""
     return UnsupportedFeature(
         f"branches, tags and snapshots of the Delta table {table}",
-        "Its versions are in one line, see Table.history: read one with scan().as_of(version=...), and go back to one "
-        "with Table.restore(version=...). A shallow clone stands for a branch.",
+        "Its versions are linear, see Table.history: read one with scan().as_of(version=...), and go back to one "
+        "with Table.restore(version=...). Use a shallow clone instead of a branch.",
     )
 
 
 def _state_of(snapshot: Snapshot) -> DeltaState:
-    """The state of a snapshot that a Delta table resolved."""
+    """Return the state of a snapshot that a Delta table resolved."""
     assert isinstance(snapshot.state, DeltaState)
     return snapshot.state
 
 
 def _metadata_columns(properties: DeltaProperties, schema: Schema) -> tuple[t.Field, ...]:
-    """File and position of each row; row tracking columns if the table has row tracking."""
+    """Return the metadata columns: file and position of each row, and the row tracking columns if enabled."""
     if not properties.row_tracking:
         return m.avoid_name_clashes((m.FILE, m.POS), schema.names)
     tracking = m.row_tracking_columns(properties.row_id_column, properties.row_version_column)

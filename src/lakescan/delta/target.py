@@ -1,4 +1,4 @@
-"""A Delta table as the target of a write."""
+"""A Delta table as the target of writes, row-level changes, alterations and maintenance."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ from lakescan.tables.scan_spec import ScanSpec
 from lakescan.writing.table_writes import WrittenFile
 
 _GENERATED = "symlink_format_manifest"
-_SHOWN = ("_change_data", "_delta_index")  # folders that belong to the table in spite of their names
+_SHOWN = ("_change_data", "_delta_index")  # folders of table files, although their names start with an underscore
 
 
 @dataclass(frozen=True)
@@ -115,19 +115,19 @@ class DeltaChangeFiles:
 
     @property
     def writes(self) -> DeltaWrites:
-        """The table's columns, then `_change_type`."""
+        """The writer of change data files, which have the table's columns, then `_change_type`."""
         return self._table.change_file_writes
 
     def as_table(self, files: Sequence[WrittenFile]) -> FileTable:
-        """The files with their partition values."""
+        """Return the files as a file table, with their partition values."""
         return self._planner.candidates(written_actions(files, self._table)).table
 
 
 @dataclass(frozen=True)
 class DeltaAddedColumns:
-    """Columns that a commit adds with its rows: the metadata `before` it, the protocol and metadata that it makes.
+    """Columns that a commit adds with its rows: the metadata `before` it, and the protocol and metadata that it sets.
 
-    With `replaces`, they are all columns that the table has after the commit, which also replaces all rows.
+    With `replaces`, `names` are all columns of the table after the commit, which also replaces all rows.
     """
 
     names: tuple[str, ...]
@@ -150,7 +150,7 @@ class DeltaTarget(
     ManifestGeneration,
     Checkpoints,
 ):
-    """A Delta table by its folder, at the version that was opened; messages have the name that a catalog gives it."""
+    """A Delta table at the version that was opened; messages name it by its catalog identifier if there is one."""
 
     location: str
     options: WriteOptions
@@ -163,7 +163,7 @@ class DeltaTarget(
     def open(
         location: str, options: WriteOptions, storage: Storage, identifier: Identifier | None = None
     ) -> DeltaTarget:
-        """Open the newest version; raises `NotATable`, and `InvalidOption` for properties of commits."""
+        """Open the newest version; raises `NotATable`, and `InvalidOption` for invalid commit properties."""
         check_commit_properties(options.commit_properties)
         return DeltaTarget(location, options, storage, DeltaTable.open(location, storage), identifier=identifier)
 
@@ -174,7 +174,7 @@ class DeltaTarget(
 
     @cached_property
     def writes(self) -> DeltaWrites:
-        """How to write data files: by the metadata of the version, or by the one that the commit makes."""
+        """The writer of data files, with the version's metadata or, if the commit adds columns, the new metadata."""
         base = self.version
         protocol, metadata = self._rules_of_rows
         is_clustered = "clustering" in base.protocol.features
@@ -183,7 +183,7 @@ class DeltaTarget(
 
     @property
     def _rules_of_rows(self) -> tuple[Protocol, Metadata]:
-        """The protocol and metadata that written rows obey."""
+        """The protocol and metadata that written rows must comply with."""
         given = self.version if self.added is None else self.added
         return given.protocol, given.metadata
 
@@ -205,7 +205,7 @@ class DeltaTarget(
 
     @property
     def opened(self) -> DeltaTable:
-        """The table, with its log as it was listed."""
+        """The table, with its log as listed on opening."""
         return self._opened
 
     @property
@@ -215,39 +215,39 @@ class DeltaTarget(
 
     @property
     def base_state(self) -> int:
-        """The version that was opened."""
+        """The number of the version that was opened."""
         version = self.scan.snapshot.id
         assert version is not None
         return version
 
     def files_added_since(self, base: int) -> Iterator[pa.Array]:
-        """List the log again; return the files that versions after `base` add."""
+        """Return the locations of files that versions after `base` add; lists the log again."""
         return new_files_since(self.reopen().location, self.storage, base)
 
     @property
     def retries(self) -> RetryPolicy:
-        """The same for all tables."""
+        """The retry policy of commits, the same for all tables."""
         return COMMITS
 
     @property
     def retries_overwrites(self) -> bool:
-        """True: what an overwrite replaces is planned again if rows have changed since."""
+        """Always True: an overwrite plans the files to replace again if rows have changed since."""
         return True
 
     @property
     def has_dynamic_overwrites(self) -> bool:
-        """Only with partition columns: as in Delta on Spark, which ignores the mode for other tables."""
+        """True for tables with partition columns; Delta on Spark ignores the mode for other tables."""
         return bool(self.writes.metadata.partition_columns)
 
     @errors_name_table
     def check_removable(self) -> None:
-        """Refuse append-only tables."""
+        """Raise `UnsupportedFeature` for append-only tables."""
         if self.writes.metadata.properties.append_only:
             raise UnsupportedFeature(f"replacing files of {self.name}, whose delta.appendOnly is true", "Append to it.")
 
     @property
     def change_files(self) -> DeltaChangeFiles | None:
-        """The change data files of a table with `delta.enableChangeDataFeed`."""
+        """The change data files of a table with `delta.enableChangeDataFeed`; None for other tables."""
         return (
             DeltaChangeFiles(self.writes, planner_of(self.scan, self.version))
             if self.writes.metadata.properties.change_feed and self.options.data_change
@@ -255,24 +255,24 @@ class DeltaTarget(
         )
 
     def has_committed(self) -> bool:
-        """Whether the log has a `txn` action of the application with this version or a later one."""
+        """Return whether the log has a `txn` action of the application with this version or a later one."""
         if self.options.transaction is None:
             return False
         last = self._log.transaction(self.version.segment, self.options.transaction[0])
         return last is not None and last >= self.options.transaction[1]
 
     def refusal(self, capability: Any, what: str) -> UnsupportedFeature | None:
-        """The errors for what the format does not have, with what to do instead."""
+        """Return the error for a capability that Delta does not have, with advice, or None."""
         if capability is BranchesAndTags:
             return no_refs(self.name)
         equality = UnsupportedFeature(
-            f"equality deletes in the Delta table {self.name}", "Delta deletes by position alone."
+            f"equality deletes in the Delta table {self.name}", "Delta only deletes by position."
         )
         missing: dict[Any, UnsupportedFeature] = {
             KeyUpserts: equality,
             EqualityDeleteConversion: equality,
             SnapshotExpiry: UnsupportedFeature(
-                "snapshots of a Delta table to expire", "Its log is cleaned up as it is written to."
+                "snapshots of a Delta table to expire", "Later writes clean up its log."
             ),
             FileImports: UnsupportedFeature(
                 f"adding files to the Delta table {self.name}",
@@ -282,9 +282,7 @@ class DeltaTarget(
                 f"statistics files and rewritten paths of the Delta table {self.name}",
                 "Its log has statistics of files. Its paths are relative: copy the folder.",
             ),
-            ManifestRewrites: UnsupportedFeature(
-                "manifests of Delta tables", "Their log is summed up by checkpoint()."
-            ),
+            ManifestRewrites: UnsupportedFeature("manifests of Delta tables", "Use checkpoint() to compact their log."),
             PositionDeleteRewrites: UnsupportedFeature(
                 "position deletes of Delta tables", "compact(purge=True) applies deletion vectors."
             ),
@@ -297,7 +295,7 @@ class DeltaTarget(
 
     @errors_name_table
     def append(self, files: Sequence[WrittenFile]) -> None:
-        """Commit an append, after any number of concurrent commits."""
+        """Commit an append; it does not conflict with concurrent appends."""
         operation = _write("Append", self.writes, files, is_blind_append=True)
         added = add_actions(files, self.writes, changes_data=self.options.data_change)
         metadata = identity_metadata(self.writes.metadata, files)
@@ -326,9 +324,12 @@ class DeltaTarget(
         what: OverwriteScope,
         changes: Sequence[WrittenFile] | None = None,
     ) -> None:
-        """Commit the replacement; raises `CommitConflict` if rows changed since that it may replace."""
+        """Commit the replacement of files.
+
+        Raises `CommitConflict` if a concurrent commit changed rows that it replaces.
+        """
         live = self._live(removed)
-        # else readers would take moved rows for changed ones
+        # otherwise readers would take moved rows as changes
         changed = self.options.data_change and (changes is None or bool(changes))
         self._commit(
             _write("Overwrite", self.writes, files, removed=live.num_rows, changes=changes or ()),
@@ -342,7 +343,7 @@ class DeltaTarget(
 
     @errors_name_table
     def check_rewritable(self) -> None:
-        """Refuse tables of catalogs that compact them themselves (protocol, "Maintenance Operations")."""
+        """Raise `UnsupportedFeature` for catalog-managed tables, which the catalog compacts."""
         check_not_managed(self.version.protocol, "compacting", self.location)
 
     @errors_name_table
@@ -364,14 +365,14 @@ class DeltaTarget(
 
     @errors_name_table
     def generate(self, mode: str) -> GenerateResult:
-        """Write symlink manifests of the version that was opened."""
+        """Write symlink manifests of the version that was opened; raises `InvalidOption` for other modes."""
         if mode.lower() != _GENERATED:
             raise InvalidOption(f"GENERATE {mode}: it takes {_GENERATED}.{nearest(mode, [_GENERATED])}")
         return GenerateResult(*write_symlink_manifests(self.version, self.storage))
 
     @errors_name_table
     def checkpoint(self, log_retention: timedelta | None = None) -> CheckpointResult:
-        """Write a checkpoint of the newest version; with a `log_retention`, remove older commits before it."""
+        """Write a checkpoint of the version that was opened; with a `log_retention`, remove older commits before it."""
         version = checkpoint_version(self.location, self.base_state, self.storage).version
         if log_retention is not None:
             clean_up(self.location, self.storage, retention=log_retention, by_minute=False)
@@ -394,7 +395,7 @@ class DeltaTarget(
                     "which this write replaces" if new.replaces else f"to which this write adds {', '.join(new.names)}"
                 )
                 raise CommitConflict(
-                    f"{self.name}: another writer changed its columns or properties meanwhile, {what}: repeat the write"
+                    f"{self.name}: a concurrent commit changed its columns or properties, {what}: retry the write"
                 )
             metadata = metadata or new.metadata
             protocol = protocol or self.version.protocol.with_features(new.protocol.features)
@@ -416,12 +417,12 @@ class DeltaTarget(
 
     @errors_name_table
     def mode_of(self, statement: RowLevelCommand) -> RowLevelOperationMode:
-        """The option `row-change-mode`, else merge-on-read where the table allows deletion vectors."""
+        """Return the option `row-change-mode`, else merge-on-read if the table allows deletion vectors."""
         return mode_of(self.options.row_change_mode, self.version.protocol, self.writes.metadata, self.name)
 
     @errors_name_table
     def delete_writer(self, write_id: str) -> VectorWriter:
-        """The writer of deletion vectors; raises `UnsupportedFeature` for a table that does not allow them."""
+        """Return a writer of deletion vectors; raises `UnsupportedFeature` for a table that does not allow them."""
         check_vectors(self.version.protocol, self.writes.metadata, self.name)
         properties = self.writes.metadata.properties
         prefix_length = properties.prefix_length if properties.random_prefixes else 0
@@ -429,7 +430,10 @@ class DeltaTarget(
 
     @errors_name_table
     def change(self, changes: RowChanges) -> None:
-        """Commit the changes; raises `CommitConflict` if another commit changed what the statement read."""
+        """Commit row-level changes.
+
+        Raises `CommitConflict` if a concurrent commit changed rows that the statement read.
+        """
         if changes.removed or changes.deletes:
             self.check_removable()
         if changes.deletes:
@@ -449,7 +453,7 @@ class DeltaTarget(
 
     @errors_name_table
     def with_columns(self, changes: Sequence[TableChange]) -> DeltaTarget:
-        """The target whose commit changes the columns."""
+        """Return the target whose commit also makes these changes of columns."""
         new = [each.column for each in changes if isinstance(each, AddColumn) and not each.parent]
         inside = [each for each in changes if not isinstance(each, AddColumn) or each.parent]
         metadata = self.writes.metadata
@@ -473,21 +477,21 @@ class DeltaTarget(
         return self.add_same_columns(DeltaAddedColumns((*earlier, *names), self.version.metadata, protocol, made))
 
     def add_same_columns(self, added: DeltaAddedColumns) -> DeltaTarget:
-        """The target whose commit adds the columns, unless the table has just these by now."""
+        """Return the target whose commit adds the columns, unless the table already has exactly these."""
         has_them = self.version.metadata == added.metadata
         return replace(self, added=None if has_them else added)
 
     def commit_columns(self) -> None:
-        """Commit the columns without rows."""
+        """Commit the added columns without rows."""
         if self.added is not None:
             self._commit(Operation("ADD COLUMNS", {"columns": json.dumps(list(self.added.names))}))
 
     @errors_name_table
     def with_schema(self, new: TableDefinition, *, repartitions: bool = False) -> DeltaTarget:
-        """The target whose overwrite replaces the columns, in the same commit.
+        """Return the target whose overwrite also replaces the columns, in the same commit.
 
-        Partition columns that are gone are no partition columns any more. Under column mapping, columns of the same
-        name and type keep their ids and physical names, as in Delta on Spark.
+        Without `repartitions`, the table stays partitioned by those of its partition columns that remain. Under column
+        mapping, columns of the same name and type keep their ids and physical names, as in Delta on Spark.
         """
         if self.writes.clustering:
             raise UnsupportedFeature(
@@ -525,7 +529,7 @@ class DeltaTarget(
 
     @property
     def rules(self) -> tuple[int, Protocol, Metadata]:
-        """The version, and the protocol and metadata that written rows obey."""
+        """The version number, and the protocol and metadata that written rows must comply with."""
         return self.base_state, *self._rules_of_rows
 
     def check_rules(self, before: tuple[int, Protocol, Metadata]) -> None:
@@ -536,7 +540,7 @@ class DeltaTarget(
         if self.rules[1:] != before[1:]:
             raise CommitConflict(
                 f"{self.name}: another writer changed its columns, properties or protocol since version "
-                f"{before[0]}: repeat the write"
+                f"{before[0]}: retry the write"
             )
 
     @errors_name_table
@@ -552,8 +556,8 @@ class DeltaTarget(
     def alter(self, changes: Sequence[TableChange]) -> None:
         """Apply the changes to the version that was opened and commit them; after a conflict, to the newest version.
 
-        Changes of the metadata by other writers are a conflict, as in Delta. The statement is then made anew, which
-        is what running it again would do. A feature that readers must know is dropped in several commits.
+        As in Delta, a concurrent change of the metadata is a conflict. Applying the changes to the newest version has
+        the same result as running the statement again. Dropping a reader feature takes several commits.
         """
         if len(changes) == 1 and isinstance(only := changes[0], DropFeature) and takes_several_commits(only):
             check_not_managed(self.version.protocol, f"dropping the feature {only.name!r} of", self.location)
@@ -570,15 +574,15 @@ class DeltaTarget(
 
     @errors_name_table
     def restore(self, version: int | str | None, timestamp: datetime | None) -> RestoreResult:
-        """Commit the files and the metadata of an earlier version; a concurrent change of rows is a conflict.
+        """Commit the files and metadata of an earlier version; a concurrent change of rows is a conflict.
 
-        Delta on Spark refuses such a conflict, too: rows that others add meanwhile are not removed unseen.
+        Delta on Spark also refuses to remove concurrently added rows.
         """
         return restore(self.scan, self.version, self.storage, version, timestamp, self.check_removable)
 
     @errors_name_table
     def file_rules(self) -> FileRules:
-        """The table's folder, and the retention of removed files; at least a day by default."""
+        """Return the rules for orphan files: the table's folder and the retention of removed files, at least a day."""
         version, schema = self.version, self.scan.snapshot.schema
         check_vacuum(version.protocol, self.name)
         retention = version.metadata.properties.removed_file_retention
@@ -598,13 +602,14 @@ class DeltaTarget(
         )
 
     def files_removed(self) -> Iterator[pa.Array]:
-        """The files of all `remove` actions in the log, and change data files."""
+        """Yield the locations of the files of all `remove` actions in the log, and of change data files."""
         return removed_files(self.reopen().location, self.storage)
 
     def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[ReferencedFiles]:
-        """Nothing, then the files of the newest version, and those removed after `since`, in parts of the log.
+        """Yield the parts of the log that decide which files are in use: referenced, or removed after `since`.
 
-        Change data files are in use for the retention at least.
+        The first part is empty, since `other_metadata` does not apply. Change data files are in use for at least the
+        retention.
         """
         yield KnownLocations(pa.array([], pa.string()))
         retained = datetime.now(UTC) - self.version.metadata.properties.removed_file_retention
@@ -621,7 +626,7 @@ def _write(
     changes: Sequence[WrittenFile] = (),
     is_blind_append: bool = False,
 ) -> Operation:
-    """The operation of a write, as Delta on Spark records it."""
+    """Return the operation of a write, as Delta on Spark records it."""
     parameters = {"mode": mode, "partitionBy": json.dumps(list(writes.metadata.partition_columns))}
     metrics = {
         "numFiles": len(files),

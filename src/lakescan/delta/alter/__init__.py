@@ -1,1 +1,1 @@
-"""Change Delta tables: what ALTER TABLE makes of the protocol, the metadata and the domains of a table."""
+"""ALTER TABLE for Delta tables: change the protocol, the metadata and the metadata domains of a table."""

@@ -1,4 +1,4 @@
-"""Apply changes to a Delta table's state, in order; what the format does not have is refused by name."""
+"""Apply table changes to a Delta table, in order; reject changes that the format cannot express."""
 
 from __future__ import annotations
 
@@ -79,18 +79,18 @@ from lakescan.writing.column_rules import example_of
 def apply_changes(
     state: TableState, changes: Sequence[TableChange], base: Schema, domains: frozenset[str]
 ) -> TableState:
-    """Return the table after the changes.
+    """Return the table state after the changes.
 
     Args:
-        state: The table before them.
+        state: The table before the changes.
         changes: The changes, in order.
-        base: The columns of the table as it is: those that its rows have.
-        domains: The domains that have metadata.
+        base: The schema of the committed version, which its rows have.
+        domains: The names of the table's metadata domains.
 
     Raises:
-        NoSuchColumn: A column is not there.
+        NoSuchColumn: A change names a column that does not exist.
         InvalidOption: A change is not possible.
-        UnsupportedFeature: The format, or writers here, do not have it.
+        UnsupportedFeature: The format, or lakescan's writer, does not support a change.
     """
     for change in changes:
         state = _apply_change(state, change, base, domains)
@@ -143,9 +143,9 @@ def _apply_change(state: TableState, change: TableChange, base: Schema, domains:
 
 
 def replace_columns(state: TableState, change: ReplaceColumns) -> TableState:
-    """Replace the columns: one with the name of an earlier one keeps its values.
+    """Replace the columns of the table; a column that keeps its name keeps its values.
 
-    As in Delta, columns are not both added and dropped at once, since one of them may be meant as renamed.
+    As in Delta, one statement cannot both add and drop columns, since one of them may be meant as a rename.
     """
     schema = state.schema
     columns = tuple(replace(each, default=None, write_default=None) for each in change.columns)
@@ -179,9 +179,7 @@ def replace_columns(state: TableState, change: ReplaceColumns) -> TableState:
         _set_default(state, node, change.defaults.get(each.name))
         fields.append(node)
     if {each["name"] for each in fields} <= {*state.metadata.partition_columns}:
-        raise UnsupportedFeature(
-            f"REPLACE COLUMNS of {state.location} that leaves no column but those of its partitions"
-        )
+        raise UnsupportedFeature(f"REPLACE COLUMNS of {state.location} that keeps only partition columns")
     schema["fields"] = fields
     after = with_types(with_mapping(after.with_schema(schema)), columns)
     logged: list[Any] = [as_logged((), field_node(each)) for each in columns]
@@ -189,7 +187,7 @@ def replace_columns(state: TableState, change: ReplaceColumns) -> TableState:
 
 
 def _update_column(after: TableState, state: TableState, schema: Node, node: Node, wanted: t.Field) -> TableState:
-    """A column that was there with its new type, comment and nullability."""
+    """Give the existing column `node` the wanted type, comment and nullability; return the state with any row check."""
     found = find_field(schema, (node["name"],))
     if isinstance(node["type"], dict) or isinstance(type_node(wanted.type), dict):
         own = next(each for each in state.metadata.schema().fields if each.name == node["name"])
@@ -234,7 +232,7 @@ def _same_type(one: t.Type, other: t.Type) -> bool:
 
 @dataclass(frozen=True)
 class DeltaAlteration:
-    """Changes to a table that was read at a version; `scan` reads its rows."""
+    """Changes to a table that was read at a version; `scan` reads the rows of that version."""
 
     version: DeltaVersion
     scan: ScanSpec
@@ -242,10 +240,10 @@ class DeltaAlteration:
     properties: Mapping[str, Any] = field(default_factory=dict)  # members that the user adds to commitInfo
 
     def commit(self, changes: Sequence[TableChange]) -> None:
-        """Apply the changes to the version, and commit what they make of it; nothing if that is nothing.
+        """Apply the changes to the version and commit the result; commit nothing if the changes have no effect.
 
-        Raises `CommitConflict` if another writer changed the table's columns, properties or protocol, or rows that were
-        checked; then the changes can be applied to the newer version.
+        Raises `CommitConflict` if a concurrent commit changed the table's columns, properties or protocol, or rows that
+        were checked. The changes can then be applied to the newer version.
         """
         before = self.state
         after = apply_changes(before, changes, self._schema, frozenset(self._domains))
@@ -281,7 +279,7 @@ class DeltaAlteration:
 
     @property
     def state(self) -> TableState:
-        """What the version is before changes; raises `UnsupportedFeature` if writers here do not support it."""
+        """The table before the changes; raises `UnsupportedFeature` if lakescan cannot write the table."""
         protocol = self.version.protocol
         protocol.check_supports(Support.WRITE, "altering", self._location)
         is_clustered = "clustering" in protocol.features
@@ -289,14 +287,14 @@ class DeltaAlteration:
         return TableState(self._location, protocol, self.version.metadata, clustering)
 
     def _check_rules(self, after: TableState) -> None:
-        """Raise `UnsupportedFeature` if writers here could not obey the rules of columns any more."""
+        """Raise `UnsupportedFeature` if the changes add column rules that lakescan's writer cannot enforce."""
         try:
             self._rules(after.protocol, after.metadata)
         except LakescanError:
             try:
                 self._rules(self.version.protocol, self.version.metadata)
             except LakescanError:
-                return  # nor could they before
+                return  # the rules could not be enforced before the changes either
             raise
 
     def _rules(self, protocol: Protocol, metadata: Metadata) -> None:
@@ -315,7 +313,7 @@ class DeltaAlteration:
             raise InvalidOption(f"{check.refused}. {instead}")
 
     def _base_name(self, path: Path, after: TableState) -> str | None:
-        """The name that rows of the base have for a column; None for one that they do not have."""
+        """Return the name of a column in the rows of the base version, or None for a column that they do not have."""
         schema, wanted = self._schema, physical_path(after.schema, path)
         for each, name in schema.path_of.items():
             if schema.physical_path(schema.by_id[each]) == wanted:
@@ -338,7 +336,7 @@ class DeltaAlteration:
             raise InvalidOption(f"{count:,} rows {check.refused}: {text}{more}. Change or delete them first")
 
     def _files(self, after: TableState) -> DeltaFileChanges:
-        """All live files, to be committed again: with row ids, which the commit assigns, or without any."""
+        """Return all live files, to be added again: with row ids, which the commit assigns, or with row ids removed."""
         live = live_adds(self.version, self.storage)
         before = whole_adds(self.version, self.storage, live)
         added = _set_column(before, "dataChange", pa.repeat(pa.scalar(False), before.num_rows))
@@ -354,12 +352,15 @@ def _set_column(files: pa.Table, name: str, values: pa.Array) -> pa.Table:
 
 
 def _names_of(schema: Schema, field_id: int) -> list[str]:
-    """The names of a member of structs, from its column down."""
+    """Return the names of the struct fields that lead to a field, from its column down."""
     return [each.name for each in schema.struct_path(field_id)]
 
 
 def alter_operation(steps: Sequence[AlterStep]) -> Operation:
-    """Return changes as Delta's history has them: those of one kind as one, others as `ALTER TABLE` with a list."""
+    """Return the changes as one operation of Delta's history.
+
+    Changes of one kind become one operation of that kind; others become `ALTER TABLE` with a list of changes.
+    """
     names = {step.name for step in steps}
     first = steps[0]
     if len(steps) == 1:

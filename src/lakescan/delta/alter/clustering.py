@@ -19,7 +19,7 @@ _WITHOUT_ORDER = ("boolean", "binary", "variant", "void")  # types without stati
 
 
 def set_clustering(state: TableState, change: SetClustering) -> TableState:
-    """Cluster new files by columns; by none, if there are none. Files that are there stay as they are."""
+    """Set the clustering columns, or none; existing files are not rewritten."""
     if state.clustering is None and not change.columns:
         return state
     if state.metadata.partition_columns:
@@ -55,12 +55,12 @@ def _check_ordered(schema: Node, path: Path) -> None:
 
 
 def logical_name(schema: Node, physical: Path) -> str:
-    """The name of a clustering column, which is recorded by its names in files."""
+    """Return the dotted logical name of a clustering column, which the table records by its physical path."""
     return dotted_path(logical_path(schema, physical))
 
 
 def logical_path(schema: Node, physical: Path) -> Path:
-    """The names of a clustering column and of those around it; the recorded ones of a column that is not there."""
+    """Return the logical path of a clustering column, or the physical path itself if the schema does not have it."""
     names: list[str] = []
     fields = schema["fields"]
     for own in physical:

@@ -39,18 +39,18 @@ from lakescan.errors import InvalidOption, UnsupportedFeature
 
 DEFAULT, _GENERATED, _PHYSICAL = "CURRENT_DEFAULT", "delta.generationExpression", "delta.columnMapping.physicalName"
 _MAPPING = DeltaProperties.column_mapping.name
-FORBIDDEN = " ,;{}()\n\t="  # in names of columns that files have under their own names: Parquet's writers refuse them
+FORBIDDEN = " ,;{}()\n\t="  # in column names without column mapping: Parquet writers refuse them
 
 
 def add_column(state: TableState, change: AddColumn) -> TableState:
-    """Add a column, or a member of a struct: rows that are there have nulls in it."""
+    """Add a column, or a field of a struct; existing rows have nulls in it."""
     schema, own = state.schema, change.column
     fields, parent = struct_fields(schema, change.parent), find_field(schema, change.parent).path
     path = (*parent, own.name)
     if has_field(schema, path):
         if change.if_not_exists:
             return state
-        raise InvalidOption(f"{state.location} has a column {dotted_path(find_field(schema, path).path)} already")
+        raise InvalidOption(f"{state.location} already has a column {dotted_path(find_field(schema, path).path)}")
     check_no_lengths(state, path, "adding")
     check_names(state, [own])
     node = field_node(own)
@@ -60,7 +60,7 @@ def add_column(state: TableState, change: AddColumn) -> TableState:
     fields.insert(place, node)
     added = with_types(with_mapping(state.with_schema(schema)), [own])
     if own.required:
-        why = f"adding the column {dotted_path(path)} NOT NULL to {state.location}: rows that are there have no value"
+        why = f"adding the column {dotted_path(path)} NOT NULL to {state.location}: existing rows have no value"
         added = added.with_check(RowCheck(why))
     column: dict[str, Any] = {"column": as_logged(parent, node)}
     if change.place is not None:
@@ -69,7 +69,7 @@ def add_column(state: TableState, change: AddColumn) -> TableState:
 
 
 def drop_column(state: TableState, change: DropColumn) -> TableState:
-    """Drop a column, or a member of a struct; files keep its values."""
+    """Drop a column, or a field of a struct; its values stay in the files."""
     schema = state.schema
     if change.if_exists and not has_field(schema, change.path):
         return state
@@ -83,10 +83,10 @@ def drop_column(state: TableState, change: DropColumn) -> TableState:
 
 
 def check_droppable(state: TableState, schema: Node, found: FoundField) -> None:
-    """Raise `UnsupportedFeature` for a column that the layout or an expression needs, or that is the last one."""
+    """Raise `UnsupportedFeature` if the layout or an expression needs a column, or if it is the last of its struct."""
     doing = f"dropping {dotted_path(found.path)} of {state.location}"
     if found.siblings is None:
-        raise UnsupportedFeature(doing, "The element of a list, and the key and value of a map, are not dropped.")
+        raise UnsupportedFeature(doing, "The element of a list, and the key and value of a map, cannot be dropped.")
     if len(found.path) == 1 and found.path[0] in state.metadata.partition_columns:
         raise UnsupportedFeature(doing, "The table is partitioned by it: write it to a new table.")
     if any(overlap(each, physical_path(schema, found.path)) for each in state.clustering or ()):
@@ -99,18 +99,18 @@ def check_droppable(state: TableState, schema: Node, found: FoundField) -> None:
 
 
 def rename_column(state: TableState, change: RenameColumn) -> TableState:
-    """Give a column, or a member of a struct, another name; files keep the earlier one."""
+    """Rename a column, or a field of a struct; files keep its physical name."""
     schema = state.schema
     found = find_field(schema, change.path)
     doing = f"renaming column {dotted_path(found.path)}"
     check_mapped(state, doing)
     if found.siblings is None:
         raise UnsupportedFeature(
-            f"{doing} of {state.location}", "It is no field of a struct: its name is the format's."
+            f"{doing} of {state.location}", "The element of a list, and the key and value of a map, have fixed names."
         )
     others = [each["name"] for each in found.siblings if each is not found.field]
     if change.name.lower() in (each.lower() for each in others):
-        raise InvalidOption(f"{state.location} has a column {change.name!r} beside {dotted_path(found.path)} already")
+        raise InvalidOption(f"{state.location} already has a column {change.name!r} next to {dotted_path(found.path)}")
     if not change.name:
         raise InvalidOption(f"{doing} of {state.location}: the new name is empty")
     check_independent(state, found.path, "renaming")
@@ -125,7 +125,7 @@ def rename_column(state: TableState, change: RenameColumn) -> TableState:
 
 
 def change_column(state: TableState, change: ChangeColumn) -> TableState:
-    """Change the type, the comment, the default, the place of a column, or whether it may be null."""
+    """Change the type, comment, default, position or nullability of a column."""
     schema = state.schema
     found = find_field(schema, change.path)
     name = dotted_path(found.path)
@@ -149,7 +149,7 @@ def change_column(state: TableState, change: ChangeColumn) -> TableState:
         assert found.siblings is not None
         _move(found, change.place)
     column = as_logged(found.path[:-1], _as_field(found))
-    _set_member(column["metadata"], CHANGES, before)  # Delta's history has the column without what it is about to add
+    _set_member(column["metadata"], CHANGES, before)  # as in Delta's history: without this type change
     parameters: dict[str, Any] = {"column": column}
     if change.place is not None:
         parameters["position"] = _position(change.place)
@@ -157,26 +157,26 @@ def change_column(state: TableState, change: ChangeColumn) -> TableState:
 
 
 def check_mapped(state: TableState, doing: str) -> None:
-    """Raise `UnsupportedFeature` for a table whose files are read by the columns' own names."""
+    """Raise `UnsupportedFeature` for a table without column mapping."""
     if not state.is_mapped:
         raise UnsupportedFeature(
-            f"{doing} of {state.location}, whose files have columns by their names",
-            f"Set '{_MAPPING}'='name' first, ALTER TABLE ... SET TBLPROPERTIES: no file is written again.",
+            f"{doing} of {state.location}, whose files store columns under their logical names",
+            f"Set '{_MAPPING}'='name' first, ALTER TABLE ... SET TBLPROPERTIES: no file is rewritten.",
         )
 
 
 def check_names(state: TableState, columns: Sequence[t.Field]) -> None:
-    """Raise `InvalidOption` for names that files cannot have, unless the table's files have others."""
+    """Raise `InvalidOption` for column names that files cannot store, unless the table has column mapping."""
     wrong = [each.name for each in t.walk(tuple(columns)) if set(each.name) & set(FORBIDDEN)]
     if wrong and not state.is_mapped:
         raise InvalidOption(
             f"the name of column {wrong[0]!r} has a space or one of ,;{{}}()=, which Delta's data files cannot have. "
-            f"Set '{_MAPPING}'='name' first: files then have names of their own"
+            f"Set '{_MAPPING}'='name' first: files then use physical names"
         )
 
 
 def with_mapping(state: TableState) -> TableState:
-    """The table with an id and a physical name for each column, if it has column mapping."""
+    """Return the table with a column id and a physical name for each column, if it has column mapping."""
     if not state.is_mapped:
         return state
     schema, last = assign_column_ids(state.metadata.schema_string, state.metadata.properties.max_column_id)
@@ -186,14 +186,14 @@ def with_mapping(state: TableState) -> TableState:
 
 
 def with_types(state: TableState, columns: Sequence[t.Field]) -> TableState:
-    """The table with the features that columns of these types need."""
+    """Return the table with the table features that the types of these columns need."""
     brought = {type_feature(each.type) for each in t.walk(tuple(columns))}
     held = state.protocol.features
     return state.with_features(*(n for n in brought if n is not None and f"{n}-preview" not in held))
 
 
 def physical_path(schema: Node, path: Sequence[str]) -> Path:
-    """Return the names that files have for a column or a member of structs."""
+    """Return the physical path of a column or struct field: the names that files store it under."""
     names = []
     for count in range(1, len(path) + 1):
         found = find_field(schema, path[:count])
@@ -203,7 +203,7 @@ def physical_path(schema: Node, path: Sequence[str]) -> Path:
 
 
 def as_logged(parent: Path, node: Node) -> Node:
-    """A field as Delta's operations have it: its whole name, and of its type only the kind."""
+    """Return a field as Delta's history records it: with its full name, and only the kind of its type."""
     return {
         "name": dotted_path((*parent, node["name"])),
         "type": type_text(node["type"]),
@@ -253,7 +253,10 @@ def _check_no_other_values(state: TableState, found: FoundField) -> None:
 
 
 def _default(state: TableState, default: Default, path: Path) -> str:
-    """The text of a default; raises `UnsupportedFeature` for a table that has no defaults, and for members."""
+    """Return the text of a default.
+
+    Raises `UnsupportedFeature` for struct fields and tables without column defaults.
+    """
     if "allowColumnDefaults" not in state.protocol.features:
         raise UnsupportedFeature(
             f"a default of column {dotted_path(path)} of {state.location}",
@@ -296,12 +299,12 @@ _NAME = DeltaProperties.stats_columns.name
 
 
 def drop_stats_column(state: TableState, path: Path) -> TableState:
-    """The table without the column, and without its members, in `delta.dataSkippingStatsColumns`."""
+    """Return the table without the column and its fields in `delta.dataSkippingStatsColumns`."""
     return _map_columns(state, lambda each: None if _begins(each, path) else each)
 
 
 def rename_stats_column(state: TableState, path: Path, name: str) -> TableState:
-    """The table with the column's new name in `delta.dataSkippingStatsColumns`."""
+    """Return the table with the column's new name in `delta.dataSkippingStatsColumns`."""
     new = (*path[:-1], name)
     return _map_columns(state, lambda each: (*new, *each[len(path) :]) if _begins(each, path) else each)
 

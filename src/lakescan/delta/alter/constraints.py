@@ -17,15 +17,15 @@ _RESERVED = ("__char_varchar_length_check_expression", "__CHAR_VARCHAR_STRING_LE
 
 
 def add_constraint(state: TableState, change: AddConstraint, base: Schema) -> TableState:
-    """Add a constraint; rows of the base, which has the columns `base`, must meet it.
+    """Add a CHECK constraint, and a check that the existing rows, with the schema `base`, satisfy it.
 
-    Raises `NoSuchColumn`, and `UnsupportedFeature` for a condition that writers here do not understand.
+    Raises `NoSuchColumn`, `InvalidOption`, and `UnsupportedFeature` for a condition that lakescan cannot evaluate.
     """
     name, now = change.name, state.metadata.properties.constraints
     if not name or name in _RESERVED:
         raise InvalidOption(f"{name!r} is not the name of a constraint")
     if (known := {each.lower(): each for each in now}.get(name.lower())) is not None:
-        raise InvalidOption(f"{state.location} has a constraint {known!r} already: {now[known]}")
+        raise InvalidOption(f"{state.location} already has a constraint {known!r}: {now[known]}")
     schema = state.metadata.schema()
     condition = _condition(state, change, schema)
     _check_columns(state, condition, schema, base)
@@ -38,7 +38,7 @@ def add_constraint(state: TableState, change: AddConstraint, base: Schema) -> Ta
 
 
 def drop_constraint(state: TableState, change: DropConstraint) -> TableState:
-    """Drop a constraint."""
+    """Drop a CHECK constraint; raise `InvalidOption` if it does not exist, unless the change has `if_exists`."""
     constraints = state.metadata.properties.constraints
     known = {each.lower(): each for each in constraints}.get(change.name.lower())
     if known is None:
@@ -67,7 +67,10 @@ def _condition(state: TableState, change: AddConstraint, schema: Schema) -> RowC
 
 
 def _check_columns(state: TableState, condition: RowCondition, schema: Schema, base: Schema) -> None:
-    """Refuse columns that changes of the same commit added or renamed: rows of the base do not have them."""
+    """Raise `UnsupportedFeature` if the same commit adds, renames or retypes a column that the condition reads.
+
+    Rows of the base version do not have such a column, so the condition cannot be checked.
+    """
     for each in condition.columns:
         path, field = schema.path_of[each], schema.by_id[each]
         same = [i for i, other in base.path_of.items() if other == path]
@@ -84,14 +87,14 @@ CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 def check_independent(state: TableState, path: Path, doing: str) -> None:
-    """Raise `UnsupportedFeature` if an expression of the table reads a column, or a member of it."""
+    """Raise `UnsupportedFeature` if an expression of the table reads a column or one of its fields."""
     for what, instead, reads in _expressions(state):
         if reads(path):
             raise UnsupportedFeature(f"{doing} column {dotted_path(path)} of {state.location}", f"{what}. {instead}")
 
 
 def check_no_lengths(state: TableState, path: Path, doing: str) -> None:
-    """Raise `UnsupportedFeature` for a part of a CHAR or VARCHAR column: the column says the type of the whole."""
+    """Raise `UnsupportedFeature` for a field within a CHAR or VARCHAR column, whose metadata records the whole type."""
     for name, field in all_fields(state.schema):
         if len(name) == 1 and len(path) > 1 and overlap(name, path) and CHAR_TYPE in (field.get("metadata") or {}):
             raise UnsupportedFeature(
@@ -101,7 +104,7 @@ def check_no_lengths(state: TableState, path: Path, doing: str) -> None:
 
 
 def _expressions(state: TableState) -> Iterator[tuple[str, str, Callable[[Path], bool]]]:
-    """What uses columns, what to do about it, and whether it reads the column of a path."""
+    """Yield a description of each expression, advice for the user, and a predicate for the column paths it reads."""
     for name, text in state.metadata.properties.constraints.items():
         drop = f"Drop the constraint first: ALTER TABLE ... DROP CONSTRAINT {name}."
         yield f"The constraint {name!r} reads it: {text}", drop, _path_predicate(state, text)
@@ -109,15 +112,18 @@ def _expressions(state: TableState) -> Iterator[tuple[str, str, Callable[[Path],
         metadata = field.get("metadata") or {}
         if _GENERATED in metadata and "generatedColumns" in state.protocol.features:
             text = str(metadata[_GENERATED])
-            what = f"Column {dotted_path(path)} is generated of it: {text}"
-            yield what, "Generated columns stay as they are.", _path_predicate(state, text)
+            what = f"Column {dotted_path(path)} is generated from it: {text}"
+            yield what, "A generated column cannot be changed.", _path_predicate(state, text)
         if _INVARIANT in metadata:
             text = str(metadata[_INVARIANT])
             yield f"The invariant of column {dotted_path(path)} may read it: {text}", "", _names(text)
 
 
 def _path_predicate(state: TableState, text: str) -> Callable[[Path], bool]:
-    """Whether an expression reads a column; one that is not understood does if it has the column's name."""
+    """Return a predicate for the column paths that an expression reads.
+
+    An expression that cannot be parsed counts as reading a column if it contains the column's name.
+    """
     schema = state.metadata.schema()
     try:
         try:
@@ -130,7 +136,7 @@ def _path_predicate(state: TableState, text: str) -> Callable[[Path], bool]:
     tops = [(schema.top_level_of[each].name,) for each in ids]
 
     def reads_path(path: Path) -> bool:
-        whole = tuple(".".join(path).split("."))  # as `path_of` has it: names with dots in them, too
+        whole = tuple(".".join(path).split("."))  # split as in `path_of`, where names may contain dots
         return any(overlap(each, whole) for each in read) or (len(path) == 1 and any(overlap(t, path) for t in tops))
 
     return reads_path

@@ -1,13 +1,13 @@
-"""DROP FEATURE of Delta tables, in steps: each is a commit after which the table is whole, and means the same.
+"""DROP FEATURE for Delta tables in several commits; after each commit the table is valid and has the same rows.
 
-1. Nothing of the table uses the feature any more, and no writer may begin to: a property is removed, then files are
-   written anew. What a step begins by, such as the property, makes writers that use the feature conflict.
-2. The history still uses it. Either three checkpoints are made, which hide older versions from readers that do not know
-   the feature, and `checkpointProtection` keeps them as long as these versions are there. Or, with TRUNCATE HISTORY,
-   older versions are removed first, as soon as they are old enough.
-3. The protocol loses the feature, if nothing uses it still: not even what others committed meanwhile.
+1. Remove all uses of the feature from the newest version. The property that enables it is removed first, so that
+   concurrent commits that use it conflict. Then files are rewritten.
+2. Older versions still use the feature. Either write three checkpoints, which hide those versions from readers that do
+   not support it, and add the feature `checkpointProtection`, which keeps the checkpoints as long as the versions
+   exist. Or, with TRUNCATE HISTORY, remove older versions once they are past their retention.
+3. Remove the feature from the protocol, unless a concurrent commit uses it again.
 
-A step that was made stays if a later one fails: the statement goes on from there when it is repeated.
+Steps that succeeded stay if a later one fails. Repeating the statement continues from there.
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ if TYPE_CHECKING:
     from lakescan.delta.target import DeltaTarget
 
 _PROTECTED = DeltaProperties.protected_before.name
-_BARRIERS = 3  # checkpoints, as many as readers of Delta on Spark try before they give up
+_BARRIERS = 3  # checkpoints that Delta on Spark tries to read before it gives up
 _WRITES = 3  # attempts to write a checkpoint
 _REORG = {"predicate": json.dumps([]), "applyPurge": True}
 T = TypeVar("T")
 
 
 def drop_feature(table: DeltaTarget, change: DropFeature) -> None:
-    """Drop a feature that takes several commits.
+    """Drop a feature whose removal takes several commits.
 
-    Raises what `checked_feature` raises; `FeatureInUse` if the history, or another writer, still uses the feature,
-    with what was done; `CommitConflict` if other writers' commits get ahead of a step each time; and `StorageError`.
+    Raises the errors of `checked_feature`; `FeatureInUse` if the history or a concurrent commit still uses the feature;
+    `CommitConflict` if every attempt at a step conflicts with another commit; and `StorageError`.
     """
     _FeatureDrop(table, change, checked_feature(_state(table), change)).run()
 
@@ -81,7 +81,7 @@ def _state(table: DeltaTarget) -> TableState:
 
 @dataclass
 class _FeatureDrop:
-    """One statement; `table` is the table after the last step."""
+    """One DROP FEATURE statement; `table` is the table after the last step."""
 
     table: DeltaTarget
     change: DropFeature
@@ -112,7 +112,7 @@ class _FeatureDrop:
         return self.table.version.metadata.properties.truncated_retention
 
     def _step(self, act: Callable[[], T]) -> T:
-        """Make a commit, again on the newest version after a conflict; then open what it made."""
+        """Run `act`, which commits, retrying on the newest version after a conflict; then reopen the table."""
         attempts = Attempts(COMMITS)
         while True:
             try:
@@ -124,10 +124,10 @@ class _FeatureDrop:
                 self.table = self.table.reopen()
                 return result
 
-    # What uses the feature
+    # Uses of the feature
 
     def _remove_traces(self) -> None:
-        """Let nothing of the newest version use the feature."""
+        """Remove all uses of the feature from the newest version."""
         used = self._is_used()
         if used:
             self._switch_off()
@@ -137,13 +137,13 @@ class _FeatureDrop:
             case "deletionVectors":
                 if used:
                     self._step(self._purge)
-                self._step(self._keep_vector_files)  # always: those of rows that were purged long before, too
+                self._step(self._keep_vector_files)  # always: also for vectors that were purged long before
             case "typeWidening" | "typeWidening-preview" if used:
                 self._step(self._rewrite_types)
                 self._step(self._forget_types)
 
     def _is_used(self) -> bool:
-        """Whether the newest version uses the feature, or lets writers use it."""
+        """Return whether the newest version uses the feature or allows writers to use it."""
         if is_used(self.feature, self.table.version.metadata):
             return True
         if self.feature == "deletionVectors":
@@ -152,7 +152,7 @@ class _FeatureDrop:
         return self.feature == "v2Checkpoint" and checkpoint is not None and is_v2(checkpoint, self.table.storage)
 
     def _switch_off(self) -> None:
-        """Let no writer begin to use it: a commit of one that has begun conflicts with this one."""
+        """Change the property that enables the feature; commits of writers that use it then conflict."""
         name, value = SWITCHES.get(self.feature, ("", None))
         configuration = self.table.version.metadata.configuration
         if value is not None and configuration.get(name) != value:
@@ -166,19 +166,19 @@ class _FeatureDrop:
         return live.filter(has_vectors(live))
 
     def _purge(self) -> None:
-        """Write files with deletion vectors anew, without the deleted rows."""
+        """Rewrite files that have deletion vectors, without the deleted rows."""
         if (old := self._files_with_vectors()).num_rows:
             rewrite_files(self.table, old, Operation("REORG", _REORG))
 
     def _keep_vector_files(self) -> None:
-        """Name the vectors of removed files by tombstones."""
+        """Commit tombstones for the deletion vector files of removed data files, which protect them from VACUUM."""
         table = self.table
         tombstones = vector_tombstones(table.version, table.storage)
         if tombstones.num_rows:
             self._commit(Operation("Deletion Vector Tombstones"), files=DeltaFileChanges(removed=tombstones))
 
     def _unmap(self) -> None:
-        """Write all files anew, with columns under their own names."""
+        """Rewrite all files without column mapping, so that they store columns under their logical names."""
         table, after = self.table, remove_mapping(_state(self.table))
         writes = replace(table.writes, metadata=after.metadata, clustering=after.clustering or ())
         live = live_adds(table.version, table.storage)
@@ -188,7 +188,7 @@ class _FeatureDrop:
         )
 
     def _rewrite_types(self) -> None:
-        """Write files anew that have columns in earlier types."""
+        """Rewrite files that store columns in earlier types."""
         table, metadata = self.table, self.table.version.metadata
         if not has_type_changes(metadata):
             return
@@ -197,7 +197,7 @@ class _FeatureDrop:
             rewrite_files(table, old, Operation("REORG", {**_REORG, "applyPurge": False}))
 
     def _forget_types(self) -> None:
-        """Say no more that files may have columns in earlier types."""
+        """Remove the recorded type changes from the schema."""
         if has_type_changes(self.table.version.metadata):
             after = remove_type_changes(_state(self.table))
             [step] = after.steps
@@ -206,7 +206,7 @@ class _FeatureDrop:
     # The history
 
     def _commit_checkpoint(self) -> None:
-        """Make a commit without changes, and a checkpoint of it, which nothing before it is needed to read."""
+        """Make an empty commit and checkpoint it, so that reading that version needs no earlier log file."""
         self._step(lambda: self._commit(Operation("Empty Commit")))
         error = self._checkpoint(self.table.base_state)
         if error is not None:
@@ -217,7 +217,7 @@ class _FeatureDrop:
         self.table = self.table.reopen()
 
     def _checkpoint(self, version: int) -> Exception | None:
-        """Write a checkpoint, unless there is one; return why it could not be written."""
+        """Write a checkpoint of a version unless it exists; return the error if all attempts fail."""
         table, failure = self.table, None
         for _ in range(_WRITES):
             listing = list_log(table.location, table.storage)
@@ -240,14 +240,14 @@ class _FeatureDrop:
         if (newest := history.newest_use()) is None:
             return
         raise FeatureInUse(
-            f"{self._doing}: the table does not use it any more, but versions up to {newest} in its history do. They "
+            f"{self._doing}: the table no longer uses it, but versions up to {newest} in its history do. They "
             f"are kept for {_hours(self._retention)} ({DeltaProperties.truncated_retention.name}). "
             f"{_when(history.expires(newest, self._retention))}Without TRUNCATE HISTORY, the feature is dropped at "
             f"once, and the feature {PROTECTION!r} added"
         )
 
     def _truncate_protected(self) -> None:
-        """Remove all versions that are protected; raises `FeatureInUse` if they are not old enough."""
+        """Remove all protected versions; raise `FeatureInUse` if they are within their retention."""
         before = self.table.version.metadata.properties.protected_before
         if self._begins_before(before):
             self._commit_checkpoint()
@@ -255,27 +255,27 @@ class _FeatureDrop:
         if self._begins_before(before):
             expires = self._history().expires(before - 1, self._retention)
             text = (
-                f"{self._doing}: versions before {before}, in the table's history, use features that it has no more. "
+                f"{self._doing}: versions before {before}, in the table's history, use features that it no longer has. "
                 f"They are kept for {_hours(self._retention)} ({DeltaProperties.truncated_retention.name}). "
                 f"{_when(expires)}"
             )
             raise FeatureInUse(text.rstrip())
 
     def _begins_before(self, version: int) -> bool:
-        """Whether the log has versions before one."""
+        """Return whether the log has a version before this one."""
         return list_log(self.table.location, self.table.storage).first < version
 
     # The protocol
 
     def _downgrade(self, check: Callable[[DeltaTarget], None]) -> None:
-        """Commit a protocol without the feature, if nothing uses it."""
+        """Commit a protocol without the feature; raise `FeatureInUse` if it is in use or `check` finds that it is."""
         table, state = self.table, _state(self.table)
         if self.feature not in state.protocol.features:
             return  # another writer has dropped it
         if self._is_used():
             raise FeatureInUse(
-                f"{self._doing}: another writer began to use it again meanwhile, up to version {table.base_state}. "
-                "Repeat the statement when that is done"
+                f"{self._doing}: a concurrent commit uses it again, up to version {table.base_state}. "
+                "Repeat the statement when that writer is done"
             )
         check(table)
         protects = not self.change.truncate_history
@@ -314,17 +314,17 @@ def _hours(time: timedelta) -> str:
     return f"{time / timedelta(hours=1):g} hours"
 
 
-# As for Delta on Spark: the state at the oldest checkpoint, without its tombstones, and all commits are looked at.
+# As in Delta on Spark, a search covers the oldest checkpoint, without its tombstones, and all commits.
 
 _VECTORS, _V2 = "deletionVectors", "v2Checkpoint"
 
 
 @dataclass(frozen=True)
 class FeatureHistory:
-    """The versions in a log, as far as one feature is concerned.
+    """The versions in a log, searched for uses of one feature.
 
-    - `listing`: the log, newly listed.
-    - `properties`: those of the newest version, for the times of commits.
+    - `listing`: a fresh listing of the log.
+    - `properties`: the properties of the newest version, which decide where commit times are read.
     """
 
     feature: str
@@ -333,7 +333,10 @@ class FeatureHistory:
     storage: Storage
 
     def newest_use(self) -> int | None:
-        """The newest version that uses the feature; None if no version in the log does. Raises `CorruptMetadata`."""
+        """Return the newest version that uses the feature, or None if none in the log does.
+
+        May raise `CorruptMetadata`.
+        """
         found = [-1, *self._commit_uses()]
         if self.listing.checkpoints:
             found += self._checkpoint_uses(self.listing.checkpoints[0])
@@ -343,9 +346,9 @@ class FeatureHistory:
         return None if newest < 0 else newest
 
     def expires(self, after: int, retention: timedelta) -> datetime | None:
-        """When versions up to `after` can be removed from the log; None if no checkpoint of later ones is there.
+        """Return when versions up to `after` can be removed from the log, or None without a later checkpoint.
 
-        They go once the first checkpoint after them is older than the retention, by the minute.
+        They can be removed once the first checkpoint after them is older than the retention, rounded up to the minute.
         """
         later = next((each.version for each in self.listing.checkpoints if each.version > after), None)
         made = None if later is None else commit_times(self.listing, self.properties, self.storage).get(later)
@@ -355,7 +358,7 @@ class FeatureHistory:
         return whole + timedelta(minutes=1)
 
     def _checkpoint_uses(self, oldest: Checkpoint) -> list[int]:
-        """The version of a checkpoint, if its state uses the feature."""
+        """Return the version of a checkpoint in a list, or an empty list if its state does not use the feature."""
         parts = [part.location for part in oldest.parts]
         actions = (each for part in parts for each in checkpoint_actions(part, self.storage, ("metaData",)))
         if any(needs_feature(self.feature, Metadata.parse(each)) for each in actions):
@@ -372,7 +375,7 @@ class FeatureHistory:
         return []
 
     def _commit_uses(self) -> list[int]:
-        """Versions whose commits use the feature."""
+        """Return the versions whose commits use the feature."""
         found: list[int] = []
         for batch in batches(self.listing.commits):
             texts = read_commits(batch, self.storage)
@@ -390,11 +393,11 @@ class FeatureHistory:
 
 
 def is_v2(checkpoint: Checkpoint, storage: Storage) -> bool:
-    """Whether a checkpoint has the form of the feature `v2Checkpoint`, whatever its name is."""
+    """Return whether a checkpoint has the V2 format of the feature `v2Checkpoint`, whatever its file name."""
     names = ("checkpointMetadata",)
     return any(True for part in checkpoint.parts for _ in checkpoint_actions(part.location, storage, names))
 
 
 def has_vectors(files: pa.Table) -> pa.Array:
-    """Which file actions (`ActionReader`) have a deletion vector: a mask."""
+    """Return a mask of the file actions (rows of `ActionReader`) that have a deletion vector."""
     return pc.is_valid(files["vector"].combine_chunks().field("storageType"))

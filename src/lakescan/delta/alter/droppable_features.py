@@ -1,7 +1,7 @@
-"""Which table features can be dropped; and those that writers alone must know, dropped in one commit.
+"""The table features that can be dropped, and the removal of writer features, which takes one commit.
 
-Nothing of the table may use them any more. Older versions stay readable without them. A feature that readers must know
-stays in the table's history: it is dropped in steps (`lakescan.delta.alter.drop_feature`).
+The table must not use the feature. Older versions stay readable without it. A reader feature also remains in the
+history, so it is dropped in several commits (`lakescan.delta.alter.drop_feature`).
 """
 
 from __future__ import annotations
@@ -45,12 +45,15 @@ _IN_STEPS = (
 
 
 def takes_several_commits(change: TableChange) -> bool:
-    """Whether a change drops a feature that takes several commits: one of readers, or what protects its history."""
+    """Return whether a change drops a reader feature or `checkpointProtection`, which takes several commits."""
     return isinstance(change, DropFeature) and change.name.lower() in {each.lower() for each in _IN_STEPS}
 
 
 def checked_feature(state: TableState, change: DropFeature) -> str:
-    """The name of the feature to drop; raises `InvalidOption` and `UnsupportedFeature` if it cannot be dropped."""
+    """Return the canonical name of the feature to drop.
+
+    Raises `InvalidOption` and `UnsupportedFeature` if it cannot be dropped.
+    """
     doing = f"dropping the feature {change.name!r} of {state.location}"
     known = {each.lower(): each for each in (*FEATURES, *state.protocol.features)}.get(change.name.lower())
     if known is None or known not in state.protocol.features:
@@ -60,13 +63,13 @@ def checked_feature(state: TableState, change: DropFeature) -> str:
         )
     if known not in (*_WRITERS, *_IN_STEPS):
         names = sorted((*_WRITERS, *_IN_STEPS))
-        raise UnsupportedFeature(doing, f"As in Delta on Spark, it stays. These can be dropped: {', '.join(names)}.")
+        raise UnsupportedFeature(doing, f"As in Delta on Spark, it cannot be dropped. These can: {', '.join(names)}.")
     if change.truncate_history and known in _WRITERS:
-        raise InvalidOption(f"{doing}: TRUNCATE HISTORY is for features that readers must know")
+        raise InvalidOption(f"{doing}: TRUNCATE HISTORY is only for features that readers must support")
     if known == PROTECTION and not change.truncate_history:
         raise InvalidOption(
-            f"{doing}: it protects versions that use features which the table has no more. It goes once these versions "
-            f"do: DROP FEATURE {known} TRUNCATE HISTORY"
+            f"{doing}: it protects versions that use features which the table no longer has. Remove it together with "
+            f"these versions: DROP FEATURE {known} TRUNCATE HISTORY"
         )
     if needed := [each for each in dependent_features(known) if each in state.protocol.features]:
         raise UnsupportedFeature(doing, f"The feature {needed[0]!r} needs it: drop that first.")
@@ -74,9 +77,10 @@ def checked_feature(state: TableState, change: DropFeature) -> str:
 
 
 def drop_writer_feature(state: TableState, change: DropFeature, domains: frozenset[str]) -> TableState:
-    """Drop a feature and what the table has of it, in one commit; `domains` are those that have metadata.
+    """Drop a writer feature and its properties, column metadata and domains from the table state, for one commit.
 
-    Raises what `checked_feature` raises, and `UnsupportedFeature` for a feature that takes several commits.
+    `domains` are the names of the table's metadata domains. Raises the errors of `checked_feature`, and
+    `UnsupportedFeature` for a feature whose removal takes several commits.
     """
     known = checked_feature(state, change)
     if known in _IN_STEPS:
@@ -117,10 +121,7 @@ def _remove_traces(state: TableState, feature: str, domains: frozenset[str]) -> 
     return state.with_configuration(configuration)
 
 
-# A feature that readers must know is dropped in steps, each a commit: first nothing of the table uses it any more,
-# then the protocol loses it (`lakescan.delta.alter.drop_feature`).
-
-# The properties by which the table goes on to use a feature, and what they are set to: None if they are removed.
+# Per reader feature, the property that enables it and the value that disables it; None if the property is removed.
 SWITCHES: dict[str, tuple[str, str | None]] = {
     "deletionVectors": (DeltaProperties.deletion_vectors.name, None),
     "typeWidening": (DeltaProperties.type_widening.name, None),
@@ -133,9 +134,9 @@ _OF_MAPPING = ("delta.columnMapping.id", "delta.columnMapping.physicalName", "de
 
 
 def is_used(feature: str, metadata: Metadata) -> bool:
-    """Whether metadata uses a feature, or lets writers use it; of others than these features it says nothing.
+    """Return whether metadata uses a reader feature, or allows writers to use it; False for all other features.
 
-    Files may use it beside: they may have deletion vectors.
+    Files may use the feature regardless of the metadata: they may have deletion vectors.
     """
     properties = metadata.properties
     if feature == "deletionVectors":
@@ -148,19 +149,22 @@ def is_used(feature: str, metadata: Metadata) -> bool:
 
 
 def needs_feature(feature: str, metadata: Metadata) -> bool:
-    """Whether a version with this metadata needs readers that know a feature: it is more than allowed there."""
+    """Return whether reading a version with this metadata needs support for a feature.
+
+    Unlike in `is_used`, enabled type widening and leftover column mapping metadata do not count.
+    """
     if feature == "columnMapping":
         return metadata.column_mapping_mode != "none"
     return has_type_changes(metadata) if feature in _WIDENING else is_used(feature, metadata)
 
 
 def has_type_changes(metadata: Metadata) -> bool:
-    """Whether columns say that files may have them in earlier types."""
+    """Return whether the schema records type changes: files may store columns in earlier types."""
     return _has_any(metadata, (CHANGES,))
 
 
 def remove_type_changes(state: TableState) -> TableState:
-    """The table whose columns have had no other type, which is true once all files have the types of now."""
+    """Return the table without recorded type changes, once all files have the current types."""
     schema, logged = state.schema, []
     for path, node in all_fields(schema):
         if CHANGES in (node.get("metadata") or {}):
@@ -170,9 +174,10 @@ def remove_type_changes(state: TableState) -> TableState:
 
 
 def remove_mapping(state: TableState) -> TableState:
-    """The table whose files have columns under their own names; raises `UnsupportedFeature` for names that cannot be.
+    """Return the table without column mapping; files must store the columns under their logical names.
 
-    Clustering columns are recorded by the names that they have in files: they change, too.
+    Clustering columns, which are recorded by their physical paths, change too. Raises `UnsupportedFeature` for names
+    that files cannot store.
     """
     schema = state.schema
     names = [(path, node["name"]) for path, node in all_fields(schema)]
@@ -196,7 +201,7 @@ def remove_mapping(state: TableState) -> TableState:
 
 
 def changed_columns(metadata: Metadata) -> set[str]:
-    """The names of columns that files may have in earlier types, or members of them."""
+    """Return the names of columns that have recorded type changes, in themselves or their fields."""
     schema: Node = parse_schema_tree(metadata.schema_string)
     return {path[0] for path, node in all_fields(schema) if CHANGES in (node.get("metadata") or {})}
 

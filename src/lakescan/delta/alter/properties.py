@@ -1,4 +1,4 @@
-"""Set and unset the properties of a table; those that need a table feature bring it along."""
+"""Set and unset table properties; a property that needs a table feature adds the feature to the protocol."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 _ROW_TRACKING, _SUSPENDED = DeltaProperties.row_tracking.name, DeltaProperties.suspends_row_tracking.name
 _ROW_IDS, _ROW_VERSIONS = DeltaProperties.row_id_column.name, DeltaProperties.row_version_column.name
 _READER, _WRITER = DeltaProperties.reader_version.name, DeltaProperties.writer_version.name
-_UNMAP = "ALTER TABLE ... DROP FEATURE columnMapping writes them anew"
+_UNMAP = "ALTER TABLE ... DROP FEATURE columnMapping rewrites them"
 _COMMENT = "comment"  # Spark's property for the description of a table
-# Spark's own properties, which say what and where a table is.
+# Spark's reserved properties, which record the format and location of a table.
 _NOT_SET = {
     "location": "A Delta table is its folder: copy it, or open the other folder.",
     "provider": "A table keeps its format: write it to a new table.",
@@ -29,7 +29,7 @@ _NOT_SET = {
 
 
 def set_properties(state: TableState, change: SetProperties) -> TableState:
-    """Set properties; versions and features of the protocol are upgraded, and not kept as properties."""
+    """Set properties; those that name protocol versions and features upgrade the protocol and are not stored."""
     after, set_, checked = state, dict(change.properties), {}
     versions = {each.lower(): each for each in set_}
     reader, writer = (set_.pop(versions.get(each.lower(), ""), None) for each in (_READER, _WRITER))
@@ -39,7 +39,9 @@ def set_properties(state: TableState, change: SetProperties) -> TableState:
         if name.lower().startswith(FEATURE):
             after = with_feature(after, name[len(FEATURE) :], value)
         elif name.lower().startswith(CONSTRAINT):
-            raise InvalidOption(f"{name!r} is no property to set: ALTER TABLE ... ADD CONSTRAINT checks the rows first")
+            raise InvalidOption(
+                f"{name!r} is not set as a property: ALTER TABLE ... ADD CONSTRAINT checks the rows first"
+            )
         elif name in _NOT_SET:
             raise UnsupportedFeature(f"the property {name!r} of {state.location}", _NOT_SET[name])
         elif name == _COMMENT:
@@ -55,7 +57,7 @@ def set_properties(state: TableState, change: SetProperties) -> TableState:
 
 
 def unset_properties(state: TableState, change: UnsetProperties) -> TableState:
-    """Remove properties; those that files or columns depend on stay."""
+    """Remove properties; raise an error for properties that files or columns depend on."""
     configuration, comment = dict(state.metadata.configuration), state.metadata.description
     names = [_as_recorded(name, configuration) for name in change.names]
     for name in names:
@@ -75,14 +77,14 @@ def unset_properties(state: TableState, change: UnsetProperties) -> TableState:
 
 
 def set_comment(state: TableState, change: SetComment) -> TableState:
-    """Set or remove the description, as Delta does for COMMENT ON TABLE."""
+    """Set or remove the table's description, as Delta does for COMMENT ON TABLE."""
     if change.comment is None:
         return unset_properties(state, UnsetProperties((_COMMENT,), if_exists=True))
     return set_properties(state, SetProperties({_COMMENT: change.comment}))
 
 
 def _apply_properties(state: TableState, properties: Mapping[str, str]) -> TableState:
-    """The table with checked properties, and what they need."""
+    """Return the table with validated properties and the features, column ids and row tracking that they need."""
     before = state.metadata.properties
     after = state.with_configuration({**state.metadata.configuration, **properties})
     brought = [property_feature(name, value) for name, value in properties.items()]
@@ -96,11 +98,11 @@ def _apply_properties(state: TableState, properties: Mapping[str, str]) -> Table
 
 
 def _enable_mapping(state: TableState, old: str, new: str) -> TableState:
-    """The table with an id for each column, which files have by the name that it has now."""
+    """Return the table with a column id for each column and its current name as the physical name."""
     if (old, new) != ("none", "name"):
         raise UnsupportedFeature(
             f"changing '{_MAPPING}' of {state.location} from {old!r} to {new!r}",
-            f"Files of the table have its columns under other names than their own: {_UNMAP}.",
+            f"Files of the table store its columns under physical names: {_UNMAP}.",
         )
     schema, last = state.schema, state.metadata.properties.max_column_id
     fields = list(all_fields(schema))
@@ -118,7 +120,7 @@ def _enable_mapping(state: TableState, old: str, new: str) -> TableState:
 
 
 def _enable_row_tracking(state: TableState) -> TableState:
-    """The table with columns for ids of moved rows; files that are there get ids in the same commit."""
+    """Return the table with column names for materialized row ids; existing files get row ids in the same commit."""
     configuration = dict(state.metadata.configuration)
     configuration.pop(_SUSPENDED, None)
     configuration.setdefault(_ROW_IDS, f"_row-id-col-{uuid.uuid4()}")
@@ -127,7 +129,7 @@ def _enable_row_tracking(state: TableState) -> TableState:
 
 
 def _as_recorded(name: str, recorded: Iterable[str]) -> str:
-    """A property's name as the table has it; Delta's own are found in any case."""
+    """Return a property's name as the table stores it; `delta.` properties match in any case."""
     if name in recorded or not name.lower().startswith("delta."):
         return name
     return next((each for each in recorded if each.lower() == name.lower()), name)
@@ -140,7 +142,7 @@ def _check_removable(state: TableState, name: str) -> None:
     if name == _MAPPING and state.is_mapped:
         raise UnsupportedFeature(
             f"removing '{_MAPPING}' of {state.location}",
-            f"Files of the table have its columns under other names than their own: {_UNMAP}.",
+            f"Files of the table store its columns under physical names: {_UNMAP}.",
         )
     if declared is not None and declared.is_internal:
         raise UnsupportedFeature(f"removing the property {name!r} of {state.location}", "Delta's writers need it.")

@@ -1,4 +1,4 @@
-"""Upgrade the protocol of a table: versions, and features by their names."""
+"""Upgrade the protocol of a table, by version numbers or by feature names."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from lakescan.errors import InvalidOption
 
 
 def with_feature(state: TableState, name: str, value: str) -> TableState:
-    """The table with a feature that a property `delta.feature.<name>` asks for.
+    """Return the table with the feature that a property `delta.feature.<name>` requests.
 
-    Raises what `asked_feature` raises.
+    Raises the errors of `asked_feature`.
     """
     known = asked_feature(name, value, state.protocol.features, state.location)
     if known in state.protocol.features:
@@ -20,12 +20,12 @@ def with_feature(state: TableState, name: str, value: str) -> TableState:
 
 
 def with_dependencies(state: TableState, *names: str) -> TableState:
-    """The table with features, and those that they depend on."""
+    """Return the table with these features and the features that they depend on."""
     return state.with_features(*add_dependencies(names))
 
 
 def with_versions(state: TableState, reader: str | None, writer: str | None) -> TableState:
-    """The table with at least these versions of the protocol, which are upgraded alone: lower ones change nothing.
+    """Return the table with at least these protocol versions; a version below the current one changes nothing.
 
     Raises `InvalidOption` for versions that Delta does not have.
     """
@@ -34,5 +34,5 @@ def with_versions(state: TableState, reader: str | None, writer: str | None) -> 
         if text is not None and text.strip() not in map(str, known):
             raise InvalidOption(f"'delta.min{name}Version'={text!r}: it takes a version from 1 to {known[-1]}")
     now, writes = state.protocol, int(writer or state.protocol.min_writer_version)
-    asked = implied_features(writes, int(reader or now.min_reader_version))  # none of versions that list features
+    asked = implied_features(writes, int(reader or now.min_reader_version))  # empty for versions that list features
     return state.with_features(*asked)

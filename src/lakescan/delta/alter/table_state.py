@@ -1,4 +1,4 @@
-"""What a table is while changes are applied to it, one after the other: all of them are one commit in the end."""
+"""The state of a table while changes are applied to it one after the other; all of them become one commit."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from lakescan.errors import InvalidOption, NoSuchColumn, nearest
 
 @dataclass(frozen=True)
 class RowCheck:
-    """What all rows of the base must meet before the commit.
+    """A condition that all existing rows must satisfy before the commit.
 
-    Without a `condition` there must be no rows at all; `not_null` is the path of a column that must not be null.
+    `not_null` is the path of a column that must not be null. Without it and without a `condition`, the table must be
+    empty. `refused` is the beginning of the error message.
     """
 
     refused: str
@@ -27,7 +28,7 @@ class RowCheck:
 
 @dataclass(frozen=True)
 class AlterStep:
-    """A change as the table's history has it: Delta's name of the operation, and its parameters."""
+    """One change in the table's history: Delta's operation name and parameters."""
 
     name: str
     parameters: Mapping[str, Any]
@@ -35,14 +36,14 @@ class AlterStep:
 
 @dataclass(frozen=True)
 class TableState:
-    """A table's protocol, metadata and clustering columns, and how they came to differ from those of its base.
+    """A table's protocol, metadata and clustering columns, with the changes made since the version it started from.
 
     - `location`: the table's folder, for messages.
     - `clustering`: the physical paths of the clustering columns; None for a table that has no clustering.
-    - `domains`: the domains that changed, as JSON text; None for one that is removed.
-    - `checks`: what the rows of the base must meet.
+    - `domains`: the changed metadata domains, as JSON text; None for a removed domain.
+    - `checks`: conditions that the existing rows must satisfy.
     - `steps`: the changes, in order.
-    - `backfills`: whether files that are there get row ids; `strips`: whether they lose them.
+    - `backfills`: whether existing files get row ids; `strips`: whether they lose them.
     """
 
     location: str
@@ -57,32 +58,32 @@ class TableState:
 
     @property
     def schema(self) -> Node:
-        """The schema, parsed anew: it can be changed."""
+        """A new parse of the schema JSON, which the caller may modify."""
         return parse_schema_tree(self.metadata.schema_string)
 
     @property
     def is_mapped(self) -> bool:
-        """Whether columns are found in files by another name than their own, or by id."""
+        """True if the table has column mapping, by name or by id."""
         return self.metadata.column_mapping_mode != "none"
 
     def with_schema(self, schema: Node) -> TableState:
-        """This table with another schema."""
+        """Return this table with another schema."""
         return replace(self, metadata=replace(self.metadata, schema_string=schema_text(schema)))
 
     def with_configuration(self, configuration: Mapping[str, str]) -> TableState:
-        """This table with other properties."""
+        """Return this table with other properties."""
         return replace(self, metadata=replace(self.metadata, configuration=dict(configuration)))
 
     def with_features(self, *names: str) -> TableState:
-        """This table with more table features."""
+        """Return this table with additional table features."""
         return replace(self, protocol=self.protocol.with_features(names))
 
     def with_check(self, check: RowCheck) -> TableState:
-        """This table, as long as the rows of the base meet one more condition."""
+        """Return this table with one more check on the existing rows."""
         return replace(self, checks=(*self.checks, check))
 
     def with_step(self, operation: str, /, **parameters: Any) -> TableState:
-        """This table with one more change in its history."""
+        """Return this table with one more change in its history."""
         return replace(self, steps=(*self.steps, AlterStep(operation, parameters)))
 
 
@@ -96,9 +97,9 @@ class FoundField:
     """A field of a struct, or the element, key or value of a list or map.
 
     - `path`: its names, as the schema spells them.
-    - `holder`, `member`: the object that has its type, and the member of that name.
-    - `field`: the field of a struct that it is, or that is the nearest around it.
-    - `within`: the way from that field down to it: empty for a field of a struct.
+    - `holder`, `member`: the JSON object that contains its type, and the name of the member with the type.
+    - `field`: its own JSON object if it is a struct field, else that of the nearest enclosing struct field.
+    - `within`: the path from that struct field down to it; empty for a struct field.
     - `siblings`: the fields of its struct; None for an element, key or value.
     """
 
@@ -111,12 +112,12 @@ class FoundField:
 
     @property
     def type(self) -> Any:
-        """Its type as the schema has it: a name, or an object."""
+        """Its type in the schema JSON: a name or an object."""
         return self.holder[self.member]
 
     @property
     def metadata(self) -> Node:
-        """The metadata of the field."""
+        """The metadata of the struct field, which is created if missing."""
         if not isinstance(self.field.get("metadata"), dict):
             self.field["metadata"] = {}
         metadata: Node = self.field["metadata"]
@@ -124,18 +125,18 @@ class FoundField:
 
 
 def parse_schema_tree(schema: str) -> Node:
-    """Parse a table's schema; raises `CorruptMetadata`."""
+    """Parse a table's schema JSON; raises `CorruptMetadata`."""
     node: Node = parse_json(schema, "the table's schema")
     return node
 
 
 def schema_text(node: Node) -> str:
-    """Return a schema as its JSON text."""
+    """Return a schema as JSON text."""
     return json.dumps(node, separators=(",", ":"))
 
 
 def find_field(schema: Node, path: Sequence[str]) -> FoundField:
-    """Return the field at a path; names that differ only in case are taken, if one does. Raises `NoSuchColumn`."""
+    """Return the field at a path. Case matters only if names differ by nothing else. Raises `NoSuchColumn`."""
     found = FoundField((), {"type": schema}, "type", {}, (), None)
     for name in path:
         found = _find_child(found, name, path)
@@ -143,7 +144,7 @@ def find_field(schema: Node, path: Sequence[str]) -> FoundField:
 
 
 def has_field(schema: Node, path: Sequence[str]) -> bool:
-    """Whether there is a field at a path, in any case."""
+    """Return whether a path, in any case, names a field."""
     try:
         find_field(schema, path)
     except NoSuchColumn:
@@ -152,10 +153,10 @@ def has_field(schema: Node, path: Sequence[str]) -> bool:
 
 
 def struct_fields(schema: Node, path: Sequence[str]) -> list[Node]:
-    """Return the fields of the struct at a path, the columns at the empty one; raises `InvalidOption` for others."""
+    """Return the fields of the struct at a path, or all columns for the empty path; raises `InvalidOption`."""
     kind = find_field(schema, path).type
     if not isinstance(kind, dict) or kind.get("type") != "struct":
-        raise InvalidOption(f"{dotted_path(path)} is no struct but {type_text(kind)}: it has no columns of its own")
+        raise InvalidOption(f"{dotted_path(path)} is {type_text(kind)}, not a struct: it has no fields")
     fields: list[Node] = kind["fields"]
     return fields
 
@@ -173,7 +174,7 @@ def all_fields(schema: Any, path: Path = ()) -> Iterator[tuple[Path, Node]]:
 
 
 def position_of(name: str, fields: Sequence[Node], place: str) -> int:
-    """Return the place of a sibling by its name; raises `NoSuchColumn`."""
+    """Return the index of a field among its siblings by name; raises `NoSuchColumn` (`place` is for its message)."""
     exact = [n for n, each in enumerate(fields) if each["name"] == name]
     matches = exact or [n for n, each in enumerate(fields) if each["name"].lower() == name.lower()]
     if len(matches) != 1:
@@ -183,12 +184,12 @@ def position_of(name: str, fields: Sequence[Node], place: str) -> int:
 
 
 def type_text(kind: Any) -> str:
-    """Return a type as Delta names it in its log: `integer`, `struct`."""
+    """Return the name of a type as Delta's log writes it: `integer`, `struct`."""
     return str(kind["type"] if isinstance(kind, dict) else kind)
 
 
 def overlap(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether one path is the other, or leads to it; in any case."""
+    """Return whether the paths are equal or one is a prefix of the other, ignoring case."""
     return all(a.lower() == b.lower() for a, b in zip(one, other, strict=False))
 
 

@@ -1,4 +1,4 @@
-"""Widen the types of columns (protocol, "Type Widening"): files keep their types, readers widen their values."""
+"""Widen column types (protocol, "Type Widening"): files keep their types, and readers widen the values."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ FEATURES = ("typeWidening", "typeWidening-preview")
 
 
 def widen(state: TableState, found: FoundField, new: t.Type) -> None:
-    """Give a field of a schema a wider type; the schema then says which it had before.
+    """Change a schema field to a wider type and record the type change in its metadata.
 
-    Raises `UnsupportedFeature` and `InvalidOption` for a type that files with the earlier one cannot be read as.
+    Raises `InvalidOption` for a type that does not hold all values of the old one, and `UnsupportedFeature`.
     """
     node, old = type_node(new), _type_of(found)
     if old == new:

@@ -1,1 +1,1 @@
-"""Commits to a Delta log: actions, conflicts with other commits, checkpoints, checksums and clean-up."""
+"""Commits to a Delta log: actions, conflict detection, checkpoints, checksums and post-commit hooks."""

@@ -1,4 +1,4 @@
-"""The file changes of one commit, as Arrow tables with the members of Delta's actions; any process can make them.
+"""The file actions of one commit, as Arrow tables with the fields of Delta's actions; any process can build them.
 
 Protocol, "Add File and Remove File" and "Add CDC File".
 """
@@ -61,16 +61,15 @@ CDC = pa.schema(
         pa.field("dataChange", pa.bool_()),
     ]
 )
-_SAFE = "/!$&'()+,:;=@"  # kept in paths, in addition to letters, digits and _.-~, which `quote` never encodes
+_SAFE = "/!$&'()+,:;=@"  # not encoded in paths, like letters, digits and _.-~, which `quote` never encodes
 _UNSAFE = r"[^A-Za-z0-9_.\-~/!$&'()+,:;=@]"
 
 
 @dataclass(frozen=True)
 class DeltaFileChanges:
-    """What a commit adds (`ADD`) and removes (`REMOVE`), and its change data files (`CDC`). Paths are as in the log.
+    """The files that a commit adds (`ADD`) and removes (`REMOVE`), and its change data files (`CDC`).
 
-    `replaced` are those of the added files that are live already (`ADD`, as they were): the same files, with other
-    members.
+    Paths are as in the log. `replaced` are the previous add actions (`ADD`) of added files that are already live.
     """
 
     added: pa.Table = field(default_factory=ADD.empty_table)
@@ -80,13 +79,13 @@ class DeltaFileChanges:
 
     @property
     def changes_data(self) -> bool:
-        """Whether any action changes rows."""
+        """True if any action changes rows."""
         actions = (self.added, self.removed)
         return bool(self.changes.num_rows) or any(pc.any(each["dataChange"]).as_py() for each in actions)
 
 
 def add_actions(files: Sequence[WrittenFile], writes: DeltaWrites, *, changes_data: bool = True) -> pa.Table:
-    """Return the add actions of written files (`ADD`)."""
+    """Return the add actions (`ADD`) of written files."""
     columns = {
         **_files(files, writes),
         "modificationTime": [_current_millis()] * len(files),
@@ -99,15 +98,15 @@ def add_actions(files: Sequence[WrittenFile], writes: DeltaWrites, *, changes_da
 def change_actions(files: Sequence[WrittenFile], writes: DeltaWrites) -> pa.Table:
     """Return the cdc actions (`CDC`) of files written by `DeltaWrites.change_file_writes`.
 
-    Readers then take all changes of the commit from them, and none from its adds and removes. So they must hold each
-    changed row, new rows too, and no row that is only moved from one file to another.
+    Readers take all changes of the commit from these files and none from its adds and removes. So the files must hold
+    every changed row, including inserted rows, and no row that only moved from one file to another.
     """
     columns = {**_files(files, writes), "dataChange": [False] * len(files)}
     return table_of(columns, CDC, len(files))
 
 
 def _files(files: Sequence[WrittenFile], writes: DeltaWrites) -> dict[str, Any]:
-    """The members that actions of all written files have."""
+    """Return the fields shared by add and cdc actions of written files."""
     return {
         "path": log_paths(pa.array([writes.relative_path(each.location) for each in files], pa.string())),
         "partitionValues": [list(writes.partition_values(each.key).items()) for each in files],
@@ -116,9 +115,9 @@ def _files(files: Sequence[WrittenFile], writes: DeltaWrites) -> dict[str, Any]:
 
 
 def remove_actions(live: pa.Table, *, changes_data: bool = True) -> pa.Table:
-    """Return the remove actions (`REMOVE`) of live files, as `live_adds` reads them.
+    """Return the remove actions (`REMOVE`) of live files that `live_adds` returned.
 
-    Their paths and vectors are those of the log: readers match the texts.
+    Paths and deletion vectors are copied as the log spells them, since readers match them as text.
     """
     rows = live.num_rows
     columns = {
@@ -136,7 +135,7 @@ def remove_actions(live: pa.Table, *, changes_data: bool = True) -> pa.Table:
 
 
 def table_of(columns: Mapping[str, Any], schema: pa.Schema, rows: int) -> pa.Table:
-    """Return a table of actions from its columns; members without a column are null."""
+    """Return a table with this schema; fields without a column are null."""
     arrays = []
     for member in schema:
         values = columns.get(member.name)
@@ -149,7 +148,10 @@ def table_of(columns: Mapping[str, Any], schema: pa.Schema, rows: int) -> pa.Tab
 
 
 def as_map(values: pa.StructArray, always: Collection[str] | None = None) -> pa.MapArray:
-    """Return structs of texts as maps: members of these names, by default all, and others where they are not null."""
+    """Return structs of strings as maps.
+
+    Null members are kept for the names in `always`, by default all names, and left out for the others.
+    """
     names, rows = [each.name for each in values.type], len(values)
     items = pa.concat_arrays([pa.array([], pa.string()), *(each.cast(pa.string()) for each in values.flatten())])
     kept = items.is_valid().to_numpy(zero_copy_only=False).reshape(len(names), rows).T.copy()
@@ -164,13 +166,13 @@ def as_map(values: pa.StructArray, always: Collection[str] | None = None) -> pa.
 
 
 def null_empty_vectors(vectors: pa.StructArray) -> pa.StructArray:
-    """Return descriptors of vectors, null where they have none: the reader marks files without one by null members."""
+    """Return deletion vector descriptors with null structs for files without a vector, whose members are all null."""
     missing = pc.is_null(vectors.field("storageType"))
     return pa.StructArray.from_arrays(vectors.flatten(), fields=list(vectors.type), mask=missing)
 
 
 def log_paths(paths: pa.Array) -> pa.Array:
-    """Return paths as the log has them: URIs, percent-encoded. Costs a Python call per path that has to be encoded."""
+    """Return paths as the log stores them: percent-encoded URIs. Only paths that need encoding cost a Python call."""
     unsafe = pc.match_substring_regex(paths, _UNSAFE)
     if not pc.any(unsafe).as_py():
         return paths
@@ -183,14 +185,14 @@ def _current_millis() -> int:
 
 
 def identity_metadata(metadata: Metadata, files: Sequence[WrittenFile]) -> Metadata | None:
-    """The metadata with the ids that writers of these files have assigned; None if they assigned none."""
+    """Return the metadata updated with the identity values that these files' writers assigned, or None without any."""
     schema = set_identity_marks(metadata.schema_string, [each.details.get(MARKS, {}) for each in files])
     return None if schema is None else replace(metadata, schema_string=schema)
 
 
 @dataclass(frozen=True)
 class SetTransaction:
-    """An application's id and its own version number of a commit (protocol, "Transaction Identifiers")."""
+    """An application's id and its own version number for a commit (protocol, "Transaction Identifiers")."""
 
     app_id: str
     version: int
@@ -198,7 +200,7 @@ class SetTransaction:
 
 @dataclass(frozen=True)
 class CommitText:
-    """The actions of a commit, in the order in which they are written; a domain without text is removed."""
+    """The actions of a commit, in the order of its file; a domain with the text None is removed."""
 
     info: Mapping[str, Any]
     protocol: Protocol | None = None
@@ -208,7 +210,7 @@ class CommitText:
     files: DeltaFileChanges = field(default_factory=DeltaFileChanges)
 
     def actions(self) -> list[Mapping[str, Any]]:
-        """Return all actions but those of files."""
+        """Return all actions except file actions."""
         actions: list[Mapping[str, Any]] = [{"commitInfo": self.info}]
         if self.protocol is not None:
             actions.append({"protocol": protocol_action(self.protocol)})
@@ -224,7 +226,7 @@ class CommitText:
         return actions
 
     def encode(self) -> bytes:
-        """Return the bytes of the commit's file."""
+        """Return the content of the commit file."""
         lines = "".join(f"{_json(action)}\n" for action in self.actions())
         parts = [lines.encode(), *(_lines(name, rows) for name, rows in self._file_actions())]
         return b"".join(parts)
@@ -252,7 +254,7 @@ def _json(value: Mapping[str, Any]) -> str:
 
 
 def protocol_action(protocol: Protocol) -> dict[str, Any]:
-    """Return the members of a protocol action; features are listed from the versions on that list them."""
+    """Return the fields of a protocol action; feature lists appear only for protocol versions that have them."""
     members: dict[str, Any] = {
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,
@@ -265,7 +267,7 @@ def protocol_action(protocol: Protocol) -> dict[str, Any]:
 
 
 def metadata_action(metadata: Metadata) -> dict[str, Any]:
-    """Return the members of a metaData action."""
+    """Return the fields of a metaData action."""
     members = {
         "id": metadata.id,
         "name": metadata.name,

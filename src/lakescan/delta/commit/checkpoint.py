@@ -1,8 +1,9 @@
-"""Write checkpoints of a Delta log: the reconciled actions of one version, from which readers begin.
+"""Write checkpoints of a Delta log: the reconciled actions of one version, as a starting point for readers.
 
-Implements "Checkpoints" of the protocol: classic ones, a single Parquet file, and those of the table feature
-`v2Checkpoint`, a Parquet file that names sidecars. The previous checkpoint is copied in batches, without what commits
-after it replaced, so that memory holds those commits and the paths of all files, but not their statistics.
+Implements "Checkpoints" of the protocol: classic checkpoints, which are a single Parquet file, and V2 checkpoints
+(table feature `v2Checkpoint`), a Parquet file that lists sidecars. The previous checkpoint is copied in batches,
+without the actions that later commits replaced. Memory holds the later commits and the paths of all files, but not the
+statistics of all files.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ from lakescan.storage.errors import storage_boundary
 from lakescan.storage.put_if_absent import publish, replace_file
 
 _LOG = logging.getLogger("lakescan")
-_BATCH = 1 << 16  # actions of commits that are made into rows at once
+_BATCH = 1 << 16  # file actions of commits per output batch
 
 
 def is_due(version: int, properties: DeltaProperties) -> bool:
-    """Whether a version that was just committed is one to checkpoint (`delta.checkpointInterval`)."""
+    """Return whether a newly committed version needs a checkpoint (`delta.checkpointInterval`)."""
     return version > 0 and version % properties.checkpoint_interval == 0
 
 
@@ -63,8 +64,8 @@ def checkpoint_version(
 ) -> WrittenCheckpoint:
     """Write a checkpoint of a version of the table at `location`; see `write_checkpoint`.
 
-    Commits that only a catalog knows are published first. Raises `NoSuchSnapshot` if the log does not have the version
-    any more.
+    Publishes staged commits of a catalog-managed table first. Raises `NoSuchSnapshot` if the log no longer has the
+    version.
     """
     ensure_published(location, version, storage)
     listing = end_of_log(location, storage)
@@ -74,12 +75,12 @@ def checkpoint_version(
 
 
 def write_checkpoint(segment: LogSegment, storage: Storage, *, now: datetime | None = None) -> WrittenCheckpoint:
-    """Write a checkpoint of a segment's version, and point `_last_checkpoint` to it unless that names a newer one.
+    """Write a checkpoint of the segment's version and update `_last_checkpoint`, unless it names a newer version.
 
-    As the whole state is read, the version gets a checksum, too, if it has none: that of the next version builds on it.
-    Removed files and transactions that have expired at `now` (by default the current time) are left out. Raises
-    `UnsupportedFeature` if the log holds what a checkpoint would lose, `CorruptMetadata` and `StorageError`; then the
-    table is as before: readers need no checkpoint.
+    The version also gets a checksum if it has none, since the whole state is read anyway. Tombstones and transactions
+    that have expired at `now` (by default the current time) are left out. Raises `UnsupportedFeature` if the log has
+    actions that a checkpoint would lose, `CorruptMetadata` and `StorageError`. The table stays readable after any
+    error.
 
     >>> write_checkpoint(list_log("/lake/orders", Storage()).segment(20), Storage())  # doctest: +SKIP
     CheckpointResult(version=20, location='/lake/orders/_delta_log/00000000000000000020.checkpoint.parquet', ...)
@@ -117,7 +118,10 @@ def _other_actions(segment: LogSegment, storage: Storage) -> OtherActions:
 
 
 def _read_version(segment: LogSegment, others: OtherActions, storage: Storage) -> DeltaVersion:
-    """The version's protocol and metadata; raises `UnsupportedFeature` if its checkpoints may have to hold more."""
+    """Return the version with its protocol and metadata.
+
+    Raises `UnsupportedFeature` for unknown table features, whose checkpoints may need more content.
+    """
     protocol, metadata = (
         others.required_action(name, segment.location, segment.version) for name in ("protocol", "metaData")
     )
@@ -165,7 +169,7 @@ def _rows(version: DeltaVersion, now: datetime) -> CheckpointRows:
 def _file_rows(
     version: DeltaVersion, rows: CheckpointRows, live: LiveFileCounter, storage: Storage
 ) -> Iterator[pa.Table]:
-    """The rows of the reconciled file actions, in batches."""
+    """Yield the checkpoint rows of the reconciled file actions, in batches."""
     segment = version.segment
     names = tuple(f.physical_name for f in rows.partition_fields)
     for actions in _reconcile(segment, FileActions(storage, names), _pieces(segment, names, storage)):
@@ -179,7 +183,7 @@ def _pieces(segment: LogSegment, names: tuple[str, ...], storage: Storage) -> li
 
 
 def _reconcile(segment: LogSegment, reader: FileActions, pieces: list[LogPiece]) -> Iterator[pa.Table]:
-    """The newest action on each file, in batches: those of the last checkpoint first, then those of commits."""
+    """Yield the newest action on each file, in batches: first those of the last checkpoint, then those of commits."""
     texts = (read_commits(piece.commits, reader.storage) for piece in pieces if piece.checkpoint is None)
     recent = pa.concat_tables([reader.empty(), *(reader.commits(each) for each in texts)])
     replaced = pa.array([], pa.string())
@@ -198,7 +202,7 @@ def _reconcile(segment: LogSegment, reader: FileActions, pieces: list[LogPiece])
 
 
 def point_to(checkpoint: WrittenCheckpoint, location: str, storage: Storage) -> None:
-    """Name a checkpoint in the table's `_last_checkpoint`, unless that names a newer one; raises `StorageError`."""
+    """Write the table's `_last_checkpoint`, unless the log has a newer checkpoint; raises `StorageError`."""
     listing = end_of_log(location, storage)
     if listing is not None and any(each.version > checkpoint.version for each in listing.checkpoints):
         return
@@ -214,19 +218,19 @@ def point_to(checkpoint: WrittenCheckpoint, location: str, storage: Storage) -> 
 
 
 SIDECARS = "_sidecars"
-_GROUP = 50_000  # actions of a row group, and of a sidecar, as in Delta on Spark
+_GROUP = 50_000  # actions per row group and per sidecar, as in Delta on Spark
 _SIDECAR = pa.struct(
     [("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64()), ("tags", TEXTS)]
 )
 _OF_V2 = {"checkpointMetadata": pa.struct([("version", pa.int64()), ("tags", TEXTS)]), "sidecar": _SIDECAR}
-Row = tuple[str, dict[str, Any]]  # an action: its name, and its members in the form that Arrow takes
+Row = tuple[str, dict[str, Any]]  # an action: its name, and its fields as values for `pa.array`
 
 
 @dataclass(frozen=True)
 class WrittenCheckpoint:
-    """A checkpoint that was written: its version, the location of its file, actions, adds among them, and bytes.
+    """A checkpoint that was written: version, file location, number of actions, number of adds among them, and bytes.
 
-    Actions and bytes include those of sidecars. `details` are members of `_last_checkpoint` about it.
+    Actions and bytes include those of sidecars. `details` are more fields for `_last_checkpoint`.
     """
 
     version: int
@@ -239,10 +243,11 @@ class WrittenCheckpoint:
 
 @dataclass(frozen=True)
 class CheckpointWriter:
-    """Writes a checkpoint of a version: rows of files, and `others`, the rows of all other actions.
+    """Writes the checkpoint of one version.
 
-    `files` are the columns `add` and `remove`; `rows` yields them. `adds` is called after the last of them, for the
-    number of adds: if it raises, there is no checkpoint.
+    `files` is the schema of the file rows, with the columns `add` and `remove`; `others` are the rows of all other
+    actions. `adds` returns the number of adds and is called after the last file row. If it raises, no checkpoint is
+    created.
     """
 
     location: str
@@ -253,7 +258,7 @@ class CheckpointWriter:
     adds: Callable[[], int]
 
     def write_classic(self, rows: Iterable[pa.Table]) -> WrittenCheckpoint:
-        """Write one Parquet file; raises `StorageError`."""
+        """Write the checkpoint as one Parquet file; raises `StorageError`."""
         location = join(self.location, LOG_FOLDER, f"{self.version:020d}.checkpoint.parquet")
         schema = pa.schema([*OTHER_ACTIONS.items(), *self.files])
         first = _as_table(self.others, schema)
@@ -263,12 +268,15 @@ class CheckpointWriter:
         return WrittenCheckpoint(self.version, location, actions, adds, size)
 
     def write_v2(self, rows: Iterable[pa.Table], now: int) -> WrittenCheckpoint:
-        """Write sidecars and the Parquet file that names them; `now` in milliseconds. Raises `StorageError`."""
+        """Write sidecars and the Parquet file that lists them; raises `StorageError`.
+
+        `now` is the time in milliseconds since 1970.
+        """
         sidecars: list[str] = []
         try:
             return self._write_v2(rows, now, sidecars)
         except BaseException:
-            self.storage.remove(sidecars)  # nothing names them
+            self.storage.remove(sidecars)  # no checkpoint lists them
             raise
 
     def _write_v2(self, rows: Iterable[pa.Table], now: int, sidecars: list[str]) -> WrittenCheckpoint:
@@ -303,7 +311,7 @@ class CheckpointWriter:
 
 
 def _write(stream: pa.NativeFile, location: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
-    """Write tables, each as a row group; the number of rows."""
+    """Write each table as a row group; return the number of rows."""
     rows = 0
     with pq.ParquetWriter(stream, schema) as writer:
         for table in tables:
@@ -317,7 +325,7 @@ def _write(stream: pa.NativeFile, location: str, schema: pa.Schema, tables: Iter
 
 
 def _as_table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
-    """Actions as a table of their columns."""
+    """Return actions as a table with one column per action name."""
     names = [name for name in schema.names if any(name == each for each, _ in rows)]
     columns = [
         pa.array([node if each == name else None for each, node in rows], schema.field(name).type) for name in names
@@ -326,7 +334,7 @@ def _as_table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
 
 
 def _regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The rows of tables in tables of `_GROUP` rows, the last one excepted."""
+    """Yield the rows of the tables in tables of `_GROUP` rows; the last one may be shorter."""
     waiting, count = list[pa.Table](), 0
     for table in tables:
         waiting.append(table)

@@ -1,4 +1,4 @@
-"""The rows of a checkpoint: which columns its adds and removes have, by the table's properties, and their values."""
+"""Build the rows of a checkpoint; the table's properties decide which columns its adds and removes have."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _LAST = ("defaultRowCommitVersion", "clusteringProvider")
 
 @dataclass(frozen=True)
 class CheckpointRows:
-    """Makes the adds and removes of a checkpoint.
+    """Builds the add and remove rows of a checkpoint.
 
-    - `location`: the table's; `partition_fields`: its partition columns.
-    - `has_texts`: whether statistics are kept as JSON; `parsed`: how they are kept as columns, None if they are not.
-    - `removed_after`: milliseconds since 1970; files that were removed until then have expired.
+    - `location`: the table's location; `partition_fields`: its partition columns.
+    - `has_texts`: whether statistics are kept as JSON (`stats`); `parsed`: the columns of `stats_parsed`, or None.
+    - `removed_after`: milliseconds since 1970; tombstones of files that were removed until then have expired.
     """
 
     location: str
@@ -47,7 +47,7 @@ class CheckpointRows:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns `add` and `remove`."""
+        """The Arrow schema of the rows, with the columns `add` and `remove`."""
         fields = [ADD.field(name) for name in (*_FIRST, *_LAST)]
         if self.has_texts:
             fields.append(ADD.field("stats"))
@@ -58,7 +58,7 @@ class CheckpointRows:
         return pa.schema([pa.field("add", pa.struct(fields)), pa.field("remove", pa.struct(list(REMOVE)))])
 
     def build(self, actions: pa.Table) -> pa.Table:
-        """The rows of reconciled actions, those that have expired left out; raises `CorruptMetadata`."""
+        """Return the rows of reconciled actions, without expired tombstones; raises `CorruptMetadata`."""
         is_add = actions["is_add"].to_numpy()
         removed = pc.struct_field(actions["remove"].combine_chunks(), "deletionTimestamp")
         fresh = pc.fill_null(pc.greater(removed, self.removed_after), False).to_numpy(zero_copy_only=False)
@@ -92,7 +92,7 @@ class CheckpointRows:
         return pa.StructArray.from_arrays(values, fields=list(kind), mask=adds.is_null())
 
     def _parse_stats(self, texts: pa.Array, recorded: pa.StructArray | None, parsed: ParsedStats) -> pa.StructArray:
-        """Statistics as columns: those of the last checkpoint if they have the same columns, else from the texts."""
+        """Return `stats_parsed`, copied from the last checkpoint's where possible, else parsed from the JSON texts."""
         if recorded is None:
             return parsed.parse_texts(texts)
         if recorded.type.equals(parsed.type()):
@@ -105,7 +105,7 @@ class CheckpointRows:
 
 
 def _fill_texts(texts: pa.Array, recorded: pa.StructArray) -> pa.Array:
-    """The texts, and where there is none, texts made of the recorded statistics."""
+    """Return the statistics texts; missing ones are generated from the `stats_parsed` of the last checkpoint."""
     missing = pc.and_(texts.is_null(), recorded.is_valid())
     if not pc.any(missing).as_py():
         return texts
@@ -113,14 +113,14 @@ def _fill_texts(texts: pa.Array, recorded: pa.StructArray) -> pa.Array:
 
 
 def _clear_data_change(actions: pa.StructArray) -> pa.StructArray:
-    """The actions with `dataChange` false, as those of a checkpoint have it."""
+    """Return the actions with `dataChange` set to false, as a checkpoint requires."""
     members = dict(zip([f.name for f in actions.type], actions.flatten(), strict=True))
     members["dataChange"] = pa.repeat(pa.scalar(False), len(actions))
     return pa.StructArray.from_arrays(list(members.values()), fields=list(actions.type), mask=actions.is_null())
 
 
 class LiveFileCounter:
-    """What is counted of the adds of a checkpoint while it is written; each file must be live once."""
+    """Counts the adds of a checkpoint while it is written, and checks that each file is live only once."""
 
     def __init__(self, location: str) -> None:
         self._location = location
@@ -129,7 +129,7 @@ class LiveFileCounter:
         self.size: int = 0
 
     def add(self, rows: pa.Table) -> None:
-        """Count the adds of some rows."""
+        """Count the adds in these rows."""
         adds = rows["add"].combine_chunks()
         adds = adds.filter(adds.is_valid())
         paths = resolve_paths(pa.table({"path": pc.struct_field(adds, "path")}), self._location)["path"]
@@ -138,7 +138,7 @@ class LiveFileCounter:
         self.size += pc.sum(pc.struct_field(adds, "size")).as_py() or 0
 
     def check(self) -> None:
-        """Raise `CorruptMetadata` if a file is live twice: its rows would be read twice."""
+        """Raise `CorruptMetadata` if a file is live twice, since its rows would be read twice."""
         paths = pa.concat_arrays([pa.array([], pa.large_string()), *self._paths])
         codes = paths.dictionary_encode().indices.to_numpy()
         if (twice := np.flatnonzero(np.bincount(codes) > 1)).size:
@@ -179,7 +179,10 @@ _NAMES = tuple(OTHER_ACTIONS)
 
 @dataclass
 class OtherActions:
-    """The newest action of each kind, application and domain, while a log is read in ascending order."""
+    """The newest protocol, metaData, txn per application and domainMetadata per domain of a log.
+
+    Actions are applied in ascending order of versions.
+    """
 
     of_table: dict[str, Action] = field(default_factory=dict)
     transactions: dict[str | None, Action] = field(default_factory=dict)
@@ -190,7 +193,7 @@ class OtherActions:
         self.apply(reversed(list(single_actions(commit, _NAMES))))
 
     def apply(self, actions: Iterable[Action]) -> None:
-        """Apply the actions of one version in their order; raises `CorruptMetadata`."""
+        """Apply the actions of one version in order; raises `CorruptMetadata`."""
         actions = list(actions)
         self.of_table |= only_actions(each for each in actions if each.name in ("protocol", "metaData"))
         for action in actions:
@@ -200,15 +203,16 @@ class OtherActions:
                 self.domains[_key(action, "domain")] = action
 
     def required_action(self, name: str, location: str, version: int) -> Action:
-        """The protocol or metaData action; raises `CorruptMetadata` without one."""
+        """Return the protocol or metaData action; raises `CorruptMetadata` without one."""
         if name not in self.of_table:
             raise CorruptMetadata(f"{location}: the log has no {name} action up to version {version}")
         return self.of_table[name]
 
     def live(self, transactions_after: int | None = None) -> list[Action]:
-        """The actions, without removed domains, and without transactions that were not updated after a time.
+        """Return the actions without removed domains and without transactions last updated at or before a time.
 
-        The time is in milliseconds since 1970. Raises `CorruptMetadata`.
+        `transactions_after` is the time in milliseconds since 1970, None for all transactions. Raises
+        `CorruptMetadata`.
         """
         domains = [each for each in self.domains.values() if not each.get("removed")]
         recent = [
@@ -219,9 +223,9 @@ class OtherActions:
         return [*self.of_table.values(), *domains, *recent]
 
     def rows(self, transactions_after: int | None) -> list[tuple[str, dict[str, Any]]]:
-        """The live actions by name, as a checkpoint holds them.
+        """Return the name and checkpoint row of each live action; `transactions_after` as for `live`.
 
-        Raises `CorruptMetadata`, and `UnsupportedFeature` for members that would be lost.
+        Raises `CorruptMetadata`, and `UnsupportedFeature` for fields that the checkpoint would lose.
         """
         return [(each.name, _row(each)) for each in self.live(transactions_after)]
 
@@ -248,7 +252,7 @@ def _check_members(action: Action, kind: pa.StructType) -> pa.StructType:
 
 
 def _value(action: Action, member: pa.Field) -> Any:
-    """A member in the form that Arrow makes a value of the field of."""
+    """Return a field of an action as a value that `pa.array` accepts for its type."""
     if member.type == TEXTS:
         return list(action.text_map(member.name).items())
     if member.type == _FORMAT:
@@ -262,8 +266,8 @@ def _value(action: Action, member: pa.Field) -> Any:
     return bool(action.get(member.name)) if pa.types.is_boolean(member.type) else action.text(member.name)
 
 
-# Implements `stats_parsed` and `partitionValues_parsed` (protocol, "Checkpoints"). What is not of a column's type
-# becomes null, which readers take for unknown.
+# Implements `stats_parsed` and `partitionValues_parsed` (protocol, "Checkpoints"). A value that does not fit its
+# column's type becomes null, which readers take as unknown.
 
 _BOUNDS = ("minValues", "maxValues")
 _DATE = r"^\d{4}-\d{2}-\d{2}$"
@@ -273,20 +277,20 @@ _ZONE = r"(Z|[+-]\d{2}:\d{2})$"
 
 @dataclass(frozen=True)
 class StatsColumn:
-    """A column with statistics: its path of physical names, its type, and whether it has bounds."""
+    """A column with statistics: its path of physical names and its type."""
 
     path: tuple[str, ...]
     type: t.Type
 
     @property
     def has_bounds(self) -> bool:
-        """Whether Delta keeps the least and greatest values of columns of the type."""
+        """True if Delta records minimum and maximum values for columns of this type."""
         kinds = (*t.INTEGRAL, *t.FLOATING, t.DATE, t.STRING)
         return self.type in kinds or isinstance(self.type, t.Timestamp | t.Decimal)
 
 
 def columns_with_stats(schema: Schema, partition: Sequence[str], properties: DeltaProperties) -> list[StatsColumn]:
-    """The columns whose statistics a table keeps, in order; none inside lists and maps."""
+    """Return the columns whose statistics a table keeps, in schema order; never those inside lists and maps."""
     fields = tuple(f for f in schema.fields if f.name not in partition and f.type != t.UNKNOWN)
     leaves = leaves_of(fields)
     indexed = is_indexed(leaves, properties)
@@ -299,22 +303,22 @@ def _column(leaf: LeafColumn) -> StatsColumn:
 
 @dataclass(frozen=True)
 class ParsedStats:
-    """Parses the statistics of a table's files; `has_tight_bounds` where files may have deletion vectors."""
+    """Converts file statistics to `stats_parsed`; `has_tight_bounds` adds the field that deletion vectors need."""
 
     columns: Sequence[StatsColumn]
     has_tight_bounds: bool
 
     def parse_texts(self, texts: pa.Array) -> pa.StructArray:
-        """The statistics of files from their JSON texts, null where there is no text."""
+        """Return `stats_parsed` from JSON statistics, null for files without them."""
         texts = pc.replace_substring_regex(texts, NOT_FINITE, ":null")
         return self._build(parse_json_texts(texts, self._schema(parsed=False)), texts.is_valid())
 
     def convert_stats(self, stats: pa.StructArray) -> pa.StructArray:
-        """The statistics of files from those of another checkpoint."""
+        """Return `stats_parsed` from that of another checkpoint, whose columns may differ."""
         return self._build(stats, stats.is_valid())
 
     def type(self) -> pa.DataType:
-        """The type of the column."""
+        """Return the Arrow type of `stats_parsed`."""
         return pa.struct(list(self._schema(parsed=True)))
 
     def _build(self, source: pa.Table | pa.StructArray, present: pa.Array) -> pa.StructArray:
@@ -345,7 +349,7 @@ class ParsedStats:
 
 
 def nested_type(leaves: Sequence[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataType:
-    """A struct type with a leaf at each path."""
+    """Return a struct type that has a leaf of each type at its path."""
     heads: dict[str, list[tuple[tuple[str, ...], pa.DataType]]] = {}
     for path, kind in leaves:
         heads.setdefault(path[0], []).append((path[1:], kind))
@@ -355,7 +359,7 @@ def nested_type(leaves: Sequence[tuple[tuple[str, ...], pa.DataType]]) -> pa.Dat
 
 
 def _json_type(kind: t.Type) -> pa.DataType:
-    """The type that JSON is parsed into."""
+    """Return the Arrow type that a column's bounds have when JSON statistics are parsed."""
     if isinstance(kind, t.Decimal):
         return DECIMALS
     if kind in t.INTEGRAL:
@@ -373,7 +377,7 @@ def _walk(rows: pa.StructArray, path: Sequence[str]) -> pa.Array | None:
 
 
 def _convert_or_null(values: pa.Array, kind: pa.DataType, role: str) -> pa.Array:
-    """Recorded values in a column's type; null where they do not fit it."""
+    """Convert recorded values to a column's type, or return nulls if they cannot be converted."""
     try:
         return _convert(values, kind, role)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -401,7 +405,7 @@ def _matching(texts: pa.Array, pattern: str) -> pa.Array:
 
 
 def parsed_partitions(values: pa.MapArray, fields: Sequence[t.Field]) -> pa.StructArray:
-    """The partition values of files as typed columns by physical name; raises `CorruptMetadata`."""
+    """Return partition values as typed columns by physical name; raises `CorruptMetadata`."""
     members = [
         typed_values(pc.map_lookup(values, pa.scalar(f.physical_name), "first"), replace(f, pad=0)) for f in fields
     ]
@@ -409,5 +413,5 @@ def parsed_partitions(values: pa.MapArray, fields: Sequence[t.Field]) -> pa.Stru
 
 
 def partition_type(fields: Sequence[t.Field]) -> pa.DataType:
-    """The type of the partition values of files as typed columns."""
+    """Return the Arrow type of `partitionValues_parsed`."""
     return pa.struct([pa.field(f.physical_name, f.type.arrow()) for f in fields])

@@ -1,4 +1,4 @@
-"""Clone a Delta table without copying its files: a new table that names them by their absolute locations."""
+"""Shallow clones of Delta tables: a new table that references the source's files by absolute location."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from lakescan.storage import Storage
 from lakescan.tables.results import CloneResult
 from lakescan.tables.scan_spec import ScanSpec
 
-_OF_HISTORY = (  # properties that are about versions of the source
+_OF_HISTORY = (  # properties that refer to versions of the source
     DeltaProperties.in_commit_since.name,
     DeltaProperties.in_commit_since_time.name,
     DeltaProperties.protected_before.name,
 )
 _ROW_COLUMNS = (DeltaProperties.row_id_column.name, DeltaProperties.row_version_column.name)
 _NAMES = ("_row-id-col-", "_row-commit-version-col-")
-_OTHERS = re.compile(r"[\x00-\x7f](?<![A-Za-z0-9_.~/!$&'()*+,:;=@-])")  # ASCII that URIs of Java do not keep
+_OTHERS = re.compile(r"[\x00-\x7f](?<![A-Za-z0-9_.~/!$&'()*+,:;=@-])")  # ASCII that Java's URI encodes
 
 
 def clone_table(
@@ -54,12 +54,12 @@ def clone_table(
     *,
     replace: bool = False,
 ) -> tuple[int, int]:
-    """Make a table in a folder of a version's files; returns how many there are, and their bytes.
+    """Create a Delta table in a folder from a version's files; return their number and total bytes.
 
-    Its rows have no ids of the source: with row tracking, they get new ones. With `replace`, a table without rows may
-    be in the folder: it gets the source's columns, layout and files in a commit, and keeps its history. Raises
-    `CreatedConcurrently` if there is a table else, `CommitConflict`, and `UnsupportedFeature` for a source that writers
-    here do not support, and for a table with rows, as Delta on Spark does.
+    Its rows do not keep the source's row ids: with row tracking, they get new ones. With `replace`, the folder may have
+    a table without rows: one commit gives it the source's columns, layout and files, and its history stays. Raises
+    `CreatedConcurrently` for any other table in the folder, `CommitConflict`, and `UnsupportedFeature` for a source
+    that lakescan cannot write or, as in Delta on Spark, a target with rows.
     """
     origin = source.segment.location
     source.protocol.check_readable(origin)
@@ -92,7 +92,7 @@ def clone_table(
 
 
 def _target_version(location: str, storage: Storage, source: DeltaVersion) -> DeltaVersion:
-    """The newest version of a table that a clone takes the place of."""
+    """Return the newest version of the table that a clone replaces; raises `UnsupportedFeature` if it cannot be."""
     base = LogReader(location, storage).version(list_log(location, storage).segment())
     base.protocol.check_supports(Support.WRITE, "cloning onto", location)
     check_not_managed(base.protocol, "cloning onto", location)
@@ -116,7 +116,7 @@ def _commit_onto(
     state: TableState,
     domains: Mapping[str, str | None],
 ) -> None:
-    """Commit a clone to the table that it takes the place of, which keeps its id, its name and its description."""
+    """Commit a clone to the table that it replaces, which keeps its id, name and description."""
     old, new = base.metadata, state.metadata
     metadata = replace_members(
         new,
@@ -142,10 +142,10 @@ def _commit_onto(
 
 
 def _state(source: DeltaVersion, location: str, properties: dict[str, str]) -> TableState:
-    """The source's protocol and metadata as those of a new table, with other properties."""
+    """Return the source's protocol and metadata as those of a new table, with additional properties."""
     configuration = {n: v for n, v in source.metadata.configuration.items() if n not in _OF_HISTORY}
     for name, prefix in zip(_ROW_COLUMNS, _NAMES, strict=True):
-        if name in configuration:  # files of the source may have ids in its columns, which are not the clone's
+        if name in configuration:  # the source's files may store its row ids under these names
             configuration[name] = f"{prefix}{uuid.uuid4()}"
     metadata = replace_members(
         source.metadata,
@@ -161,7 +161,7 @@ def _state(source: DeltaVersion, location: str, properties: dict[str, str]) -> T
 
 
 def _absolute_adds(adds: pa.Table, live: pa.Table, origin: str) -> pa.Table:
-    """Add actions with the locations of their files and deletion vectors, and without row ids."""
+    """Return add actions with absolute locations of data files and deletion vectors, and without row ids."""
     rows = adds.num_rows
     paths = pa.array([_uri(each) for each in live["path"].to_pylist()], pa.string())
     columns = {
@@ -176,7 +176,7 @@ def _absolute_adds(adds: pa.Table, live: pa.Table, origin: str) -> pa.Table:
 
 
 def _absolute_vectors(vectors: pa.StructArray, origin: str) -> pa.Array:
-    """Descriptors of vectors whose files are named by their locations; those within the log stay."""
+    """Return deletion vector descriptors with absolute file locations; inline vectors stay as they are."""
     named = pc.fill_null(pc.equal(vectors.field("storageType"), "u"), False)
     if not pc.any(named).as_py():
         return null_empty_vectors(vectors)
@@ -190,9 +190,9 @@ def _absolute_vectors(vectors: pa.StructArray, origin: str) -> pa.Array:
 
 
 def _uri(location: str) -> str:
-    """A location as the URI that logs have. Local paths and letters are written as Hadoop writes them.
+    """Return a location as the URI that logs record, with local paths and escapes as Hadoop writes them.
 
-    Delta on Spark compares the texts when it changes rows.
+    Delta on Spark compares these texts when it changes rows.
     """
     path = re.sub(r"^file:/*/", "/", location)
     encoded = _OTHERS.sub(lambda match: quote(match[0]), path)
@@ -202,12 +202,12 @@ def _uri(location: str) -> str:
 def clone(
     source: ScanSpec, location: str, storage: Storage, properties: Mapping[str, str], *, replace: bool = False
 ) -> CloneResult:
-    """Make a Delta table in a folder of the state that a scan reads; see `Table.clone`."""
+    """Clone the Delta table version that a scan reads into a folder; see `Table.clone`."""
     table = source.table
     if not isinstance(table, DeltaTable):
         raise UnsupportedFeature(
             f"cloning the Iceberg table {source.location}",
-            "Its states have names within the table: create_branch, create_tag. Or write its rows to a new table.",
+            "Use create_branch or create_tag instead, or write its rows to a new table.",
         )
     version = table.version_of(source.snapshot)
     files, size = clone_table(version, source.storage, location, storage, dict(properties), replace=replace)

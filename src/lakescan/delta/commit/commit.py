@@ -1,7 +1,7 @@
-"""Commit to a Delta table: the next file of the log, put if absent; rebased on commits that do not conflict.
+"""Commit to a Delta table with put-if-absent of the next log file; rebase on concurrent commits that do not conflict.
 
-Where a catalog ratifies commits, they are proposed to it instead (`delta/commit/staged_commits.py`). Every commit has
-an id of its own (`txnId` in commitInfo), by which it is found again if the answer of the store was lost.
+For catalog-managed tables, commits are proposed to the catalog instead (`delta/commit/staged_commits.py`). Every commit
+has a unique id (`txnId` in commitInfo), which identifies it in the log if the store's response was lost.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ENGINE = "lakescan"
 _SINCE, _SINCE_TIME = DeltaProperties.in_commit_since.name, DeltaProperties.in_commit_since_time.name
 
 
-# Members of commitInfo that writers set, or that readers expect to be no texts: Delta's own.
+# commitInfo fields that Delta defines: writers set them, or readers expect types other than text.
 _OWN_MEMBERS = frozenset(
     [
         "inCommitTimestamp",
@@ -60,14 +60,14 @@ _OWN_MEMBERS = frozenset(
 
 
 def check_commit_properties(names: Iterable[str]) -> None:
-    """Raise `InvalidOption` if a member that a user adds to commitInfo is one of Delta's own."""
+    """Raise `InvalidOption` if a user's commitInfo property has the name of a field that Delta defines."""
     if own := sorted(_OWN_MEMBERS.intersection(names)):
-        raise InvalidOption(f"snapshot-property.{own[0]}: Delta's commits have a member {own[0]!r} of their own")
+        raise InvalidOption(f"snapshot-property.{own[0]}: Delta's commits already have a member {own[0]!r}")
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What a commit does, for the table's history: Delta's name of it, its parameters, and what it counted."""
+    """A commit's entry in the table's history: Delta's operation name, parameters and metrics."""
 
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -79,9 +79,11 @@ class Operation:
 class DeltaCommit:
     """One commit to a table that was read at the version `base`.
 
-    `metadata` and `protocol` are new ones, if the commit changes them; `domains` are those that it changes, as JSON
-    text, or None for one that it removes; `properties` are members that the user adds to commitInfo. `stamped` is a
-    property of the new metadata whose value is the version that the commit gets.
+    - `metadata`, `protocol`: the new ones, or None if unchanged.
+    - `domains`: the changed metadata domains, as JSON text; None for a removed domain.
+    - `properties`: commitInfo fields that the user adds.
+    - `stamped`: a property of the new metadata that is set to the version of the commit.
+    - `id`: the commit's unique id.
     """
 
     base: DeltaVersion
@@ -99,10 +101,10 @@ class DeltaCommit:
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def commit(self) -> int:
-        """Commit, and return the version; files are written before. Checkpoints that are due follow.
+        """Commit and return the version; the data files must be written already. Then run post-commit hooks.
 
-        Raises `CommitConflict` if another writer's commit conflicts, `CommitStateUnknown` if the outcome cannot be
-        learnt, `UnsupportedFeature` for a store without atomic creation or columns that a table cannot have.
+        Raises `CommitConflict` if a concurrent commit conflicts, `CommitStateUnknown` if the outcome cannot be
+        determined, and `UnsupportedFeature` for a store without atomic creation or columns that a table cannot have.
         """
         self._check_same_table()
         before = self.base.protocol, self.base.metadata
@@ -125,7 +127,7 @@ class DeltaCommit:
             attempts.wait_or_raise(self._location, CommitConflict(f"version {version - 1} is taken by another writer"))
 
     def _is_made(self, version: int, text: CommitText) -> bool:
-        """Make the commit as this version; False if another one has it."""
+        """Try to make the commit as this version; return False if another commit has it."""
         table = find_managed_table(self._location, self.storage)
         if table is None:
             return put_commit(self.storage, self._location, version, text.encode(), self.id)
@@ -136,11 +138,10 @@ class DeltaCommit:
         return self.base.segment.location
 
     def _check_same_table(self) -> None:
-        """Raise `CommitConflict` if the log does not have the base's last file any more: it is another table's.
+        """Raise `CommitConflict` if the log no longer has the base's last file, since the table was then recreated.
 
-        A commit after the other table's last version would leave a gap in its log. A catalog that ratifies commits
-        refuses those for another table itself. Other writers may write the same checkpoint again: that is no other
-        table.
+        A commit after the versions of the recreated table would leave a gap in its log. For catalog-managed tables, the
+        catalog makes this check. A checkpoint that another writer wrote again does not count as a recreated table.
         """
         if find_managed_table(self._location, self.storage) is not None:
             return
@@ -150,7 +151,7 @@ class DeltaCommit:
             raise CommitConflict(f"{self._location} was dropped and recreated since it was opened: open it again")
 
     def _is_checkpoint_rewritten(self) -> bool:
-        """Whether the base is a checkpoint alone, and the log has that version of the same table, by its id."""
+        """Return whether the base is only a checkpoint, and the log has that version of a table with the same id."""
         segment = self.base.segment
         if segment.commits:
             return False
@@ -180,9 +181,9 @@ class DeltaCommit:
         )
 
     def _text(self, version: int, mark: int | None, last: LogFile | None) -> CommitText:
-        """The commit as it is written as this version; row ids continue after `mark`.
+        """Return the commit with its content for this version; row ids continue after `mark`.
 
-        `last` is the commit before it, or None if that is in a checkpoint.
+        `last` is the previous commit, or None if the base has it only in a checkpoint.
         """
         now = int(time.time() * 1000)
         times = {**self._in_commit_timestamp(version, now, last), "timestamp": now}
@@ -198,7 +199,10 @@ class DeltaCommit:
         return replace(text, files=replace(self.files, added=added), domains={**self.domains, **marks})
 
     def _metadata(self, version: int, times: Mapping[str, int]) -> Metadata | None:
-        """The new metadata; it says since when commits have timestamps (protocol, "In-Commit Timestamps")."""
+        """Return the new metadata as this version commits it, or None if unchanged.
+
+        Sets the property `stamped`, and the version and time at which in-commit timestamps were enabled.
+        """
         if self.metadata is None:
             return None
         more = {} if self.stamped is None else {self.stamped: str(version)}
@@ -214,7 +218,7 @@ class DeltaCommit:
         return self._final_metadata.properties.isolation if self.files.changes_data else "SnapshotIsolation"
 
     def _in_commit_timestamp(self, version: int, now: int, last: LogFile | None) -> dict[str, int]:
-        """The in-commit timestamp, later than that of the version before; its member comes first in commitInfo."""
+        """Return the commitInfo field with an in-commit timestamp after the previous version's, or an empty dict."""
         if not self._final_metadata.properties.in_commit_timestamps:
             return {}
         before = last or LogFile(version - 1, self._entry(version - 1))
@@ -230,18 +234,18 @@ class DeltaCommit:
         return entry
 
     def _row_id_mark(self) -> int | None:
-        """The highest row id in use, -1 for none; None if files get no row ids."""
+        """Return the highest row id in use, -1 without any, or None if files get no row ids."""
         if not needs_row_ids(self.protocol or self.base.protocol, self._final_metadata):
             return None
         action = LogReader(self._location, self.storage).domain(self.base.segment, ROW_TRACKING)
         return -1 if action is None else row_id_mark(action)
 
     def _winners(self, version: int) -> list[tuple[LogFile, WinningCommit]]:
-        """The commits of other writers from this version on, oldest first, and their files."""
+        """Return the commits of other writers starting at this version, oldest first, with their log files."""
         columns = tuple(each.physical_name for each in self.base.partition_fields(self.base.schema()))
         commits = next_commits(self._location, version, self.storage)
         if not commits:
-            raise StorageError(f"{commit_file(self._location, version)} exists, but cannot be found: repeat the write")
+            raise StorageError(f"{commit_file(self._location, version)} exists, but cannot be found. Retry the write.")
         reader = ActionReader(self.storage, columns)
         texts = read_commits(commits, self.storage)
         return [(commit, WinningCommit(text, reader)) for commit, text in zip(commits, texts, strict=True)]
@@ -250,7 +254,7 @@ class DeltaCommit:
 def commit_info_of(
     operation: Operation, own_id: str, times: Mapping[str, int], more: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the members of commitInfo; an in-commit timestamp among the `times` comes first."""
+    """Return the fields of commitInfo; those of `times` come first, as an in-commit timestamp must."""
     return {
         **times,
         "operation": operation.name,

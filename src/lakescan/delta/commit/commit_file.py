@@ -1,4 +1,4 @@
-"""Put a commit's file into the log, if it is absent; find out whose commit has the version otherwise."""
+"""Create a commit file in the log with put-if-absent; if the version is taken, find out whose commit it is."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from lakescan.storage.put_if_absent import NotCreated, NotReady, NotSent, put_if
 
 ID = "txnId"  # member of commitInfo with the commit's own id, as in Delta on Spark
 
-# A store that asks for patience gets half a minute. Its client does not repeat requests itself: an error of the first
-# one, such as a denied permission, would not prove any more that nothing was created.
+# A store that asks to slow down gets half a minute. The storage client does not retry by itself: after its retries, an
+# error such as a denied permission would no longer prove that nothing was created.
 PUTS = RetryPolicy(attempts=10, first=0.1, ceiling=10)
-UNSENT = RetryPolicy(attempts=4, first=0.2, factor=3, ceiling=2)  # for one that cannot be connected to
+UNSENT = RetryPolicy(attempts=4, first=0.2, factor=3, ceiling=2)  # for a store that cannot be connected to
 _NOBODY, _OWN, _OTHER = "nobody's", "our own", "another writer's"
 
 
 def commit_file(location: str, version: int) -> str:
-    """Return the location of a commit's file."""
+    """Return the location of the log file of a version."""
     return join(location, LOG_FOLDER, f"{version:020d}.json")
 
 
 def put_commit(storage: Storage, location: str, version: int, data: bytes, own_id: str) -> bool:
-    """Put the commit; False if another writer's commit has the version.
+    """Create the commit file; return False if another writer's commit has the version.
 
-    After an error the same bytes are put again: they are the commit itself, whichever attempt arrives first. Raises
-    `CommitStateUnknown` if no attempt has an answer, or a refused one cannot be looked up, and `NotCreated` if the
-    commit was provably not made.
+    After an error the same bytes are put again: they are the commit, whichever attempt succeeds. Raises
+    `CommitStateUnknown` if no attempt gets a response or the file cannot be looked up after a rejection, and
+    `NotCreated` if the commit was provably not made.
     """
     file = commit_file(location, version)
 
@@ -44,7 +44,7 @@ def put_commit(storage: Storage, location: str, version: int, data: bytes, own_i
     except NotSent:
         raise
     except NotCreated as error:
-        # a proxy may have answered for the store, which has the file by then
+        # the error may come from a proxy, although the store has created the file
         made = outcome_of(name, error, lambda: _whose(storage, file, own_id))
         if made == _NOBODY:
             raise
@@ -56,7 +56,7 @@ def put_commit(storage: Storage, location: str, version: int, data: bytes, own_i
 
 
 def _retry_send(look: Callable[[], bool | None]) -> bool | None:
-    """Put the commit, again while nothing could be sent; raises what `look` raises, at last `NotSent`."""
+    """Call `look`, which puts the commit, until the request is sent; raises its errors, finally `NotSent`."""
     attempts: Attempts | None = None
     while True:
         try:
@@ -69,7 +69,7 @@ def _retry_send(look: Callable[[], bool | None]) -> bool | None:
 
 
 def _whose(storage: Storage, file: str, own_id: str) -> str:
-    """Whose a commit's file is."""
+    """Return whose commit the file holds: nobody's if it does not exist, our own, or another writer's."""
     if storage.look_up([file])[0] is None:
         return _NOBODY
     return _OWN if _is_own(storage, file, own_id) else _OTHER

@@ -1,7 +1,8 @@
-"""Whether a commit still fits a table to which another writer has committed since it was read.
+"""Decide whether a commit conflicts with concurrent commits to the table.
 
-The rules are those of Delta on Spark, with one more restriction: any change of the metadata or the protocol is a
-conflict, since files are written by them. What fits is rebased: nothing is read or written again.
+The rules are those of Delta on Spark, with one restriction more: any change of the metadata or the protocol is a
+conflict, since the files were written for the old ones. A commit without conflicts is rebased: nothing is read or
+written again.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ def _nothing(files: pa.Table | pa.Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class Reads:
-    """What a commit depends on, beside the files that it removes.
+    """The files that a commit depends on, in addition to the files that it removes.
 
-    - `may_have_read`: of added files (rows of `ActionReader.changes`), which the commit would have read, had they been
-      there before: a mask. Nothing for an append, or a rewrite of the same rows.
-    - `has_read`: of files by their canonical locations, those of its base that it read: a mask. Another commit that
-      removes one conflicts, even if it only moves the rows: where they are then may change again before this commit.
-    - `everything`: it read the whole table: all files whose rows another writer removed count.
-    - `never`: of changed files (rows of `ActionReader.changes`) those that may not be in the table after the commit,
-      whoever adds them and whatever for: a mask.
+    - `may_have_read`: takes files that concurrent commits added (rows of `ActionReader.changes`); returns a mask of
+      those that the commit would have read. None for an append, or for a rewrite of the same rows.
+    - `has_read`: takes canonical locations of files; returns a mask of those that the commit read. A concurrent commit
+      that removes one conflicts even if it only moves the rows, since they may change again before this commit.
+    - `everything`: whether the commit read the whole table, so that any file whose rows are removed conflicts.
+    - `never`: takes changed files (rows of `ActionReader.changes`); returns a mask of those that must not be in the
+      table after the commit, whoever adds them.
     """
 
     may_have_read: Callable[[pa.Table], pa.Array] = _nothing
@@ -51,13 +52,13 @@ class Reads:
 
     @staticmethod
     def whole_table() -> Reads:
-        """A commit that depends on all rows of the table."""
+        """Return the reads of a commit that depends on all rows of the table."""
         return Reads(lambda files: pa.repeat(pa.scalar(True), files.num_rows), everything=True)
 
 
 @dataclass(frozen=True)
 class Intent:
-    """What a commit is about to do, as far as conflicts are concerned; `removed` are locations."""
+    """The properties of a commit that decide conflicts; `removed` are file locations."""
 
     reads: Reads
     removed: pa.Array
@@ -68,30 +69,30 @@ class Intent:
 
     @property
     def depends_on_files(self) -> bool:
-        """Whether files that other writers add or remove may conflict; not those of an append."""
+        """True if files that concurrent commits add or remove may conflict; False for an append."""
         return len(self.removed) > 0 or self.reads != Reads()
 
 
 @dataclass(frozen=True)
 class WinningCommit:
-    """A commit by another writer. What is read of it raises `CorruptMetadata` where it is damaged."""
+    """A concurrent commit that took the version; its properties raise `CorruptMetadata` if the commit is damaged."""
 
     text: LogText
     reader: ActionReader
 
     @property
     def version(self) -> int:
-        """Its version."""
+        """The version of the commit."""
         return self.text.version
 
     @cached_property
     def files(self) -> pa.Table:
-        """Its file actions (see `ActionReader.changes`)."""
+        """The file actions of the commit (see `ActionReader.changes`)."""
         return self.reader.changes([self.text])
 
     @cached_property
     def others(self) -> Mapping[str, list[Action]]:
-        """Its other actions, by name."""
+        """The other actions of the commit, by name."""
         others: dict[str, list[Action]] = {}
         for action in single_actions(self.text, _OTHERS):
             others.setdefault(action.name, []).append(action)
@@ -99,34 +100,34 @@ class WinningCommit:
 
     @property
     def info(self) -> Mapping[str, object]:
-        """The members of its commitInfo; empty without one."""
+        """The fields of the commit's commitInfo; empty without one."""
         return next((each.members for each in self.others.get("commitInfo", ())), {})
 
     @property
     def row_ids(self) -> int | None:
-        """Its high-water mark of row ids, if it has changed it."""
+        """The high-water mark of row ids that the commit sets, or None."""
         return next((row_id_mark(each) for each in self._domains() if each.get("domain") == ROW_TRACKING), None)
 
     def _domains(self) -> list[Action]:
         return self.others.get("domainMetadata", [])
 
     def check(self, intent: Intent, location: str) -> None:
-        """Raise `CommitConflict` if the commit does not fit the table after this one."""
+        """Raise `CommitConflict` if the intended commit to the table at `location` conflicts with this one."""
         problem = self._table_conflict(intent)
         if not problem and intent.depends_on_files:
             problem = self._file_conflict(intent, location)
         if problem:
             operation = self.info.get("operation")
             by = f"version {self.version}{f' ({operation})' if isinstance(operation, str) else ''}"
-            raise CommitConflict(f"{location}: {by}, which another writer committed meanwhile, {problem}")
+            raise CommitConflict(f"{location}: the concurrent commit of {by} {problem}")
 
     def _table_conflict(self, intent: Intent) -> str | None:
         for name, what in (("protocol", "protocol"), ("metaData", "columns or properties")):
             if self.others.get(name):
-                return f"changed the table's {what}: repeat the write"
+                return f"changed the table's {what}. Retry the write."
         apps = {each.get("appId") for each in self.others.get("txn", ())}
         if intent.app_id is not None and intent.app_id in apps:
-            return f"is of the same application, {intent.app_id!r}"
+            return f"has the same application id, {intent.app_id!r}"
         domains = {each.get("domain") for each in self._domains()} - {ROW_TRACKING}
         if both := sorted(domains & intent.domains, key=str):
             return f"changed the same domain metadata, {both[0]!r}"
@@ -135,7 +136,7 @@ class WinningCommit:
     def _file_conflict(self, intent: Intent, location: str) -> str | None:
         kinds, paths = self.files["action"], self.files["path"].combine_chunks()
         places = canonical_paths(file_locations(paths, location))
-        # A file that is added again, with another vector or with row ids, is not the one that would be removed.
+        # A file that was added again, with another deletion vector or row ids, is not the file that would be removed.
         touched = pc.and_(pc.is_in(places, value_set=canonical_paths(intent.removed)), pc.not_equal(kinds, "cdc"))
         if (place := pc.index(touched, True).as_py()) >= 0:
             return f"removed or changed {places[place].as_py()}, which this commit removes"
@@ -162,7 +163,7 @@ class WinningCommit:
 
 
 def row_id_mark(action: Action) -> int | None:
-    """The high-water mark in domain metadata of row tracking; raises `CorruptMetadata` if it has none."""
+    """Return the high-water mark from the domain metadata of row tracking; raises `CorruptMetadata` without one."""
     text = action.text("configuration") or ""
     inner = Action("rowIdHighWaterMark", parse_object(text, action.where), action.where)
     mark = inner.whole_number("rowIdHighWaterMark")
@@ -172,7 +173,7 @@ def row_id_mark(action: Action) -> int | None:
 
 
 def planner_of(scan: ScanSpec, version: DeltaVersion, predicate: Predicate = TRUE) -> DeltaScanFiles:
-    """Return what plans file actions of a version, by a predicate that is bound to its columns."""
+    """Return a `DeltaScanFiles` that selects file actions of a version by a predicate bound to its columns."""
     schema = scan.snapshot.schema
     ids = {leaf.bound_id for leaf in leaves(predicate)}.intersection(schema.by_id)
     columns = {each: schema.by_id[each] for each in ids}
@@ -181,14 +182,15 @@ def planner_of(scan: ScanSpec, version: DeltaVersion, predicate: Predicate = TRU
 
 
 def overwrite_reads(scan: ScanSpec, version: DeltaVersion, where: Predicate | None) -> Reads:
-    """Return what an overwrite has read: it would have replaced matching rows of files that others added, too."""
+    """Return the reads of an overwrite: a concurrently added file with rows that match `where` conflicts."""
     return Reads.whole_table() if where is None else Reads(_may_match(scan, version, where))
 
 
 def statement_reads(scan: ScanSpec, version: DeltaVersion, read: Predicate | None) -> Reads:
-    """Return what a DELETE, UPDATE or MERGE has read: also the files of its base that may have matching rows.
+    """Return the reads of a DELETE, UPDATE or MERGE.
 
-    These are planned only if another commit has to be compared with them.
+    They are those of an overwrite, and the base's files that may have rows that match `read`. The base's files are
+    planned only if a concurrent commit has to be compared with them.
     """
     if read is None:
         return Reads.whole_table()

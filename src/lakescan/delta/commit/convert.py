@@ -1,4 +1,4 @@
-"""Convert a folder of Parquet files to a Delta table: a log beside them; nothing but footers is read."""
+"""Convert a folder of Parquet files to a Delta table in place, by writing a log; only footers are read."""
 
 from __future__ import annotations
 
@@ -38,14 +38,17 @@ from lakescan.writing.imported_files import (
     with_instants,
 )
 
-_READERS = 16  # footers that are read at once
+_READERS = 16  # footers that are read in parallel
 _NO_NANOSECONDS = "Delta's timestamps have microseconds: read the files, and write their rows to a new table."
-_FORBIDDEN = " ,;{}()\n\t="  # in names of columns: Delta's writers refuse them
+_FORBIDDEN = " ,;{}()\n\t="  # in column names: Delta's writers refuse them
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """What to make of a folder: the partition columns, as its folders are named; properties; a description."""
+    """The options of a conversion: partition columns, as the folders are named, table properties and a description.
+
+    `statistics` decides whether file statistics are collected from footers.
+    """
 
     partition_columns: Sequence[t.Field] = ()
     properties: Mapping[str, str] | None = None
@@ -55,7 +58,7 @@ class Conversion:
 
 @dataclass(frozen=True)
 class _File:
-    """A file: its columns, its rows, and the statistics of its footer."""
+    """A file with its columns and the statistics of its footer."""
 
     entry: FileEntry
     columns: tuple[t.Field, ...]
@@ -63,10 +66,10 @@ class _File:
 
 
 def convert_folder(location: str, how: Conversion, storage: Storage) -> int:
-    """Make a Delta table of the Parquet files under a folder, where they are; returns how many there are.
+    """Make the Parquet files under a folder a Delta table, in place; return the number of files.
 
-    The columns are those of all files. Raises `SchemaMismatch` if files have columns of other types, `InvalidOption`
-    for folders that are not named after the partition columns, `CreatedConcurrently`, `CorruptData`.
+    The table gets the columns of all files. Raises `SchemaMismatch` if files have a column in different types,
+    `InvalidOption` if the folders are not named after the partition columns, `CreatedConcurrently` and `CorruptData`.
     """
     found = FolderFiles.list_folder(location, storage)
     _check_partitions(found, how.partition_columns)
@@ -109,7 +112,7 @@ def _check_partitions(found: FolderFiles, columns: Sequence[t.Field]) -> None:
         given, there = ", ".join(names) or "nothing", ", ".join(found.folders) or "no column"
         near = next((nearest(each, found.folders) for each in names if each not in found.folders), "")
         raise InvalidOption(
-            f"the folders of {found.folder} are named after {there}, and partition_by says {given}: it takes the names "
+            f"the folders of {found.folder} are named after {there}, but partition_by is {given}: it takes the names "
             f"of the folders, each with a type, such as 'day DATE, country STRING'.{near}"
         )
     for each in columns:
@@ -142,7 +145,7 @@ def _read_file(entry: FileEntry, storage: Storage, without: set[str]) -> _File:
 
 
 def _leaves(field: FileField, way: tuple[t.Field, ...], place: int) -> Iterator[tuple[int, FileField, LeafColumn]]:
-    """The leaf columns that are neither in lists nor in maps, with their places in the file."""
+    """Yield the leaf columns outside lists and maps, each with its leaf index in the Parquet file."""
     kind = way[-1].type
     if isinstance(kind, t.Struct):
         for child, member in zip(field.children, kind.fields, strict=True):
@@ -153,7 +156,7 @@ def _leaves(field: FileField, way: tuple[t.Field, ...], place: int) -> Iterator[
 
 
 def _statistics(data: ParquetData, leaves: Sequence[tuple[int, FileField, LeafColumn]]) -> FileStatistics:
-    """Counts and bounds from the footer. NaNs are not counted there: floating-point columns have no bounds."""
+    """Return counts and bounds from the footer, which has no NaN counts, so floating-point columns get no bounds."""
     groups = data.footer.statistics([place for place, _, _ in leaves])
     rows, writer = np.diff(data.footer.first_rows).tolist(), data.file.metadata.created_by
     found = []

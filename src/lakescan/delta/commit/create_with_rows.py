@@ -1,4 +1,4 @@
-"""Delta tables that are created, or replaced, with their rows (`lakescan.tables.write_rows`)."""
+"""Create or replace Delta tables together with their rows (`lakescan.tables.write_rows`)."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _BEFORE_ALL = -1  # the version before the first one
 
 @dataclass(frozen=True)
 class NewDeltaTable:
-    """A table of which its folder has no log until it is committed.
+    """A new table whose folder has no log until the commit.
 
-    `committer` gives it a name in a catalog; None for a table without a name. It can be pickled: other processes write
-    its files, and commit it.
+    `committer` registers its name in a catalog; None for a table without a name. It can be pickled, so that other
+    processes can write its files and commit it.
     """
 
     location: str
@@ -57,35 +57,35 @@ class NewDeltaTable:
 
     @cached_property
     def writes(self) -> DeltaWrites:
-        """How to write data files: by the metadata that the table will have."""
+        """The writer of data files, with the metadata that the table will have."""
         return _writes(self.location, self.new, self.storage, self.options)
 
     def commit(self, files: Sequence[WrittenFile]) -> None:
-        """Make version 0 with these files."""
+        """Create the table as version 0 with these files."""
         with self._registration():
             commit_new_table(self.location, self.new, self.storage, _rows(files, self.writes))
 
     def _registration(self) -> AbstractContextManager[None]:
-        """What gives it the name while it is committed."""
+        """Return the context manager that registers the table's name around the commit."""
         if self.committer is None:
             return nullcontext()
         return self.committer.name_table(self.location, self.storage)
 
     def set_transaction(self, application: str, number: int) -> NewDeltaTable:
-        """The table, whose rows are those of a transaction."""
+        """Return the table with an application id and transaction number for its commit."""
         return replace(self, options=replace(self.options, txn_app_id=application, txn_version=number))
 
     def apply_session(self, session: SessionSettings) -> NewDeltaTable:
-        """The table: Delta has no staged rows."""
+        """Return the table unchanged: the session settings are about staged rows, which Delta does not have."""
         return self
 
     def referenced_locations(self) -> Iterator[pa.Array]:
-        """The files of the table that is in the folder now."""
+        """Yield the file locations of a table that another writer created in the folder."""
         if is_table(self.location, self.storage):
             yield from new_files_since(self.location, self.storage, _BEFORE_ALL)
 
     def adopt_files(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
-        """Raise `UnsupportedFeature`: a folder becomes a Delta table as a whole."""
+        """Raise `UnsupportedFeature`: only a whole folder can become a Delta table."""
         raise no_adoption(folder)
 
 
@@ -109,33 +109,33 @@ class ReplacedDeltaTable:
 
     @cached_property
     def writes(self) -> DeltaWrites:
-        """How to write data files: by the metadata that the table will have."""
+        """The writer of data files, with the metadata that the table will have."""
         return _writes(self._location, as_replacement(self.base, self.new), self.storage, self.options)
 
     def set_transaction(self, application: str, number: int) -> ReplacedDeltaTable:
-        """The table, whose rows are those of a transaction."""
+        """Return the table with an application id and transaction number for its commit."""
         return replace(self, options=replace(self.options, txn_app_id=application, txn_version=number))
 
     def apply_session(self, session: SessionSettings) -> ReplacedDeltaTable:
-        """The table: Delta has no staged rows."""
+        """Return the table unchanged: the session settings are about staged rows, which Delta does not have."""
         return self
 
     def commit(self, files: Sequence[WrittenFile]) -> None:
-        """Replace the version that was opened; a concurrent commit is a conflict."""
+        """Replace the version that was opened by these files; any concurrent commit is a conflict."""
         commit_table_replacement(self.base, self.new, self.storage, _rows(files, self.writes))
 
     def referenced_locations(self) -> Iterator[pa.Array]:
-        """The files that the table has got since it was opened."""
+        """Yield the locations of the files that were added to the table since it was opened."""
         return new_files_since(self._location, self.storage, self.base.segment.version)
 
     def adopt_files(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
-        """Raise `UnsupportedFeature`: a folder becomes a Delta table as a whole."""
+        """Raise `UnsupportedFeature`: only a whole folder can become a Delta table."""
         raise no_adoption(folder)
 
 
 def no_adoption(folder: str) -> UnsupportedFeature:
-    """The error for a Delta table of the files of another folder."""
-    return UnsupportedFeature(f"a Delta table of the files of {folder}", "CONVERT TO DELTA makes one of the folder.")
+    """Return the error for a request to add files of another folder to a Delta table."""
+    return UnsupportedFeature(f"a Delta table of the files of {folder}", "CONVERT TO DELTA makes the folder a table.")
 
 
 def _writes(location: str, new: NewDelta, storage: Storage, options: WriteOptions) -> DeltaWrites:

@@ -1,4 +1,4 @@
-"""Create a Delta table, or replace one by an empty table: the protocol and metadata of a definition, committed."""
+"""Create a Delta table, or replace one by an empty table, from a table definition."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ _ROW_IDS, _ROW_VERSIONS = DeltaProperties.row_id_column.name, DeltaProperties.ro
 
 @dataclass(frozen=True)
 class NewDelta:
-    """A table that is not there yet: its protocol, its metadata, and its domains as JSON texts.
+    """A table to be created: its protocol, its metadata, and its metadata domains as JSON texts.
 
-    `clustering` are the physical names of its clustering columns.
+    `clustering` are the physical paths of its clustering columns.
     """
 
     protocol: Protocol
@@ -74,10 +74,11 @@ class NewDelta:
 
 @dataclass(frozen=True)
 class InitialRows:
-    """The rows that a table is created with: the files to add, and what they counted for the table's history.
+    """The rows that a table is created with: the files to add and their metrics for the table's history.
 
-    `metadata` is the table's with the last ids of identity columns; None if there are none. `properties` are members
-    that the user adds to commitInfo.
+    - `metadata`: the table's metadata with the last values of identity columns; None if there are none.
+    - `properties`: commitInfo fields that the user adds.
+    - `of_query`: whether the rows come from a query, as in CREATE TABLE AS SELECT.
     """
 
     added: pa.Table = field(default_factory=ADD.empty_table)
@@ -89,15 +90,15 @@ class InitialRows:
 
 
 def create_table(location: str, definition: TableDefinition, storage: Storage) -> None:
-    """Create a table in a folder, without rows.
+    """Create an empty table in a folder.
 
-    Raises `CreatedConcurrently` if one is there, and what `new_table` and `put_commit` raise.
+    Raises `CreatedConcurrently` if the folder has a table, and the errors of `new_table` and `put_commit`.
     """
     commit_new_table(location, new_table(definition), storage, InitialRows(of_query=False))
 
 
 def create_named_table(committer: TableCreator, definition: TableDefinition) -> None:
-    """Create a table without rows, with a name in a catalog; raises `NoSuchNamespace` and `CreatedConcurrently`."""
+    """Create an empty table and register its name in a catalog; raises `NoSuchNamespace` and `CreatedConcurrently`."""
     place = committer.place_table(definition.location)
     new = new_table_at(place, definition, str(committer.identifier))
     with committer.name_table(place.location, place.storage):
@@ -105,15 +106,15 @@ def create_named_table(committer: TableCreator, definition: TableDefinition) -> 
 
 
 def check_no_table(location: str, storage: Storage) -> None:
-    """Raise `CreatedConcurrently` if a folder has a table."""
+    """Raise `CreatedConcurrently` if a folder has a Delta table."""
     if is_table(location, storage):
         raise CreatedConcurrently(f"a Delta table already exists at {location}")
 
 
 def commit_new_table(location: str, new: NewDelta, storage: Storage, rows: InitialRows) -> None:
-    """Create a table in a folder: its version 0 has the rows, too.
+    """Create a table in a folder; its version 0 includes the rows.
 
-    Raises `CreatedConcurrently` if one is there by now, and what `put_commit` raises.
+    Raises `CreatedConcurrently` if the folder already has a table, and the errors of `put_commit`.
     """
     check_no_table(location, storage)
     metadata = rows.metadata or new.metadata
@@ -141,9 +142,9 @@ def commit_first(
     transaction: SetTransaction | None = None,
     properties: Mapping[str, Any] | None = None,
 ) -> None:
-    """Commit the first version of a table; raises `CreatedConcurrently` if another writer has.
+    """Commit the first version of a table; raises `CreatedConcurrently` if the log already has a version 0.
 
-    Files get row ids if the table has row tracking. `properties` are members that the user adds to commitInfo.
+    Files get row ids if the table has row tracking. `properties` are commitInfo fields that the user adds.
     """
     check_managed_change(location, storage, (protocol, metadata), (protocol, metadata))
     now = int(time.time() * 1000)
@@ -163,9 +164,9 @@ def commit_first(
 
 
 def replace_table(location: str, definition: TableDefinition, storage: Storage) -> None:
-    """Replace the table in a folder by an empty one; earlier versions stay. Creates the table if there is none.
+    """Replace the table in a folder by an empty one, or create it; earlier versions stay in the history.
 
-    Raises `CommitConflict` if another writer changes the table meanwhile, and what `new_table` raises.
+    Raises `CommitConflict` if a concurrent commit changes the table, and the errors of `new_table`.
     """
     if not is_table(location, storage):
         return create_table(location, definition, storage)
@@ -176,7 +177,7 @@ def replace_table(location: str, definition: TableDefinition, storage: Storage) 
 
 
 def replaceable_version(location: str, storage: Storage) -> DeltaVersion:
-    """The newest version of a table; raises `UnsupportedFeature` if it cannot be replaced."""
+    """Return the newest version of a table; raises `UnsupportedFeature` if it cannot be replaced."""
     base = LogReader(location, storage).version(list_log(location, storage).segment())
     base.protocol.check_supports(Support.WRITE, "replacing", location)
     check_not_managed(base.protocol, "replacing", location)
@@ -186,16 +187,19 @@ def replaceable_version(location: str, storage: Storage) -> DeltaVersion:
 
 
 def as_replacement(base: DeltaVersion, new: NewDelta) -> NewDelta:
-    """A new table as it takes the place of another: the protocol is only upgraded, protected checkpoints stay so."""
+    """Return the definition of a new table that replaces `base`: its protocol keeps the old features.
+
+    Protected checkpoints stay protected.
+    """
     configuration = keep_protection(new.metadata.configuration, base.metadata)
     metadata = replace(new.metadata, configuration=configuration)
     return replace(new, protocol=base.protocol.with_features(new.protocol.features), metadata=metadata)
 
 
 def commit_table_replacement(base: DeltaVersion, new: NewDelta, storage: Storage, rows: InitialRows) -> None:
-    """Replace a table and its rows, in one commit; earlier versions stay.
+    """Replace a table and its rows in one commit; earlier versions stay in the history.
 
-    Raises `CommitConflict` if another writer changed the table since it was read, and what `DeltaCommit` raises.
+    Raises `CommitConflict` if a concurrent commit changed the table since it was read, and the errors of `DeltaCommit`.
     """
     after = as_replacement(base, new)
     metadata = rows.metadata or after.metadata
@@ -216,7 +220,7 @@ def commit_table_replacement(base: DeltaVersion, new: NewDelta, storage: Storage
 
 
 def is_table(location: str, storage: Storage) -> bool:
-    """Whether the folder has a log with a commit or a checkpoint: its first commit may have been cleaned up."""
+    """Return whether the folder has a Delta log with a commit or a checkpoint, not necessarily from version 0."""
     if not storage.exists(join(location, LOG_FOLDER)):
         return False
     try:
@@ -227,7 +231,7 @@ def is_table(location: str, storage: Storage) -> bool:
 
 
 def new_table(definition: TableDefinition) -> NewDelta:
-    """Return a new table by its definition.
+    """Return a new table from its definition.
 
     Raises `UnsupportedFeature` for definitions that the format cannot record, and `InvalidOption`.
     """
@@ -257,7 +261,7 @@ def new_table(definition: TableDefinition) -> NewDelta:
         definition.comment,
         schema,
         tuple(partition_by),
-        {name: value for name, value in properties.items() if name not in (_READER, _WRITER)},  # those are the protocol
+        {name: value for name, value in properties.items() if name not in (_READER, _WRITER)},  # these set the protocol
         int(time.time() * 1000),
     )
     check_columns(metadata)
@@ -268,10 +272,10 @@ def new_table(definition: TableDefinition) -> NewDelta:
 
 
 def new_table_at(place: TablePlace, definition: TableDefinition, name: str) -> NewDelta:
-    """Return a new table by its definition, as its catalog requires it; `name` is the table's.
+    """Return a new table from its definition and the requirements of its catalog; `name` is for messages.
 
-    Raises `InvalidOption` for properties with other values than required, `UnsupportedFeature` for features that the
-    catalog requires and writers here do not support, and what `new_table` raises.
+    Raises `InvalidOption` for properties with other values than the catalog requires, `UnsupportedFeature` for required
+    features that lakescan cannot write, and the errors of `new_table`.
     """
     given = dict(definition.properties)
     for option, value in place.properties.items():
@@ -288,7 +292,7 @@ def new_table_at(place: TablePlace, definition: TableDefinition, name: str) -> N
 
 
 def protocol_of(definition: TableDefinition, properties: Mapping[str, str], declared: Collection[str] = ()) -> Protocol:
-    """Return the least protocol with the features that properties, column types and declarations bring."""
+    """Return the lowest protocol with the features that properties, column types and declarations need."""
     brought = {type_feature(column.type) for column in t.walk(definition.columns)} - {None}
     features = {*new_table_features(properties), *declared, *(name for name in brought if name is not None)}
     asked = implied_features(int(properties.get(_WRITER, 2)), int(properties.get(_READER, 1)))
@@ -296,7 +300,7 @@ def protocol_of(definition: TableDefinition, properties: Mapping[str, str], decl
 
 
 def partition_column(definition: TableDefinition, term: Term) -> str:
-    """Return the name of a partition column; raises `UnsupportedFeature` for a transform or a member of a struct."""
+    """Return the name of a partition column; raises `UnsupportedFeature` for a transform or a struct field."""
     if term.name != "identity":
         raise UnsupportedFeature(f"partitioning a Delta table by {term}", "Partition it by plain columns.")
     field = definition.schema.field(term.column)
@@ -329,7 +333,7 @@ LENGTHS = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 def declared_features(definition: TableDefinition) -> set[str]:
-    """The features that declarations bring to a new table."""
+    """Return the table features that the definition's column rules, constraints and clustering need."""
     rules = [_rule(each, definition) for each in definition.columns]
     features = {
         "allowColumnDefaults": any(each.default is not None for each in rules),
@@ -343,7 +347,7 @@ def declared_features(definition: TableDefinition) -> set[str]:
 
 
 def declared_schema(definition: TableDefinition) -> str:
-    """The columns as schema JSON, with what is declared of them; raises `UnsupportedFeature` and `InvalidOption`."""
+    """Return the columns with their declared rules as schema JSON; raises `UnsupportedFeature` and `InvalidOption`."""
     nodes = []
     for each in definition.columns:
         rule = _rule(each, definition)
@@ -355,9 +359,9 @@ def declared_schema(definition: TableDefinition) -> str:
 
 
 def add_declarations(state: TableState, definition: TableDefinition) -> TableState:
-    """The new table with its constraints and clustering columns.
+    """Return the new table with the definition's constraints and clustering columns.
 
-    Raises `UnsupportedFeature` for rules that writers here would not obey.
+    Raises `UnsupportedFeature` for rules that lakescan's writer cannot enforce.
     """
     for name, condition in definition.constraints.items():
         state = add_constraint(state, AddConstraint(name, condition), state.metadata.schema())
@@ -370,7 +374,7 @@ def add_declarations(state: TableState, definition: TableDefinition) -> TableSta
 
 
 def declarations_of(version: DeltaVersion, storage: Storage) -> TableDeclarations:
-    """What a table declares, by its metadata: the definition that would declare it again."""
+    """Return the column rules, clustering columns and constraints of a table, which would declare them again."""
     metadata, protocol = version.metadata, version.protocol
     schema = parse_schema_tree(metadata.schema_string)
     rules = {node["name"]: _declared_rule(node.get("metadata") or {}, protocol.features) for node in schema["fields"]}

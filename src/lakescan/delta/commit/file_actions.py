@@ -1,6 +1,7 @@
-"""Read file actions with all their members, to write them again; what would be lost is refused.
+"""Read file actions with all their fields, so that they can be written again; refuse unknown fields.
 
-`delta.log.actions` reads what scans need. Here, an action or a member that is not known raises `UnsupportedFeature`.
+`delta.log.actions` reads only the fields that scans need. Here, an unknown action or field raises `UnsupportedFeature`,
+because it would be lost.
 """
 
 from __future__ import annotations
@@ -43,10 +44,13 @@ from lakescan.writing.table_writes import WrittenFile
 
 _KINDS = {"add": pa.struct(list(ADD)), "remove": pa.struct(list(REMOVE))}
 FILE_ACTIONS = tuple(_KINDS)
-# What checkpoints leave out (protocol, "Checkpoints"), and what is recomputed for them.
+# Fields that checkpoints leave out (protocol, "Checkpoints") or that are recomputed for them.
 _LEFT_OUT = {"add": {"stats_parsed", "partitionValues_parsed"}, "remove": {"stats", "tags"}}
 _KNOWN = {name: {f.name for f in kind} | _LEFT_OUT[name] for name, kind in _KINDS.items()}
-_OF_VECTOR = {*(f.name for f in VECTOR), "maxRowIndex"}  # the last one is in schemas of Delta on Spark, never in a log
+_OF_VECTOR = {
+    *(f.name for f in VECTOR),
+    "maxRowIndex",
+}  # Delta on Spark has `maxRowIndex` in its schemas but never writes it to a log
 _OTHERS = {"metaData", "protocol", "txn", "domainMetadata", "commitInfo", "cdc", "checkpointMetadata", "sidecar"}
 _MAPS = {"add": ("partitionValues", "tags"), "remove": ("partitionValues",)}
 _LOOSE = frozenset({"stats", "partitionValues", "tags"})
@@ -57,10 +61,10 @@ _NO_ROWS = np.array([], dtype=np.int64)
 class FileActions:
     """Reads the file actions of a table with these partition columns (physical names).
 
-    Results have a row per action, with the columns of `delta.log.actions` that reconciliation needs (version, line,
-    is_add, path, vector), has_partition, and the actions themselves: `add` (of type `ADD`), `remove` (`REMOVE`), one of
-    them null; `stats_parsed`, if the checkpoint has it. Raises `CorruptMetadata`, `UnsupportedFeature`; `purpose` is
-    what they are read for, for its message.
+    Each result table has one row per action: the columns of `delta.log.actions` that reconciliation needs (version,
+    line, is_add, path, vector), has_partition, and the action itself in `add` (of type `ADD`) or `remove` (`REMOVE`),
+    while the other column is null. `stats_parsed` is there if the checkpoint has it. Methods raise `CorruptMetadata`
+    and `UnsupportedFeature`; `purpose` names the operation in the latter's message.
     """
 
     storage: Storage
@@ -68,12 +72,12 @@ class FileActions:
     purpose: str = "writing a checkpoint"
 
     def empty(self) -> pa.Table:
-        """No actions."""
+        """Return a table without actions."""
         nothing = pa.array([], pa.struct([pa.field("path", pa.string())]))
         return _table("add", nothing, pa.array([], pa.bool_()), _NO_ROWS, _NO_ROWS)
 
     def commits(self, texts: Sequence[LogText]) -> pa.Table:
-        """The adds and removes of commits, or of JSON checkpoints."""
+        """Return the adds and removes of commits or JSON checkpoints."""
         tables = [self.empty()]
         for lines in parse_log_texts(texts, _flat_schema(), _LOOSE):
             check_one_action(lines.rows, FILE_ACTIONS, lines.where)
@@ -84,7 +88,7 @@ class FileActions:
         return pa.concat_tables(tables)
 
     def checkpoint_file(self, location: str) -> Iterator[pa.Table]:
-        """The file actions of one checkpoint file or sidecar, in batches."""
+        """Yield the file actions of one checkpoint file or sidecar, in batches."""
         if location.endswith(".json"):
             yield self.commits([LogText(location, self.storage.read(location))])
             return
@@ -98,9 +102,9 @@ class FileActions:
                 yield self._checkpoint_table(file, rows.combine_chunks(), start, name)
 
     def checkpoint_adds(self, location: str, without: Collection[str]) -> Iterator[pa.Table]:
-        """The adds of one checkpoint file or sidecar, in batches; members `without` which they are read are null.
+        """Yield the adds of one checkpoint file or sidecar, in batches, with nulls for the fields in `without`.
 
-        Path and size are always read; a JSON checkpoint is read whole.
+        Path and size are always read. A JSON checkpoint is read completely.
         """
         if location.endswith(".json"):
             actions = self.commits([LogText(location, self.storage.read(location))])
@@ -142,7 +146,7 @@ class FileActions:
         return table
 
     def _maps_schema(self, names: Names) -> pa.Schema:
-        """The maps of the actions as structs of all names that occur in them."""
+        """Return a schema that reads the actions' maps as structs with all names that occur in them."""
         fields = []
         for action, members in _MAPS.items():
             parts = []
@@ -153,11 +157,11 @@ class FileActions:
         return pa.schema(fields)
 
     def _always(self, member: str) -> tuple[str, ...]:
-        """The names of a map that are in it also where their value is null."""
+        """Return the keys that a map keeps even if their value is null."""
         return self.partition_columns if member == "partitionValues" else ()
 
     def _check_known(self, names: Names, location: str) -> None:
-        """Refuse actions and members of JSON lines that are not known."""
+        """Raise `UnsupportedFeature` for unknown actions and fields in JSON lines."""
         for action in sorted(set(names) - {*FILE_ACTIONS, *_OTHERS}):
             raise self._loss_error(f"the action {action!r}", location)
         for action in FILE_ACTIONS:
@@ -168,25 +172,25 @@ class FileActions:
                 raise self._loss_error(f"the member {action}.deletionVector.{member}", location)
 
     def _check_members(self, rows: pa.StructArray, name: str, known: set[str], location: str) -> None:
-        """Refuse members of a checkpoint's rows that are not known, unless they are null everywhere."""
+        """Raise `UnsupportedFeature` for unknown fields in checkpoint rows, unless they are null in every row."""
         for field in rows.type:
             if field.name not in known and struct_member(rows, field.name).null_count < len(rows):
                 raise self._loss_error(f"the member {name}.{field.name}", location)
 
     def _loss_error(self, what: str, location: str) -> UnsupportedFeature:
         return UnsupportedFeature(
-            f"{self.purpose} with {what}", f"{location}, or a file of the log after it, has it, and it would be lost."
+            f"{self.purpose} with {what}", f"{location}, or a later file of the log, has it, and it would be lost."
         )
 
 
 def _flat_schema() -> pa.Schema:
-    """The actions without their maps."""
+    """Return the schema of the file actions without their maps."""
     flat = {n: [f for f in kind if f.type != TEXTS] for n, kind in _KINDS.items()}
     return pa.schema([pa.field(name, pa.struct(fields)) for name, fields in flat.items()])
 
 
 def _non_null_actions(actions: pa.StructArray) -> tuple[pa.StructArray, np.ndarray]:
-    """The actions that are not null, and the numbers of their rows."""
+    """Return the actions that are not null, and their row numbers."""
     at = np.flatnonzero(actions.is_valid().to_numpy(zero_copy_only=False))
     return (actions if len(at) == len(actions) else actions.take(pa.array(at))), at
 
@@ -206,13 +210,13 @@ def _table(name: str, actions: pa.StructArray, complete: pa.Array, version: np.n
 
 
 def _select_members(actions: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
-    """The actions with exactly the members of a type."""
+    """Return the actions with exactly the fields of `kind`."""
     members = [member_of(actions, f.name, f.type) if f.type != VECTOR else _vectors(actions) for f in kind]
     return pa.StructArray.from_arrays(members, fields=list(kind))
 
 
 def _vectors(actions: pa.StructArray) -> pa.StructArray:
-    """The descriptors of deletion vectors, null where there is none."""
+    """Return deletion vector descriptors, null for files without a deletion vector."""
     return pa.StructArray.from_arrays(
         vector_of(actions).flatten(), fields=list(VECTOR), mask=pc.invert(has_vector(actions))
     )
@@ -225,14 +229,14 @@ def _check(table: pa.Table, own: pa.StructArray, name: str, where: Where) -> Non
         raise CorruptMetadata(f"{where(row)}: add.size is missing; expected a whole number. {ADVICE}")
 
 
-Names = dict[str, Any]  # of members that are not null everywhere, to the names in them
+Names = dict[str, Any]  # names of fields that are not always null, mapped to the names within them
 _FILE_LINE = r'^\s*\{\s*"(?:add|remove|cdc)"\s*:'
 _BLOCK = 1 << 24
 _MOST_BLOCK = (1 << 31) - 1
 
 
 def names_in(lines: LogLines) -> Names:
-    """The names in the lines: of actions and, in file actions, of their members at all depths."""
+    """Return the names of the actions in the lines and, for file actions, the names of their fields at all depths."""
     is_file = pc.match_substring_regex(lines.raw, _FILE_LINE)
     names: Names = {}
     for line in lines.raw.filter(pc.invert(is_file)).to_pylist():  # few: a commit has one of each kind
@@ -248,7 +252,7 @@ def names_in(lines: LogLines) -> Names:
 
 
 def _infer_schema(lines: pa.Array) -> pa.Schema | None:
-    """The schema of the lines as Arrow's reader infers it; None if it refuses them."""
+    """Return the schema that Arrow's JSON reader infers for the lines, or None if it rejects them."""
     if not len(lines):
         return pa.schema([])
     nothing, newline = (pa.scalar(text, lines.type) for text in ("", "\n"))
@@ -279,7 +283,7 @@ def _merge(names: Names, more: Names) -> None:
         _merge(names.setdefault(name, {}), inner)
 
 
-# Members of adds that scans read, and members that are made of others.
+# Fields of adds that scans read, and fields that are derived from others.
 _OF_SCANS = frozenset(
     [
         "partitionValues",
@@ -296,7 +300,10 @@ _OF_SCANS = frozenset(
 
 
 def live_adds(version: DeltaVersion, storage: Storage) -> pa.Table:
-    """Return the live files of a version: columns as of `ActionReader`, and `written_path`."""
+    """Return the live files of a version, with the columns of `ActionReader` and `written_path`.
+
+    `written_path` is the path as the log spells it.
+    """
     names = tuple(field.physical_name for field in version.partition_fields(version.schema()))
     reader = ActionReader(storage, names)
     parts = [read_piece(reader, piece) for piece in pieces_of(version.segment, reader)]
@@ -323,7 +330,7 @@ def written_actions(files: Sequence[WrittenFile], writes: DeltaWrites) -> pa.Tab
 
 
 def live_adds_at(version: DeltaVersion, storage: Storage, locations: Sequence[str]) -> pa.Table:
-    """Return those of the live files that are at these locations; raises `CommitConflict` if one is not live."""
+    """Return the live files at these locations; raises `CommitConflict` if one is not live."""
     live = live_adds(version, storage)
     wanted = canonical_paths(pa.array(locations, pa.string()))
     found = canonical_paths(live["path"].combine_chunks())
@@ -337,10 +344,10 @@ def live_adds_at(version: DeltaVersion, storage: Storage, locations: Sequence[st
 
 
 def whole_adds(version: DeltaVersion, storage: Storage, live: pa.Table) -> pa.Table:
-    """Return the add actions (`ADD`) of some live files, in their order, to commit them again.
+    """Return the complete add actions (`ADD`) of some live files, in their order, to commit them again.
 
     Reads tags and clustering providers from the log, which scans do not need. Raises `UnsupportedFeature` for an action
-    with members that are not known: they would be lost.
+    with unknown fields, which would be lost.
     """
     more = _beyond_scans(version, storage, live)
     at = pc.index_in(_keys(live["version"], live["written_path"]), value_set=_keys(more["version"], more["path"]))
@@ -362,7 +369,10 @@ def whole_adds(version: DeltaVersion, storage: Storage, live: pa.Table) -> pa.Ta
 
 
 def _beyond_scans(version: DeltaVersion, storage: Storage, live: pa.Table) -> pa.Table:
-    """The adds of the live files, by `FileActions`; those of checkpoints without the members that scans read."""
+    """Return the adds of the live files, read by `FileActions`.
+
+    Checkpoints are read without the fields that scans read.
+    """
     reader = FileActions(storage, (), "marking rows of files as deleted")
     versions = set(pc.unique(live["version"]).to_pylist())
     paths = live["written_path"].combine_chunks()
@@ -383,7 +393,7 @@ def _keys(versions: pa.ChunkedArray, paths: pa.ChunkedArray) -> pa.Array:
 
 
 def _stats(live: pa.Table) -> pa.Array:
-    """The statistics of live files as texts, also of those that a checkpoint holds as columns alone."""
+    """Return the JSON statistics of live files, generated from `stats_parsed` if a checkpoint has only that."""
     texts = live["stats"].combine_chunks()
     parsed = live["stats_parsed"].combine_chunks() if "stats_parsed" in live.column_names else None
     if parsed is None or not pa.types.is_struct(parsed.type):

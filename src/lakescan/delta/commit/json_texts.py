@@ -1,6 +1,6 @@
-"""Write Arrow rows as JSON objects, in columns: a few passes of Arrow per member, none per row.
+"""Convert Arrow arrays to JSON text by column: a few Arrow calls per field, no Python call per row.
 
-Null members are left out, as Delta's own writers do. Only texts with control characters are escaped one by one.
+Null fields are left out, as Delta's own writers do. Only strings with control characters are escaped one by one.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _AS_CAST = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_floating, pa.t
 def json_texts(values: pa.Array) -> pa.Array:
     """Return each value as JSON text; nulls stay null.
 
-    Takes structs, maps with text keys, texts, finite numbers and booleans. Null members of structs are left out; null
-    values of maps are written as `null`.
+    Accepts structs, maps with string keys, strings, finite numbers and booleans. Null struct fields are left out; null
+    map values are written as `null`.
 
     Example:
         >>> json_texts(pa.array([{"path": "a", "size": 1}])).to_pylist()
@@ -39,7 +39,7 @@ def json_texts(values: pa.Array) -> pa.Array:
 
 def _objects(values: pa.StructArray) -> pa.Array:
     members: list[pa.Array] = []
-    follows = pa.repeat(pa.scalar(False), len(values))  # whether a member that is not null was written before
+    follows = pa.repeat(pa.scalar(False), len(values))  # whether a previous member of the row is not null
     for field, column in zip(values.type, values.flatten(), strict=True):
         name = f"{json.dumps(field.name, ensure_ascii=False)}:"
         named = pc.if_else(follows, _text(f",{name}"), _text(name))
@@ -69,7 +69,7 @@ def _quote(texts: pa.Array) -> pa.Array:
 
 
 def _join(*parts: pa.Array | str) -> pa.Array:
-    """The parts of each row, one after another; null where one of them is."""
+    """Concatenate the parts of each row; null where one of them is null."""
     texts = [_text(part) if isinstance(part, str) else part for part in parts]
     return pc.binary_join_element_wise(*texts, _text(""))
 
@@ -83,7 +83,7 @@ def _if_valid(values: pa.Array, texts: pa.Array) -> pa.Array:
 
 
 def stats_texts(stats: pa.StructArray) -> pa.Array:
-    """The statistics as JSON; null members are left out, and null statistics are null."""
+    """Return statistics (`stats_parsed`) as JSON texts, without null fields; null statistics stay null."""
     members = [_as_json(member, field.name) for member, field in zip(stats.flatten(), stats.type, strict=True)]
     names = [field.name for field in stats.type]
     written = pa.StructArray.from_arrays(members, names=names, mask=stats.is_null())
@@ -91,7 +91,10 @@ def stats_texts(stats: pa.StructArray) -> pa.Array:
 
 
 def _as_json(values: pa.Array, role: str) -> pa.Array:
-    """The values as texts, numbers and booleans, null where JSON has none; `role` is the member of the statistics."""
+    """Return the values in types that JSON has, null for NaN and infinity.
+
+    `role` is the statistics field, such as `maxValues`.
+    """
     kind = values.type
     if pa.types.is_struct(kind):
         members = [_as_json(member, role) for member in values.flatten()]
@@ -104,7 +107,7 @@ def _as_json(values: pa.Array, role: str) -> pa.Array:
 
 
 def _times(values: pa.Array, role: str) -> pa.Array:
-    """Timestamps in milliseconds, as Delta writes them, rounded outwards."""
+    """Return timestamps as ISO texts in milliseconds, like Delta; upper bounds are rounded up, others down."""
     rounded = pc.ceil_temporal(values, unit="millisecond") if role == "maxValues" else values
     millis = pc.floor_temporal(rounded, unit="millisecond").cast(pa.timestamp("ms", values.type.tz))
     return pc.strftime(millis, "%Y-%m-%dT%H:%M:%SZ" if values.type.tz else "%Y-%m-%dT%H:%M:%S")

@@ -1,6 +1,6 @@
-"""What follows a commit: its version checksum, and the checkpoint and the clean-up of the log that are due.
+"""Post-commit hooks: the version checksum, and the checkpoint and log clean-up that are due.
 
-All of it is optional: faults are logged, and the commit stands.
+All of them are optional. Errors are logged, and the commit stands.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _LOG = logging.getLogger("lakescan")
 def run_post_commit_hooks(
     location: str, version: int, text: CommitText, before: tuple[Protocol, Metadata] | None, storage: Storage
 ) -> None:
-    """Write what is due after a commit was made as this version.
+    """Write the version's checksum, and a checkpoint and log clean-up if they are due.
 
-    `before` are the protocol and the metadata of the version before, or None for a new table.
+    `before` are the protocol and metadata of the previous version, or None for a new table.
     """
     _try("checksum", location, version, lambda: _write_checksum(location, version, text, before, storage))
     metadata = text.metadata or (before[1] if before else None)
     if metadata is None or not is_due(version, metadata.properties):
         return
     done = _try("checkpoint", location, version, lambda: checkpoint_version(location, version, storage))
-    if done and find_managed_table(location, storage) is None:  # else clean-up is the catalog's
+    if done and find_managed_table(location, storage) is None:  # otherwise the catalog cleans up
         _try("clean-up of the log", location, version, lambda: clean_up(location, storage))
 
 
@@ -52,7 +52,7 @@ def _write_checksum(
 def _try(what: str, location: str, version: int, act: Callable[[], object]) -> bool:
     try:
         act()
-    except Exception as error:  # readers manage without it
+    except Exception as error:  # readers do not need the file
         _LOG.warning("the %s of version %d of %s failed: %s", what, version, location, error)
         return False
     return True

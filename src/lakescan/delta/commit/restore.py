@@ -1,4 +1,4 @@
-"""Restore an earlier version of a table: the files and metadata that it had, as a new version."""
+"""Restore an earlier version of a table: commit its files and metadata as a new version."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from lakescan.tables.scan_spec import ScanSpec
 
 _LAST_ID = DeltaProperties.max_column_id.name
 _PROTECTED = DeltaProperties.protected_before.name
-_SHOWN = 3  # missing files that a message names
+_SHOWN = 3  # number of missing files that an error lists
 
 
 @dataclass(frozen=True)
 class RestoredFiles:
-    """The files that a restored version has: `back` are not live now, `gone` are live now alone, `kept` are in both.
+    """The difference between the current and a restored version, in rows of `live_adds`.
 
-    They are rows of `live_adds`.
+    `back` are files to add again, `gone` files to remove, and `kept` files that both versions have.
     """
 
     back: pa.Table
@@ -47,7 +47,7 @@ class RestoredFiles:
 
     @staticmethod
     def compare(now: DeltaVersion, earlier: DeltaVersion, storage: Storage) -> RestoredFiles:
-        """Compare the live files of two versions; one with another deletion vector is another file."""
+        """Compare the live files of two versions; the same path with another deletion vector counts as another file."""
         live, before = live_adds(now, storage), live_adds(earlier, storage)
         mine, theirs = (_identities(each) for each in (live, before))
         stays = pc.is_in(theirs, value_set=mine)
@@ -58,7 +58,7 @@ class RestoredFiles:
         )
 
     def check_present(self, version: int, location: str, storage: Storage) -> None:
-        """Raise `MissingFile` if a file that comes back is not in storage any more, or its deletion vector."""
+        """Raise `MissingFile` if a file to add again, or its deletion vector, is no longer in storage."""
         vectors = self.back["vector"].combine_chunks()
         with_vector = vectors.filter(pc.is_valid(vectors.field("storageType")))
         beside = delete_table(with_vector, location)["path"] if len(with_vector) else pa.array([], pa.string())
@@ -68,17 +68,17 @@ class RestoredFiles:
         if missing:
             more = f", and {len(missing) - _SHOWN:,} others" if len(missing) > _SHOWN else ""
             raise MissingFile(
-                f"{location}: version {version} cannot be restored: {len(missing):,} of its files are gone, "
-                f"{', '.join(missing[:_SHOWN])}{more}. They were removed by VACUUM, or by hand: restore a newer version"
+                f"{location}: version {version} cannot be restored: {len(missing):,} of its files are missing, "
+                f"{', '.join(missing[:_SHOWN])}{more}. They were deleted by VACUUM, or by hand: restore a newer version"
             )
 
     def changes(self, earlier: DeltaVersion, storage: Storage) -> DeltaFileChanges:
-        """The file actions of the commit: as of changed rows."""
+        """Return the file actions of the restore commit."""
         return DeltaFileChanges(whole_adds(earlier, storage, self.back), remove_actions(self.gone))
 
     @property
     def metrics(self) -> dict[str, int]:
-        """What Delta counts of a restored table; sizes in bytes."""
+        """Delta's operation metrics of RESTORE; sizes in bytes."""
         back, gone, kept = (_size(each) for each in (self.back, self.gone, self.kept))
         return {
             "tableSizeAfterRestore": kept + back,
@@ -91,9 +91,10 @@ class RestoredFiles:
 
 
 def restored_metadata(now: Metadata, earlier: Metadata) -> Metadata:
-    """The earlier metadata, whose new ids still follow those that were given since: of rows, and of columns.
+    """Return the earlier metadata, with the newer column ids, identity values, table id and checkpoint protection kept.
 
-    Versions whose checkpoints are protected stay so: they are in the history of the restored table, too.
+    Ids that are assigned later so continue after all assigned ids. Protected checkpoints stay protected, since their
+    versions remain in the table's history.
     """
     configuration = keep_protection(earlier.configuration, now)
     if _LAST_ID in configuration:
@@ -104,13 +105,13 @@ def restored_metadata(now: Metadata, earlier: Metadata) -> Metadata:
 
 
 def keep_protection(configuration: Mapping[str, str], base: Metadata) -> dict[str, str]:
-    """Properties with what the log of a table needs that goes on: before which version checkpoints are protected."""
+    """Return the properties with the checkpoint protection of `base`, if that is higher than their own."""
     before = max(base.properties.protected_before, DeltaProperties(configuration, base.where).protected_before)
     return {**configuration, **({_PROTECTED: str(before)} if before else {})}
 
 
 def restored_domains(now: DeltaVersion, earlier: DeltaVersion, storage: Storage) -> dict[str, str | None]:
-    """The clustering columns of the earlier version, where they differ; other domains stay as they are."""
+    """Return the earlier version's clustering domain if it differs; other domains are not restored."""
     reader = LogReader(now.segment.location, storage)
     mine, theirs = (_text(reader.domains(each.segment).get(CLUSTERING)) for each in (now, earlier))
     return {} if mine == theirs else {CLUSTERING: theirs}
@@ -121,7 +122,7 @@ def _text(action: Any) -> str | None:
 
 
 def keep_identity_marks(schema: str, now: str) -> str:
-    """A schema whose identity columns go on behind the ids that columns of the same names have in another."""
+    """Return the schema with identity columns that continue after the values assigned in the schema `now`."""
     node, marks = parse_schema_tree(schema), _marks(now)
     changed = False
     for field in node["fields"]:
@@ -163,7 +164,7 @@ def restore(
 ) -> RestoreResult:
     """Commit an earlier version's state to the table of a scan, whose newest version is `now`; see `Target.restore`.
 
-    Commits nothing if the version is the newest one.
+    Commits nothing if the earlier version is the newest one.
     """
     location, newest = now.segment.location, now.segment.version
     now.protocol.check_supports(Support.WRITE, "restoring", location)
@@ -203,7 +204,7 @@ def restore(
 
 
 def _version(scan: ScanSpec, version: int | str | None, timestamp: datetime | None) -> DeltaVersion:
-    """The version that is meant; a time after the newest one means that, as in Delta on Spark."""
+    """Return the version to restore; a timestamp after the newest version selects the newest, as in Delta on Spark."""
     table = scan.table
     assert isinstance(table, DeltaTable)
     try:

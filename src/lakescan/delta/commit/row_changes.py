@@ -1,4 +1,4 @@
-"""How the changes of a DELETE, UPDATE or MERGE become one commit of a Delta table, as Delta on Spark describes it."""
+"""Turn the changes of a DELETE, UPDATE or MERGE into one Delta commit, with the metrics that Delta on Spark records."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _CLAUSES = ("matchedPredicates", "notMatchedPredicates", "notMatchedBySourcePred
 
 
 def allows_vectors(protocol: Protocol, metadata: Metadata) -> bool:
-    """Return whether writers may mark rows of a table in deletion vectors; readers must apply them in any case."""
+    """Return whether writers may mark rows in deletion vectors; readers must apply existing ones in any case."""
     return "deletionVectors" in protocol.features and metadata.properties.deletion_vectors
 
 
 def check_vectors(protocol: Protocol, metadata: Metadata, name: str) -> None:
-    """Raise `UnsupportedFeature` for a table in which writers may not mark rows in deletion vectors."""
+    """Raise `UnsupportedFeature` if the table `name` does not allow writers to mark rows in deletion vectors."""
     if allows_vectors(protocol, metadata):
         return
     flag = DeltaProperties.deletion_vectors.name
@@ -62,9 +62,9 @@ def check_vectors(protocol: Protocol, metadata: Metadata, name: str) -> None:
 
 
 def mode_of(option: str | None, protocol: Protocol, metadata: Metadata, name: str) -> RowLevelOperationMode:
-    """Return how changes are recorded: by the write option, else in vectors where the table allows them.
+    """Return the row-level operation mode: the write option's, else merge-on-read if the table allows deletion vectors.
 
-    Raises `UnsupportedFeature` if the option asks for vectors, and the table does not allow them.
+    Raises `UnsupportedFeature` if the option is merge-on-read and the table does not allow it.
     """
     mode = RowLevelOperationMode(
         option
@@ -80,7 +80,11 @@ def mode_of(option: str | None, protocol: Protocol, metadata: Metadata, name: st
 
 
 def file_changes(changes: RowChanges, files: ChangedFiles, writes: DeltaWrites) -> DeltaFileChanges:
-    """Return the file actions of the commit; with change files that are none, nothing changes but where rows are."""
+    """Return the file actions of the commit.
+
+    `dataChange` is false if the table records change files, and the statement has neither change files nor deletes: it
+    only moved rows.
+    """
     moves_only = changes.change_files is not None and not changes.change_files and not changes.deletes
     new = add_actions(changes.files, writes, changes_data=not moves_only)
     return DeltaFileChanges(
@@ -91,16 +95,16 @@ def file_changes(changes: RowChanges, files: ChangedFiles, writes: DeltaWrites) 
 
 
 def statement_operation(changes: RowChanges, files: ChangedFiles) -> Operation:
-    """Return the operation with Delta's parameters and metrics; what was not counted or measured is left out.
+    """Return the operation with Delta's parameters and metrics; metrics that were not measured are left out.
 
-    No such statement is a blind append: it has read the table, even if it only inserts.
+    A row-level statement is never a blind append: it has read the table, even if it only inserts.
     """
     name = changes.statement.upper()
     return Operation(name, _parameters(changes), {**_METRICS[changes.statement](changes, files), **_times(changes)})
 
 
 def _times(changes: RowChanges) -> dict[str, int]:
-    """The times of a statement, in milliseconds."""
+    """Return the metrics with the execution times of a statement, in milliseconds."""
     if changes.times is None:
         return {}
     found = changes.times
@@ -109,7 +113,7 @@ def _times(changes: RowChanges) -> dict[str, int]:
 
 
 def _parameters(changes: RowChanges) -> dict[str, str]:
-    """The parameters: the condition becomes a list of one, as Delta writes it."""
+    """Return the operation parameters; like Delta, the condition becomes a list of one predicate."""
     given = dict(changes.parameters)
     predicate = given.pop("predicate", None)
     clauses = dict.fromkeys(_CLAUSES, "[]") if changes.statement == RowLevelCommand.MERGE else {}
@@ -128,7 +132,7 @@ def _delete_metrics(changes: RowChanges, files: ChangedFiles) -> dict[str, int]:
 def _update_metrics(changes: RowChanges, files: ChangedFiles) -> dict[str, int]:
     return {
         **_file_metrics(changes, files, "num{}Files", "num{}Bytes", "num"),
-        "numRemovedFiles": files.removed.num_rows,  # of UPDATE, Delta counts files with another vector, too
+        "numRemovedFiles": files.removed.num_rows,  # for UPDATE, Delta also counts files whose deletion vector changed
         "numAddedChangeFiles": len(changes.change_files or ()),
         "numUpdatedRows": changes.counts.updated,
         "numCopiedRows": changes.counts.copied,
@@ -154,9 +158,9 @@ def _merge_metrics(changes: RowChanges, files: ChangedFiles) -> dict[str, int]:
 
 
 def _file_metrics(changes: RowChanges, files: ChangedFiles, number: str, size: str, prefix: str) -> Mapping[str, int]:
-    """The metrics of files. As in Delta, an updated vector counts as added and removed, too; its file as neither.
+    """Return the file metrics, with Delta's names built from `number`, `size` and `prefix`.
 
-    `number`, `size` and `prefix` make Delta's names of them.
+    As in Delta, an updated deletion vector also counts as added and removed, while its data file counts as neither.
     """
     is_same = pc.is_in(files.removed["written_path"], value_set=files.added["path"].combine_chunks())
     gone = files.removed.filter(pc.invert(is_same))
@@ -178,11 +182,11 @@ _METRICS = {
 }
 
 
-# A file is removed with the vector that it has, and added with the new one (protocol, "Deletion Vectors"). Its
-# statistics are those of before, as bounds that hold, but may not be tight any more ("Per-file Statistics").
+# A file is removed with its old deletion vector and added with the new one (protocol, "Deletion Vectors"). It keeps
+# its statistics, whose bounds still hold but may no longer be tight ("Per-file Statistics").
 
 _COUNT = r'^\s*\{\s*"numRecords"\s*:\s*\d{1,18}\s*'
-# Texts that begin with the count, as most writers make them: without the flag, or with it as the last member.
+# Statistics that start with the count, as most writers write them, with `tightBounds` missing or last.
 _PLAIN = _COUNT + "[,}]"
 _FLAG = r',\s*"tightBounds"\s*:\s*(?:true|false)\s*'
 _END = rf"(?:{_FLAG})?\}}\s*$"
@@ -193,9 +197,9 @@ class ChangedFiles:
     """Live files that lose rows.
 
     - `removed`: all of them, as the log has them (see `live_adds`).
-    - `added`: those that stay, with their new vectors (`ADD`).
-    - `vectors_before`: how many of `removed` have a vector.
-    - `vectors_updated`: how many of `added` had a vector before.
+    - `added`: the files that stay, with their new deletion vectors (`ADD`).
+    - `vectors_before`: the number of `removed` files that have a deletion vector.
+    - `vectors_updated`: the number of `added` files that had a deletion vector before.
     """
 
     removed: pa.Table
@@ -205,24 +209,24 @@ class ChangedFiles:
 
     @property
     def gone(self) -> int:
-        """How many files are removed, and not added again."""
+        """The number of files that are removed and not added again."""
         return self.removed.num_rows - self.added.num_rows
 
 
 def changed_files(
     version: DeltaVersion, storage: Storage, removed: Sequence[str], deletes: Sequence[WrittenDeletes]
 ) -> ChangedFiles:
-    """Return what becomes of live files.
+    """Return the live files that a statement removes or gives a new deletion vector.
 
     Args:
         version: The version that the deletes were made from.
         storage: The table's storage.
         removed: The locations of files to remove.
-        deletes: The vectors of others (`VectorWriter`); a file that has lost all rows is removed.
+        deletes: The deletion vectors of other files (`VectorWriter`); a file that loses all rows is removed.
 
     Raises:
-        CommitConflict: A file is not live in this version, or has another vector than the one that was added to.
-        UnsupportedFeature: The log has members of a file that would be lost.
+        CommitConflict: A file is not live in this version, or has another vector than the one that rows were added to.
+        UnsupportedFeature: A file's action has unknown fields, which would be lost.
         ValueError: There are two vectors for a file.
     """
     live = live_adds_at(version, storage, [*removed, *(each.path for each in deletes)])
@@ -248,13 +252,13 @@ def _places(paths: Sequence[str]) -> pa.Array:
 
 
 def _empty_files(deletes: Sequence[WrittenDeletes]) -> pa.Array:
-    """The numbers of the deletes that leave no row."""
+    """Return the indices of the deletes that leave no row in their file."""
     left = [each.details[RECORDS] - each.details[VECTOR_MEMBER]["cardinality"] for each in deletes]
     return pa.array(np.flatnonzero(np.array(left, dtype=np.int64) == 0), pa.int32())
 
 
 def _check_same(version: DeltaVersion, live: pa.Table, deletes: Sequence[WrittenDeletes]) -> None:
-    """Check that the vectors were made from those that the files have: otherwise deleted rows would come back."""
+    """Raise `CommitConflict` if a new vector was not made from the file's current one: deleted rows would reappear."""
     vectors = live["vector"].combine_chunks()
     present = pc.is_valid(pc.struct_field(vectors, "storageType"))
     known = iter(delete_files(delete_table(vectors.filter(present), version.segment.location)))
@@ -277,10 +281,10 @@ def _replace_vectors(adds: pa.Table, deletes: Sequence[WrittenDeletes]) -> pa.Ta
 
 
 def mark_wide_bounds(stats: pa.Array, records: pa.Array) -> pa.Array:
-    """Return the statistics of files as texts that say that bounds may not be tight.
+    """Return JSON statistics with the number of rows in `records` and with `tightBounds` set to false.
 
-    `records` are the rows of the files, deleted ones included, which replace the recorded numbers. A file without
-    statistics, or with statistics that cannot be parsed, has this number alone. Numbers keep all their digits.
+    `records` counts all rows of the files, including deleted ones. A file without statistics, or with statistics that
+    cannot be parsed, gets only these two fields. Numbers keep all their digits.
 
     >>> mark_wide_bounds(pa.array(['{"numRecords":3,"nullCount":{"a":1}}', None]), pa.array([3, 5])).to_pylist()
     ['{"numRecords":3,"nullCount":{"a":1},"tightBounds":false}', '{"numRecords": 5, "tightBounds": false}']
@@ -311,12 +315,15 @@ def _parse_stats(text: str | None) -> Mapping[str, Any]:
     return node if isinstance(node, dict) else {}
 
 
-# Such a writer's VACUUM removes files of the folder that no action names by its path. Before a table loses the
-# feature, the vectors of files that were removed lately are therefore named by `remove` actions of their own.
+# The VACUUM of a writer without deletion vectors deletes all files that no action names in `path`. So before a table
+# loses the feature, the vector files of recently removed data files get `remove` actions of their own.
 
 
 def vector_tombstones(version: DeltaVersion, storage: Storage) -> pa.Table:
-    """The `remove` actions (`REMOVE`) that a version lacks; raises `CorruptMetadata` and `StorageError`."""
+    """Return `remove` actions (`REMOVE`) for deletion vector files of recently removed data files.
+
+    Raises `CorruptMetadata` and `StorageError`.
+    """
     now = datetime.now(UTC)
     cutoff = to_millis(now - version.metadata.properties.removed_file_retention)
     paths = log_paths(vectors_of_removed(version.segment.location, storage, cutoff))

@@ -1,6 +1,6 @@
-"""Assign row ids to added files (protocol, "Row Tracking"): each file takes as many ids as it has rows.
+"""Assign row ids to added files (protocol, "Row Tracking"): each file gets as many ids as it has rows.
 
-Rows that are moved from one file to another keep theirs in columns of the new file (`DeltaWrites.lineage_writes`).
+Rows that are moved to another file keep their ids in columns of the new file (`DeltaWrites.lineage_writes`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from lakescan.errors import UnsupportedFeature
 
 _ROWS = pa.schema([pa.field("numRecords", pa.int64())])
 
-PRESERVED = {"delta.rowTracking.preserved": "true"}  # tags of a commit after which all rows have the ids of before
+PRESERVED = {"delta.rowTracking.preserved": "true"}  # tags of a commit that keeps the ids of all rows
 
 
 def needs_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
     """Return whether new files get row ids.
 
-    Raises `UnsupportedFeature` for properties that demand row ids and suspend them at once, as Delta does.
+    Like Delta, raises `UnsupportedFeature` if the properties both enable and suspend row tracking.
     """
     properties = metadata.properties
     if "rowTracking" not in protocol.features or not properties.suspends_row_tracking:
@@ -39,7 +39,7 @@ def assign_row_ids(added: pa.Table, mark: int, version: int) -> tuple[pa.Table, 
     """Return add actions with `baseRowId` and `defaultRowCommitVersion`, and the highest row id in use after them.
 
     `mark` is the highest row id before, -1 for none. Files that have ids keep them. Raises `UnsupportedFeature` for
-    files whose number of rows is not known.
+    files without a row count.
     """
     new = added["baseRowId"].is_null().combine_chunks()
     rows = parse_json_texts(added["stats"].combine_chunks(), _ROWS)["numRecords"].combine_chunks()

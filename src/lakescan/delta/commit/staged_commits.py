@@ -1,7 +1,7 @@
-"""Commit to a table whose catalog ratifies commits: stage a file, propose it, publish it (protocol, "Commit Protocol").
+"""Commit to a catalog-managed table: stage a commit file, propose it, publish it (protocol, "Commit Protocol").
 
-A staged file has a name of its own for each version that it is proposed as. One that lost its version is removed; one
-whose outcome is unknown stays.
+Each attempt at a version stages a file with a new name. A staged file that lost its version is deleted; one with an
+unknown outcome stays.
 """
 
 from __future__ import annotations
@@ -36,19 +36,18 @@ from lakescan.storage.put_if_absent import NotCreated, publish
 
 _LOG = logging.getLogger("lakescan")
 _OF_CATALOG = "io.unitycatalog."
-# Another writer may stage commits as quickly as this one publishes them.
+# Other writers may stage commits as fast as this one publishes them.
 _FULL = RetryPolicy(attempts=10, first=0.1)
 
 
 def commit_staged(
     table: ManagedTable, storage: Storage, version: int, text: CommitText, before: tuple[Protocol, Metadata]
 ) -> bool:
-    """Commit as a version of the table, and publish what is ratified; False if the version has a commit.
+    """Commit as a version of the table, and publish ratified commits; return False if the version has a commit.
 
-    That may be this one, if an answer was lost: its text tells (`txnId`).
-
-    `before` are the protocol and the metadata of the version that the commit was made for. Raises `StorageError` if
-    the commit was provably not made, `CommitStateUnknown` if that cannot be learnt.
+    That commit may be this one, if the catalog's response was lost; its `txnId` identifies it. `before` are the
+    protocol and metadata that the commit was made for. Raises `StorageError` if the commit was provably not made, and
+    `CommitStateUnknown` if the outcome cannot be determined.
     """
     data, name = text.encode(), f"{version:020d}.{uuid.uuid4()}.json"
     location = staged_file(table.location, name)
@@ -72,7 +71,7 @@ def commit_staged(
 
 
 def _is_other_commit(storage: Storage, file: str, own_id: str) -> bool:
-    """Whether a published commit is provably not this one."""
+    """Return whether a published commit is provably not this one."""
     try:
         return commit_info(LogText(file, storage.read(file))).get(ID) != own_id
     except (LakescanError, OSError):
@@ -89,13 +88,15 @@ def _propose(table: ManagedTable, storage: Storage, staged: StagedCommit, change
         try:
             publish_ratified(table, storage, table.ratified_commits())
         except StorageError as error:
-            raise NotCreated(f"{table.name}: commits of others cannot be published, and have to be: {error}") from full
+            raise NotCreated(f"{table.name}: earlier commits must be published first, which failed: {error}") from full
         if not attempts.wait():
-            raise NotCreated(f"the catalog takes no commit to {table.name} before others are published") from full
+            raise NotCreated(
+                f"the catalog accepts no commit to {table.name} until earlier ones are published"
+            ) from full
 
 
 def _publish_or_log(table: ManagedTable, storage: Storage, ratified: RatifiedCommits, own: Mapping[str, bytes]) -> None:
-    """Publish; the commit stands if that fails, and readers and later writers find it by the catalog."""
+    """Publish ratified commits; on failure only log a warning, since readers and writers get them from the catalog."""
     try:
         publish_ratified(table, storage, ratified, own)
     except (LakescanError, OSError) as error:
@@ -105,9 +106,9 @@ def _publish_or_log(table: ManagedTable, storage: Storage, ratified: RatifiedCom
 def publish_ratified(
     table: ManagedTable, storage: Storage, ratified: RatifiedCommits, contents: Mapping[str, bytes] | None = None
 ) -> None:
-    """Copy ratified commits to the log, whoever has made them, oldest first, and tell the catalog.
+    """Copy all ratified commits to the log, oldest first, and report the publication to the catalog.
 
-    `contents` are those of staged files that are known, by their names. Raises `StorageError`.
+    `contents` maps the names of staged files to their content, if already known. Raises `StorageError`.
     """
     if not ratified.commits:
         return
@@ -121,7 +122,10 @@ def publish_ratified(
 
 
 def ensure_published(location: str, version: int, storage: Storage) -> None:
-    """Publish the commits up to a version, of which a checkpoint is to be written; raises `StorageError`."""
+    """Publish the ratified commits of a catalog-managed table if one up to `version` is unpublished.
+
+    Raises `StorageError`.
+    """
     table = find_managed_table(location, storage)
     if table is None:
         return
@@ -133,9 +137,9 @@ def ensure_published(location: str, version: int, storage: Storage) -> None:
 def check_managed_change(
     location: str, storage: Storage, before: tuple[Protocol, Metadata], after: tuple[Protocol, Metadata]
 ) -> None:
-    """Raise `UnsupportedFeature` for a change of protocol or metadata that needs the catalog, or breaks with it.
+    """Raise `UnsupportedFeature` for a change of protocol or metadata that the catalog must make, or forbids.
 
-    Raises `CommitConflict` if the catalog ratifies commits of the table, but the table is not of that kind any more.
+    Raises `CommitConflict` if the table was opened as catalog-managed and its current version no longer is.
     """
     was, will = (bool(each[0].features & set(FEATURES)) for each in (before, after))
     if find_managed_table(location, storage) is None:
@@ -146,17 +150,17 @@ def check_managed_change(
             )
         return
     if not was:
-        raise CommitConflict(f"{location} is not managed by its catalog any more: open it again")
+        raise CommitConflict(f"{location} is no longer managed by its catalog: open it again")
     kept = {name: value for name, value in before[1].configuration.items() if name.startswith(_OF_CATALOG)}
     if not will or not after[1].properties.in_commit_timestamps or kept.items() - after[1].configuration.items():
         raise UnsupportedFeature(
-            f"a change of {location} by which its catalog could not ratify its commits any more",
+            f"a change of {location} after which its catalog could no longer ratify its commits",
             f"Keep the feature {FEATURES[0]!r}, in-commit timestamps, and the properties {_OF_CATALOG}*.",
         )
 
 
 def check_not_managed(protocol: Protocol, doing: str, location: str) -> None:
-    """Raise `UnsupportedFeature` for what cannot be done to tables whose commits a catalog ratifies."""
+    """Raise `UnsupportedFeature` for an operation that is not possible on catalog-managed tables."""
     for name in sorted(protocol.features & set(FEATURES)):
         raise UnsupportedFeature(
             f"{doing} Delta tables with the feature {name!r}",

@@ -1,8 +1,8 @@
-"""Write version checksums: what is counted of a version, beside its commit (protocol, "Version Checksum File").
+"""Write version checksums, which record the file counts and state of a version next to its commit.
 
-A checksum follows from that of the version before it and from the commit, so that no state is read. It is optional,
-but Delta on Spark believes it, and refuses a table with a wrong one: in doubt, none is written. `delta.log.reader`
-compares it with the live files.
+Protocol, "Version Checksum File". A checksum is computed from the previous version's checksum and the commit, so no
+state is read. It is optional, but Delta on Spark trusts it and rejects a table whose checksum is wrong. So in doubt,
+none is written. `delta.log.reader` compares it with the live files.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from lakescan.storage import Storage, join
 from lakescan.storage.put_if_absent import put_if_absent
 
 Node = Mapping[str, Any]
-_MEMBERS = {"metaData": "metadata", "protocol": "protocol"}  # of a checksum, by the name of the action
+_MEMBERS = {"metaData": "metadata", "protocol": "protocol"}  # action names, and the checksum's names for them
 _COUNTS = ("tableSizeBytes", "numFiles")
 _VECTORS, _DELETED = "numDeletionVectorsOpt", "numDeletedRecordsOpt"
-# Lists of actions that a checksum has whole or not at all: the name of the action, its key, and how many there may be,
-# as in Delta on Spark.
+# Lists of actions that a checksum has completely or not at all: the action's name, its key, and the largest number, as
+# in Delta on Spark.
 _LISTS = {"setTransactions": ("txn", "appId", 100), "domainMetadata": ("domainMetadata", "domain", 10)}
 
 
 def next_checksum(
     version: int, previous: Node | None, actions: Iterable[Node], added: pa.Table, removed: pa.Table
 ) -> Node | None:
-    """The checksum of a version; None if it does not follow from what is given.
+    """Return the checksum of a version, or None if it cannot be computed from the arguments.
 
     Args:
         version: The version that the commit made.
-        previous: The checksum of the version before (see `read_checksum`); not needed for version 0.
-        actions: All actions of the commit but those of files, as in the log: `{"commitInfo": {...}}`.
-        added: The files that it adds, none of which was live, with the columns `size` and `deletionVector`.
-        removed: Those that it removes, all of which were live, with the same columns.
+        previous: The checksum of the previous version (see `read_checksum`); not needed for version 0.
+        actions: All actions of the commit except file actions, as in the log: `{"commitInfo": {...}}`.
+        added: The files that it adds, which must not have been live, with the columns `size` and `deletionVector`.
+        removed: The files that it removes, which must have been live, with the same columns.
 
     >>> first = [{"protocol": {"minReaderVersion": 1}}, {"metaData": {"id": "x"}}]
     >>> nothing = pa.table({"size": pa.array([], pa.int64()), "deletionVector": pa.nulls(0)})
@@ -72,10 +72,10 @@ def next_checksum(
 
 
 def state_checksum(files: int, size: int, actions: Iterable[Node]) -> Node | None:
-    """The checksum of a version whose state was read whole; None if it cannot be told.
+    """Return the checksum of a version whose whole state was read, or None if an action that it needs is missing.
 
-    `files` are live and have `size` bytes; `actions` are the version's commitInfo, if it is known, and all live
-    protocol, metaData, txn and domainMetadata actions.
+    `files` is the number of live files and `size` their total bytes; `actions` are the version's commitInfo, if known,
+    and all live protocol, metaData, txn and domainMetadata actions.
     """
     nothing = pa.table({"size": pa.array([], pa.int64()), "deletionVector": pa.nulls(0)})
     node = next_checksum(0, None, actions, nothing, nothing)
@@ -83,7 +83,7 @@ def state_checksum(files: int, size: int, actions: Iterable[Node]) -> Node | Non
 
 
 def _count_files(previous: Node | None, added: pa.Table, removed: pa.Table) -> dict[str, Any] | None:
-    """The counts of a checksum; None if a size is not known, or the counts become impossible."""
+    """Return the counts of a checksum, or None if a file size is unknown or a count would be negative."""
     if added["size"].null_count or removed["size"].null_count:
         return None
     base = dict.fromkeys(_COUNTS, 0) if previous is None else previous
@@ -105,7 +105,7 @@ def _sum(values: pa.ChunkedArray) -> int:
 
 
 def _vectors(files: pa.Table) -> tuple[int, int]:
-    """How many deletion vectors files have, and how many rows these delete."""
+    """Return the number of deletion vectors that files have, and the number of rows that these delete."""
     column = files["deletionVector"]
     if not pa.types.is_struct(column.type):
         return 0, 0
@@ -117,7 +117,7 @@ def _last(by_name: Mapping[str, list[Node]], name: str) -> Node | None:
 
 
 def _add_time(node: dict[str, Any], info: Node) -> bool:
-    """Add the in-commit timestamp, which a table that has those must have; False if it is not known."""
+    """Add the in-commit timestamp if the table has enabled them; return False if it is required but missing."""
     if str(_configuration(node).get("delta.enableInCommitTimestamps")).lower() != "true":
         return True
     time = as_long(info.get("inCommitTimestamp"))
@@ -133,7 +133,7 @@ def _configuration(node: Node) -> Node:
 def _list_actions(
     name: str, previous: Node | None, by_name: Mapping[str, list[Node]], metadata: Node
 ) -> list[Node] | None:
-    """The live actions of one kind; None if those before are not known, or there are too many."""
+    """Return the live actions of one kind, or None if the previous ones are unknown or there are too many."""
     action, key, most = _LISTS[name]
     expires = "delta.setTransactionRetentionDuration" in (metadata.get("configuration") or {})
     before = [] if previous is None else previous.get(name)
@@ -149,9 +149,9 @@ def _drop_nulls(members: Node) -> Node:
 
 
 def read_checksum(location: str, version: int, storage: Storage, protocol: Protocol, metadata: Metadata) -> Node | None:
-    """The checksum of a version if it can be built upon: it is whole, and has this protocol and metadata.
+    """Return the checksum of a version if it is complete and has this protocol and metadata.
 
-    Returns None, too, if the file does not exist or cannot be read.
+    Returns None otherwise, also if the file does not exist or cannot be read.
     """
     path = _path(location, version)
     try:
@@ -174,17 +174,16 @@ def _action(node: Node, member: str, path: str) -> Action:
 
 
 def _are_actions(listed: Any, key: str) -> bool:
-    """Whether a member is missing, or a list of objects with a key."""
+    """Return whether a value is None, or a list of objects that have a string as `key`."""
     return listed is None or (
         isinstance(listed, list) and all(isinstance(each, dict) and isinstance(each.get(key), str) for each in listed)
     )
 
 
 def write_checksum(location: str, version: int, checksum: Node, storage: Storage) -> bool:
-    """Write a version's checksum, unless it has one; whether it was written.
+    """Write a version's checksum unless it has one; return whether it was written.
 
-    The version's commit must have been made. Raises `StorageError`, and `UnsupportedFeature` for a store that cannot
-    create a file only if it is absent.
+    The version must be committed. Raises `StorageError`, and `UnsupportedFeature` for a store without put-if-absent.
     """
     text = json.dumps(checksum, ensure_ascii=False, separators=(",", ":"))
     return put_if_absent(storage, _path(location, version), text.encode() + b"\n")

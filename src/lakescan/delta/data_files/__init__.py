@@ -1,1 +1,1 @@
-"""Write the data files and commits of Delta tables."""
+"""Write the data files and deletion vectors of Delta tables."""

@@ -1,4 +1,4 @@
-"""The rules that a Delta table's metadata declares for its columns, parsed for writers.
+"""Parse the column rules that a Delta table's metadata declares, for writers.
 
 Protocol: "Column Invariants", "CHECK Constraints", "Generated Columns", "Default Columns", "Identity Columns".
 """
@@ -31,13 +31,16 @@ _INVARIANT, _GENERATED = "delta.invariants", "delta.generationExpression"
 _START, _STEP, _MARK = "delta.identity.start", IDENTITY_STEP, IDENTITY_MARK
 _EXPLICIT, _DEFAULT = "delta.identity.allowExplicitInsert", "CURRENT_DEFAULT"
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"
-_OF_COLUMNS = (_GENERATED, _START, _STEP, _DEFAULT)  # nothing writes them to fields within columns
+_OF_COLUMNS = (_GENERATED, _START, _STEP, _DEFAULT)  # no writer declares them for fields within columns
 Rule = TypeVar("Rule")
 
 
 @dataclass(frozen=True)
 class DeclaredRules:
-    """The rules of one table; `now` is the time of the write. What cannot be obeyed raises `UnsupportedFeature`."""
+    """The column rules of one table; `now` is the time of the write.
+
+    Rules that lakescan cannot enforce raise `UnsupportedFeature`.
+    """
 
     protocol: Protocol
     metadata: Metadata
@@ -46,7 +49,7 @@ class DeclaredRules:
     now: datetime
 
     def rules(self) -> ColumnRules:
-        """Return all rules; raises `CorruptMetadata` for declarations that make no sense."""
+        """Return all rules; raises `CorruptMetadata` for invalid declarations."""
         self._check_nested()
         return ColumnRules(
             {**self._checks(), **self._invariants()},
@@ -58,7 +61,7 @@ class DeclaredRules:
 
     @cached_property
     def _fields(self) -> list[dict[str, Any]]:
-        """The columns as the schema's JSON has them."""
+        """The columns in the schema's JSON."""
         fields: list[dict[str, Any]] = parse_json(self.metadata.schema_string, self.location)["fields"]
         return fields
 
@@ -70,7 +73,7 @@ class DeclaredRules:
         return found
 
     def _check_nested(self) -> None:
-        """Refuse what no writer declares: rules of fields where Delta on Spark does not look for them."""
+        """Raise `UnsupportedFeature` for rules of nested fields that Delta on Spark would not enforce."""
         for each in _schema_fields(self._fields):
             names = () if each.is_column else (*_OF_COLUMNS, *((_INVARIANT,) if each.is_repeated else ()))
             for name in names:
@@ -94,7 +97,7 @@ class DeclaredRules:
             text = rule.get("expression") if isinstance(rule, dict) else None
             if not isinstance(text, str):
                 raise CorruptMetadata(
-                    f"{self.location}: {_INVARIANT} of {each.path} is {short_json(raw)}, no expression"
+                    f"{self.location}: {_INVARIANT} of {each.path} is {short_json(raw)}, not an expression"
                 )
             found[f"{_INVARIANT} of {each.path}"] = self._condition(f"the invariant of column {each.path!r}", text)
         return found
@@ -103,7 +106,7 @@ class DeclaredRules:
         return self._parse_rule(what, text, lambda: RowCondition.parse(text, self.schema))
 
     def _parse_rule(self, what: str, text: str, parse: Callable[[], Rule]) -> Rule:
-        """A parsed rule; raises `UnsupportedFeature` that names it."""
+        """Return the result of `parse`; re-raise its errors as `UnsupportedFeature` that names the rule."""
         whole = f"{what} of {self.location}, {text}"
         try:
             return parse()
@@ -164,7 +167,7 @@ class DeclaredRules:
         if column.name in self.metadata.partition_columns:
             raise UnsupportedFeature("writing to Delta tables partitioned by an identity column", self.location)
         first = start - step
-        # A mark before the start is another writer's mistake: ids never come before the start.
+        # A high-water mark before the start is another writer's mistake: values never come before the start.
         last = first if mark is None else max(mark, first) if step > 0 else min(mark, first)
         return Identity(step, _align_mark(last, start, step), bool(explicit))
 
@@ -175,7 +178,7 @@ class DeclaredRules:
 
 @dataclass(frozen=True)
 class _FieldMetadata:
-    """The metadata of a field of the schema's JSON; `is_repeated` within lists and maps."""
+    """The metadata of a field in the schema's JSON; `is_repeated` if it is within a list or map."""
 
     path: str
     metadata: Mapping[str, Any]
@@ -184,7 +187,7 @@ class _FieldMetadata:
 
 
 def _schema_fields(nodes: list[dict[str, Any]]) -> Iterator[_FieldMetadata]:
-    """All fields, at any depth."""
+    """Yield all fields of the schema, at any depth."""
     pending: list[tuple[Any, str, bool, bool]] = [(node, "", True, False) for node in reversed(nodes)]
     while pending:
         node, path, is_column, is_repeated = pending.pop()
@@ -201,5 +204,5 @@ def _schema_fields(nodes: list[dict[str, Any]]) -> Iterator[_FieldMetadata]:
 
 
 def _align_mark(mark: int, start: int, step: int) -> int:
-    """The mark, or the next value of the column after it: other writers' own values may be between."""
+    """Return the high-water mark, rounded to the next value of the column, since users may insert other values."""
     return start - (start - mark) // step * step

@@ -1,7 +1,7 @@
 """Write deletion vectors of data files (protocol, "Deletion Vectors" and "Deletion Vector File Storage Format").
 
-A vector replaces the one that its file had, so it also has the rows that were deleted before. All vectors of one call
-are written into one file, as by Delta on Spark; none is inline.
+A vector replaces the file's existing one, so it includes the rows that were deleted before. All vectors of one call are
+written into one file, as in Delta on Spark; none is inline.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _FRAME = 8  # bytes of length and CRC around a vector
 _MOST = 1 << 30  # bytes of a file: offsets have 31 bits
 _ALPHANUMERIC = string.ascii_letters + string.digits
 
-# Members of `WrittenDeletes.details`: the descriptor of the vector, the rows of the data file (deleted ones included),
-# and the vector that the file had (`vector_key`).
+# Keys of `WrittenDeletes.details`: the descriptor of the vector, the number of rows of the data file, including deleted
+# ones, and the vector that the file had before (`vector_key`).
 VECTOR_MEMBER, RECORDS, BEFORE = "vector", "records", "before"
 VectorKey = tuple[str | None, int | None, bytes | None]
 
 
 def vector_key(delete: DeleteFile) -> VectorKey:
-    """Return what tells a vector from others of a table: its file and offset, or its inline bytes.
+    """Return a key that is unique among a table's deletion vectors: file and offset, or the inline bytes.
 
     >>> vector_key(DeleteFile(DeleteKind.VECTOR, "a.bin", offset=1))
     ('a.bin', 1, None)
@@ -50,7 +50,7 @@ def vector_key(delete: DeleteFile) -> VectorKey:
 
 @dataclass(frozen=True)
 class _Vector:
-    """A vector to write: `rows` of the file's `records` are deleted that it still had."""
+    """A vector to write for a file with `records` rows; it deletes `rows` rows that were not deleted before."""
 
     path: str
     records: int
@@ -64,8 +64,8 @@ class VectorWriter:
     """Writes deletion vectors of a table, as one write (`lakescan.writing.table_writes.DeleteWriter`).
 
     - `location`: the table's folder.
-    - `write_id`: tells the write from others. Descriptors name a file by a UUID; those of one write begin alike.
-    - `prefix_length`: characters of a random folder for each file; 0 for none.
+    - `write_id`: identifies the write. The names of its files, which are UUIDs, start with the same bytes.
+    - `prefix_length`: length of a random folder name for each file; 0 for no folder.
 
     >>> writer = VectorWriter("/lake/orders", Storage(), "1f2e")
     >>> writer.write(files, [BitMap64([3, 7])])[0].rows  # doctest: +SKIP
@@ -78,21 +78,21 @@ class VectorWriter:
     prefix_length: int = 0
 
     def write(self, files: FileTable, positions: Sequence[BitMap64]) -> list[WrittenDeletes]:
-        """Write vectors of data files, united with those that the files have.
+        """Write deletion vectors of data files, merged with the vectors that the files have.
 
         Args:
-            files: The data files, each once, with the vectors that they have.
-            positions: The rows to delete of each, counted from 0; rows that are deleted already, too.
+            files: The data files, each once, with their existing vectors.
+            positions: The row positions to delete in each file, from 0; they may include rows that are already deleted.
 
         Returns:
-            The vectors of the files that lose rows. A file that loses all of them has a vector of all its rows.
+            The vectors of the files that lose rows. A file that loses all rows has a vector of all its rows.
 
         Raises:
             CorruptData: A row does not exist, an existing vector does not fit its file, or a file that loses all rows
-                has others than the log says; nothing is written.
+                has another number of rows than the log records; nothing is written.
             CorruptMetadata: An existing vector is damaged; nothing is written.
             LimitExceeded: A vector would be too large.
-            StorageError: Storage failed; what was written is removed if that is possible.
+            StorageError: Storage failed; written files are deleted if possible.
         """
         vectors = [each for each in self._merge_vectors(files, positions) if each.rows]
         written: list[str] = []
@@ -100,16 +100,16 @@ class VectorWriter:
             return [each for group in _groups(vectors) for each in self._write(group, written)]
         except BaseException:
             with suppress(Exception):
-                self.storage.remove(written)  # nothing names them
+                self.storage.remove(written)  # no commit references them
             raise
 
     def remove_written(self) -> Sequence[str]:
-        """Remove all files of the write; return those that could not be removed."""
+        """Delete all files of the write; return the locations that could not be deleted."""
         return self.storage.remove(self.storage.find(self.location, str(uuid.UUID(bytes=self._half + bytes(8)))[:18]))
 
     @property
     def _half(self) -> bytes:
-        """The first half of the UUIDs of the write's files."""
+        """The first half of the UUIDs that name the write's files."""
         return sha256(self.write_id.encode()).digest()[:8]
 
     def _merge_vectors(self, files: FileTable, positions: Sequence[BitMap64]) -> list[_Vector]:
@@ -119,13 +119,13 @@ class VectorWriter:
         for at, (path, rows, own) in enumerate(zip(paths, records, positions, strict=True)):
             key, old = before.get(at, (None, BitMap64()))
             bitmap = check_vector_rows(own, path, rows) | check_vector_rows(old, path, rows)
-            if len(bitmap) == rows:  # the file will be removed: a wrong number in the log would lose rows
+            if len(bitmap) == rows:  # the file will be removed: a wrong row count in the log would lose rows
                 check_rows(path, self._count_rows(path), rows)
             vectors.append(_Vector(path, rows, bitmap, len(bitmap) - len(old), key))
         return vectors
 
     def _existing(self, files: FileTable) -> dict[int, tuple[VectorKey, BitMap64]]:
-        """The vectors that files have, by the number of the file."""
+        """Return the existing vectors, by the index of their data file."""
         lengths = files.references.counts
         deletes = DeleteFiles(files.deletes).at(files.references.number.tolist())
         other = [each for each in deletes if each.kind != DeleteKind.VECTOR or each.kept]
@@ -136,7 +136,7 @@ class VectorWriter:
         return {at: (vector_key(d), old) for at, d, old in zip(owners, deletes, loaded, strict=True)}
 
     def _records(self, files: FileTable) -> list[int]:
-        """The rows of each file, deleted ones included; read from its footer where they are not recorded."""
+        """Return the number of rows of each file, including deleted ones; read from the footer if not recorded."""
         recorded = zip(files.files["path"].to_pylist(), files.files["record_count"].to_pylist(), strict=True)
         return [self._count_rows(path) if rows is None or rows < 0 else rows for path, rows in recorded]
 
@@ -146,7 +146,7 @@ class VectorWriter:
             return file.rows
 
     def _write(self, group: Sequence[tuple[_Vector, bytes]], written: list[str]) -> Iterator[WrittenDeletes]:
-        """Write one file of vectors."""
+        """Write one file of vectors, and yield a `WrittenDeletes` for each."""
         own = self._half + secrets.token_bytes(8)
         prefix = "".join(secrets.choice(_ALPHANUMERIC) for _ in range(self.prefix_length))
         folders = [prefix] if prefix else []
@@ -169,7 +169,7 @@ class VectorWriter:
 
 
 def _groups(vectors: Sequence[_Vector]) -> Iterator[list[tuple[_Vector, bytes]]]:
-    """Encoded vectors, grouped by file."""
+    """Yield the encoded vectors, grouped by the file to write them to."""
     group: list[tuple[_Vector, bytes]] = []
     size = 0
     for vector in vectors:

@@ -1,4 +1,4 @@
-"""Describe how data files of a Delta table are written: columns, paths, partition values, statistics.
+"""Settings for writing the data files of a Delta table: columns, paths, partition values and statistics.
 
 Implements "Per-file Statistics" and "Partition Value Serialization" of the protocol.
 """
@@ -43,11 +43,14 @@ _CHANGES = "_change_data"  # the folder of change data files
 
 @dataclass(frozen=True)
 class DeltaWrites(CommonWriteOptions):
-    """A table to write to, by its newest protocol and metadata; write options replace its properties.
+    """The settings for data files of a table with this protocol and metadata; write options override table properties.
 
-    `clustering` are the physical names of clustering columns. `hidden` are columns that files have beside those of the
-    table. With `of_changes`, files are change data files. `now` is the time of `current_timestamp()` in defaults.
-    Raises `UnsupportedFeature` for a table that cannot be written.
+    - `clustering`: the physical paths of the clustering columns.
+    - `hidden`: columns that the files have in addition to those of the table.
+    - `of_changes`: whether the files are change data files.
+    - `now`: the time of `current_timestamp()` in defaults.
+
+    Raises `UnsupportedFeature` for a table that lakescan cannot write.
     """
 
     location: str
@@ -62,11 +65,11 @@ class DeltaWrites(CommonWriteOptions):
 
     def __post_init__(self) -> None:
         check_writable(self.protocol, self.metadata, self.location)
-        _ = self.rules  # refuse what is not supported before anything is written
+        _ = self.rules  # raise for unsupported rules before anything is written
 
     @cached_property
     def schema(self) -> Schema:
-        """The table's current columns, then the hidden ones, under names that no column has.
+        """The table's columns, then the hidden ones, renamed if a column has their name.
 
         Raises `UnsupportedFeature` for change files of a table with a column `_change_type`.
         """
@@ -80,9 +83,9 @@ class DeltaWrites(CommonWriteOptions):
 
     @property
     def lineage_writes(self) -> DeltaWrites:
-        """Settings for rows moved between files: with row tracking, they keep their ids and commit versions.
+        """Settings for files with moved rows, which keep their row ids and commit versions under row tracking.
 
-        Raises `UnsupportedFeature` for row tracking without names of the columns that hold them.
+        Raises `UnsupportedFeature` if row tracking has no names for the columns that store them.
         """
         properties = self.metadata.properties
         if not (properties.row_tracking and "rowTracking" in self.protocol.features):
@@ -97,23 +100,28 @@ class DeltaWrites(CommonWriteOptions):
 
     @property
     def change_file_writes(self) -> DeltaWrites:
-        """Settings for change data files: rows have their kind of change in `_change_type`."""
+        """Settings for change data files, whose rows have their kind of change in `_change_type`."""
         return replace(self, hidden=(m.CHANGE_TYPE,), of_changes=True)
 
     @property
     def target_size(self) -> int:
         """The target file size in bytes: the write option, else `delta.targetFileSize`, else 128 MiB."""
-        own = self.metadata.properties.target_file_size  # an invalid one is refused even if the option replaces it
+        own = (
+            self.metadata.properties.target_file_size
+        )  # raises for an invalid property even if the option overrides it
         return self.options.target_file_size_bytes or own
 
     @cached_property
     def rules(self) -> ColumnRules:
-        """What the metadata declares for the columns; raises `UnsupportedFeature` for what cannot be obeyed."""
+        """The column rules that the metadata declares.
+
+        Raises `UnsupportedFeature` for rules that cannot be enforced.
+        """
         return DeclaredRules(self.protocol, self.metadata, self.schema, self.location, self.now).rules()
 
     @property
     def is_clustered(self) -> bool:
-        """Where optimized writes are asked for (`optimizeWrite`, `delta.autoOptimize.optimizeWrite`)."""
+        """True for partitioned tables with optimized writes (`optimizeWrite`, `delta.autoOptimize.optimizeWrite`)."""
         own, option = self.metadata.properties.optimizes_writes, self.options.optimize_write
         return bool(self.metadata.partition_columns) and (own if option is None else option)
 
@@ -124,7 +132,7 @@ class DeltaWrites(CommonWriteOptions):
 
     @property
     def parquet_options(self) -> Mapping[str, Any]:
-        """The compression codec: the write option, else `delta.parquet.compression.codec`, else Delta's default."""
+        """The Parquet writer's options: the codec of the write option, else of `delta.parquet.compression.codec`."""
         codec = self.options.compression_codec or self.metadata.properties.codec
         if codec not in _KNOWN_CODECS:
             raise InvalidOption(
@@ -134,16 +142,19 @@ class DeltaWrites(CommonWriteOptions):
         return {"compression": _CODECS.get(codec, codec)}
 
     def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
-        """Columns of Delta types for rows of this Arrow schema."""
+        """Return columns of Delta types for rows with this Arrow schema."""
         return delta_columns(rows)
 
     @property
     def fills_members(self) -> bool:
-        """As Delta on Spark does: they keep their values, or are null."""
+        """Always True: as in Delta on Spark, struct fields that rows lack keep their values or become null."""
         return True
 
     def widens(self, old: t.Type, new: t.Type) -> bool:
-        """Whether Delta's schema evolution widens a type: with the feature, and within integers, floats or decimals."""
+        """Return whether schema evolution widens a type.
+
+        It does with type widening, within integers, floats or decimals.
+        """
         if not self.metadata.properties.type_widening or not t.is_widening(old, new):
             return False
         kinds = (t.INTEGRAL, t.FLOATING)
@@ -151,7 +162,10 @@ class DeltaWrites(CommonWriteOptions):
         return same or (isinstance(old, t.Decimal) and isinstance(new, t.Decimal))
 
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
-        """All but the partition columns, with physical names, and with field ids under column mapping."""
+        """Return the columns that files store, with physical names and, under column mapping, field ids.
+
+        Partition columns are not stored.
+        """
         mapped = self.metadata.column_mapping_mode != "none"
         names = self.metadata.partition_columns
         columns = enumerate(self.schema.fields)
@@ -159,31 +173,31 @@ class DeltaWrites(CommonWriteOptions):
 
     @cached_property
     def partition_fields(self) -> tuple[t.Field, ...]:
-        """The fields of the partition columns, in their order."""
+        """The fields of the partition columns, in partition order."""
         return tuple(self.schema.column(name) for name in self.metadata.partition_columns)
 
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
-        """The values of the partition columns."""
+        """Return the values of the partition columns."""
         return [rows.column(rows.schema.get_field_index(field.name)) for field in self.partition_fields]
 
     @property
     def own_order(self) -> tuple[SortTerm, ...]:
-        """None: the format has no sort order."""
+        """Always empty: the format has no sort order."""
         return ()
 
     def sort_keys(self, terms: Sequence[SortTerm]) -> tuple[SortKey, ...]:
-        """The keys of columns; raises `UnsupportedFeature` for transforms."""
+        """Return the sort keys of columns; raises `UnsupportedFeature` for transforms."""
         for each in terms:
             if each.term.name != "identity":
                 raise UnsupportedFeature(f"sorting a Delta table by {each.term}", "Sort by columns.")
         return tuple(sort_key(each, self.schema) for each in terms)
 
     def keep_row_order(self, terms: Sequence[SortTerm]) -> DeltaWrites:
-        """The same settings: rows always stay in their order, and files claim none."""
+        """Return the same settings: rows keep their order in any case, and files record no sort order."""
         return self
 
     def sort_rows(self, rows: pa.Table) -> pa.Table:
-        """The rows unchanged: the format has no sort order."""
+        """Return the rows unchanged: the format has no sort order."""
         return rows
 
     @property
@@ -197,13 +211,13 @@ class DeltaWrites(CommonWriteOptions):
         return self.metadata.partition_columns
 
     def partition_values(self, key: Key) -> dict[str, str | None]:
-        """The values of a partition as text, by physical column name."""
+        """Return the values of a partition as text, by physical column name."""
         return {f.physical_name: text_of(value, f) for f, value in zip(self.partition_fields, key, strict=True)}
 
     def new_location(self, key: Key, name: str) -> str:
-        """A location in the partition's Hive-style folder; with column mapping, in the table's folder.
+        """Return a location in the partition's Hive-style folder or, with column mapping, in the table's folder.
 
-        Change data files have the same folders below their own.
+        Change data files have the same folders under `_change_data`.
         """
         values = self.partition_values(key)
         folders = [f"{escape_name(n)}={NULL_PARTITION if v is None else escape_name(v)}" for n, v in values.items()]
@@ -214,7 +228,7 @@ class DeltaWrites(CommonWriteOptions):
         return join(self.location, *folders, f"part-{name}")
 
     def relative_path(self, location: str) -> str:
-        """A file's path relative to the table's folder, not percent-encoded."""
+        """Return a file's path relative to the table's folder, not percent-encoded."""
         return location.removeprefix(self.location.rstrip("/") + "/")
 
     @property
@@ -223,14 +237,14 @@ class DeltaWrites(CommonWriteOptions):
         return self.location
 
     def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
-        """The file's statistics as JSON text, by the member's name `stats`; hidden columns have none."""
+        """Return the file's statistics as JSON text under the key `stats`, without those of hidden columns."""
         hidden = {field.id for field in self.hidden}
         leaves = [each for each in statistics.leaves if each.leaf.way[0].id not in hidden]
         return {"stats": stats_text(replace(statistics, leaves=leaves), self.metadata.properties, self.clustering)}
 
 
 def check_writable(protocol: Protocol, metadata: Metadata, location: str) -> None:
-    """Raise `UnsupportedFeature` for a writer version or feature that writers here do not support."""
+    """Raise `UnsupportedFeature` for a writer version or table feature that lakescan cannot write."""
     protocol.check_supports(Support.WRITE, "writing to", location)
 
 
@@ -252,7 +266,7 @@ def _type(kind: t.Type, mapped: bool) -> pa.DataType:
 
 
 def escape_name(text: str) -> str:
-    """Return a name or value as Hive-style folders have it."""
+    """Return a name or value as Hive-style folder names escape it."""
     return quote(text, safe=" -_.,@()!+").replace("~", "%7E")
 
 
@@ -260,7 +274,7 @@ _NOT_SERIALIZABLE = "the empty text, binary that is not UTF-8 and Hive's name fo
 
 
 def text_of(value: Any, field: t.Field) -> str | None:
-    """A partition value as text; dates and timestamps are numbers of days and microseconds since 1970.
+    """Return a partition value as text; dates are days and timestamps microseconds since 1970.
 
     Raises `SchemaMismatch` for a value that the log cannot hold.
     """
@@ -291,13 +305,16 @@ def text_of(value: Any, field: t.Field) -> str | None:
 
 
 def _sign_year(text: str) -> str:
-    """A date or timestamp as Spark writes it: the year has at least four digits, and a sign if more or negative."""
+    """Return a date or timestamp as Spark writes it.
+
+    The year has at least four digits, and a sign if it has more or is negative.
+    """
     sign, digits, rest = re.fullmatch(r"(-?)(\d+)(.*)", text).groups()  # type: ignore[union-attr]
     return f"{sign or ('+' if len(digits) > 4 else '')}{digits:0>4}{rest}"
 
 
 def _decode_text(value: bytes) -> str | None:
-    """Binary as text, as in Delta on Spark, which reads the bytes of the text; None if it is not UTF-8."""
+    """Return binary as text, like Delta on Spark, which reads back the text's bytes; None if it is not UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:

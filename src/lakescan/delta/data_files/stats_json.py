@@ -1,7 +1,7 @@
 """Serialize the statistics of a written file to JSON (protocol, "Per-file Statistics").
 
-Delta's readers assume that bounds hold for all rows, including NaN, and there is no NaN count. So only bounds that hold
-for all rows are written; a column without such a bound gets none.
+Delta's readers assume that bounds hold for all rows, including NaN, since they have no NaN count. So only bounds that
+hold for all rows are written, and a column without such a bound gets none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakescan.common import types as t
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.writing.file_statistics import Extreme, FileStatistics, LeafColumn, LeafStatistics
 
-_PREFIX = 32  # characters of a bound
+_PREFIX = 32  # maximum number of characters of a bound
 _HIGHEST = "\U0010ffff"
 _NAME = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^.`]+?))\s*(?:\.|$)")
 _DAYS = range(-719_162, 2_932_897)  # since 1970: the years 1 to 9999, which all readers can parse
@@ -27,7 +27,10 @@ _MILLIS = range(_DAYS.start * 86_400_000, _DAYS.stop * 86_400_000)
 
 
 def is_indexed(leaves: Sequence[LeafColumn], properties: DeltaProperties) -> list[bool]:
-    """Which columns get statistics: those the table configures, else the first 32; none inside lists and maps."""
+    """Return for each leaf column whether it gets statistics.
+
+    These are the columns that the table configures, else the first 32; never columns inside lists and maps.
+    """
     names = properties.stats_columns
     if names is not None:
         configured = [path_of(name) for name in _names(names)]
@@ -51,14 +54,14 @@ def _names(text: str) -> list[str]:
 
 
 def path_of(name: str) -> tuple[str, ...]:
-    """The parts of a column name such as ``a.`b.c` ``, in lower case."""
+    """Return the parts of a column name such as ``a.`b.c` ``, in lower case."""
     return tuple((one.replace("``", "`") if one else other).lower() for one, other in _NAME.findall(name))
 
 
 def stats_text(
     statistics: FileStatistics, properties: DeltaProperties, clustering: Collection[tuple[str, ...]] = ()
 ) -> str:
-    """A file's statistics as JSON text, by physical column names; clustering columns have them in any case."""
+    """Return a file's statistics as JSON text by physical column names; clustering columns always have statistics."""
     stats: dict[str, Any] = {"numRecords": statistics.rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     indexed = is_indexed([each.leaf for each in statistics.leaves], properties)
     for each, has_stats in zip(statistics.leaves, indexed, strict=True):
@@ -86,7 +89,10 @@ def _insert_value(node: dict[str, Any], path: Sequence[str], value: Any) -> None
 
 
 def _bound(value: Extreme, kind: t.Type, *, upper: bool) -> Any:
-    """A bound for JSON: texts are truncated and timestamps rounded to milliseconds, both outwards; None if unusable."""
+    """Return a bound for JSON, or None if it cannot be written.
+
+    Texts are truncated and timestamps rounded to milliseconds: lower bounds down, upper bounds up.
+    """
     match kind:
         case t.STRING:
             return _cut(value, upper=upper)
@@ -106,9 +112,9 @@ def _decimal_value(number: int, scale: int) -> Decimal:
 
 
 def _cut(value: Extreme, *, upper: bool) -> str | None:
-    """Truncate a bound to 32 characters: a lower bound to its prefix, an upper bound to prefix and tie-breaker.
+    """Truncate a bound to 32 characters.
 
-    None if it is not UTF-8.
+    An upper bound gets the highest character appended. None if it is not UTF-8.
     """
     assert isinstance(value, bytes)
     try:
@@ -131,7 +137,7 @@ def _timestamp(value: int, kind: t.Timestamp, *, upper: bool) -> str | None:
 
 
 def json_text(value: Any) -> str:
-    """Return JSON text in which decimals keep all digits."""
+    """Return a value as JSON text; decimals keep all digits."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json_text(name)}: {json_text(each)}" for name, each in value.items()) + "}"
     return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False, default=float)

@@ -1,1 +1,1 @@
-"""The transaction log: list it, read its actions, reconcile them into live files."""
+"""The transaction log: list it, read its actions, and reconcile them into live files."""

@@ -1,7 +1,7 @@
 """Read file actions into Arrow tables: commits (JSON lines) and checkpoints (Parquet or JSON) with one schema.
 
-File actions of a batch of commits are parsed together. Incomplete actions are refused: an add without path would lose
-a file, and a damaged remove or deletion vector would bring deleted rows back.
+File actions of a batch of commits are parsed together. Incomplete actions raise an error: an add without a path would
+lose a file, and a damaged remove or deletion vector would bring deleted rows back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakescan.errors import CorruptMetadata
 from lakescan.reading.decoding_errors import decoding
 from lakescan.storage import Storage
 
-# Numeric members of an add action, and the columns that hold them.
+# Numeric fields of an add action, and the result columns for them.
 _NUMBERS = {
     "modificationTime": "modification_time",
     "baseRowId": "base_row_id",
@@ -39,7 +39,7 @@ VECTOR = pa.struct(
     ]
 )
 _SIDECAR = pa.schema([pa.field("sidecar", pa.struct([pa.field("path", pa.string())]))])
-_LOOSE = frozenset({"stats", "partitionValues"})  # members where some writers leave texts unquoted
+_LOOSE = frozenset({"stats", "partitionValues"})  # fields where some writers leave strings unquoted
 _MEMBERS = ("path", "partitionValues", "size", "stats", "stats_parsed", "deletionVector", *_NUMBERS)
 
 
@@ -47,18 +47,21 @@ _MEMBERS = ("path", "partitionValues", "size", "stats", "stats_parsed", "deletio
 class ActionReader:
     """Reads file actions of a table with these partition columns (physical names).
 
-    Results have one row per add or remove, with the columns: version (the commit's, -1 for a checkpoint), line (of the
-    commit; row of a checkpoint), is_add, path (as written), partition (struct of text by physical name), has_partition
-    (whether the action has a value for every partition column), size, stats (JSON text), stats_parsed (struct, if
-    recorded), vector (deletion vector descriptor), modification_time (milliseconds), base_row_id and
-    row_commit_version (row tracking). All methods raise `CorruptMetadata` for an incomplete action.
+    Results have one row per add or remove, with these columns. All methods raise `CorruptMetadata` for an incomplete
+    action.
+
+    - `version`: the commit's version, -1 for a checkpoint; `line`: the line in the commit or row in the checkpoint.
+    - `is_add`, `path` (as written), `size`, `modification_time` (milliseconds).
+    - `partition`: struct of text by physical name; `has_partition`: whether every partition column has a value.
+    - `stats` (JSON text), `stats_parsed` (struct, if recorded), `vector` (deletion vector descriptor).
+    - `base_row_id`, `row_commit_version`: row tracking.
     """
 
     storage: Storage
     partition_columns: tuple[str, ...]
 
     def commits(self, commits: Iterable[LogText]) -> pa.Table:
-        """The adds and removes of commits."""
+        """Return the adds and removes of commits."""
         tables = [self._empty()]
         for lines in parse_log_texts(commits, self._json_schema(), _LOOSE):
             check_one_action(lines.rows, ("add", "remove"), lines.where)
@@ -67,9 +70,9 @@ class ActionReader:
         return pa.concat_tables(tables)
 
     def changes(self, commits: Iterable[LogText]) -> pa.Table:
-        """The data changes of commits: one row per add, remove or cdc action.
+        """Return the data changes of commits, one row per add, remove or cdc action.
 
-        `action` is the action's name, `data_change` its `dataChange` flag; other columns are as in `commits`.
+        `action` is the action's name and `data_change` its `dataChange` flag; other columns are as in `commits`.
         """
         file = [pa.field("path", pa.string()), pa.field("size", pa.int64()), *self._partition_field()]
         changed = [*file, pa.field("dataChange", pa.bool_()), pa.field("deletionVector", VECTOR)]
@@ -86,7 +89,7 @@ class ActionReader:
         return pa.concat_tables(tables).combine_chunks()
 
     def checkpoint_part(self, location: str) -> pa.Table:
-        """The file actions of one checkpoint file or sidecar, in Parquet or JSON."""
+        """Return the file actions of one checkpoint file or sidecar, in Parquet or JSON."""
         if location.endswith(".json"):
             return self.commits([LogText(location, self.storage.read(location))])
         tables = [self._empty()]
@@ -97,7 +100,7 @@ class ActionReader:
             return pa.concat_tables(tables, promote_options="permissive")
 
     def sidecars(self, location: str) -> list[str]:
-        """The paths of a checkpoint file's sidecars, as written (protocol, "V2 Spec")."""
+        """Return the paths of a checkpoint file's sidecars, as written (protocol, "V2 Spec")."""
         if location.endswith(".json"):
             parts = parse_log_texts([LogText(location, self.storage.read(location))], _SIDECAR)
             actions = [(own, at, lines.where) for lines in parts for own, at in _non_null_chunks(lines.rows["sidecar"])]
@@ -127,10 +130,10 @@ class ActionReader:
         return [pa.field("partitionValues", pa.struct([pa.field(n, pa.string()) for n in self.partition_columns]))]
 
     def _lines_table(self, actions: pa.StructArray, lines: LogLines, at: np.ndarray, name: str) -> pa.Table:
-        """Actions of one name as a table; `at` are the numbers of their rows in the lines."""
+        """Return actions of one name as a table; `at` are their row numbers in the lines."""
         check_paths(member_of(actions, "path", pa.string()), name, _select_where(lines.where, at))
         columns = self.partition_columns if actions.type.get_field_index("partitionValues") >= 0 else ()
-        if name == "remove" and columns:  # Delta's own writer leaves out the nulls of removes, and of nothing else
+        if name == "remove" and columns:  # Delta's own writer leaves out null values, but only in removes
             has_partition = pc.struct_field(actions, "partitionValues").is_valid()
         else:
             has_partition = names_in_lines(actions, columns, lambda rows: lines.raw.take(pa.array(at[rows])))
@@ -139,7 +142,7 @@ class ActionReader:
         return _add_position(table, lines.version[at], lines.line[at])
 
     def _checkpoint_table(self, actions: pa.StructArray, at: np.ndarray, where: Where) -> pa.Table:
-        """Adds of a checkpoint as a table; `at` are the numbers of their rows."""
+        """Return adds of a checkpoint as a table; `at` are their row numbers."""
         check_paths(member_of(actions, "path", pa.string()), "add", _select_where(where, at))
         table = self._build_table(actions, names_in_maps(actions, self.partition_columns), is_add=True)
         check_descriptors(table["vector"].combine_chunks(), has_vector(actions), _select_where(where, at))
@@ -194,7 +197,7 @@ def _add_position(table: pa.Table, version: np.ndarray, line: np.ndarray) -> pa.
 
 
 def _non_null_chunks(actions: pa.ChunkedArray) -> Iterator[tuple[pa.StructArray, np.ndarray]]:
-    """The non-null rows, chunk by chunk, with their row numbers."""
+    """Yield the non-null rows, chunk by chunk, with their row numbers."""
     start = 0
     for chunk in actions.chunks:
         present = chunk.is_valid().to_numpy(zero_copy_only=False)
@@ -203,18 +206,18 @@ def _non_null_chunks(actions: pa.ChunkedArray) -> Iterator[tuple[pa.StructArray,
 
 
 def _select_where(where: Where, at: np.ndarray) -> Where:
-    """A `where` for a selection of rows, given their original row numbers."""
+    """Return a `where` function for selected rows, given their original row numbers."""
     return lambda row: where(int(at[row]))
 
 
 def member_of(actions: pa.StructArray, name: str, kind: pa.DataType) -> pa.Array:
-    """A member of the actions, cast to a type; all null if they do not have it."""
+    """Return a field of the actions, cast to a type; all null if they do not have it."""
     index = actions.type.get_field_index(name)
     return pa.nulls(len(actions), kind) if index < 0 else pc.struct_field(actions, [index]).cast(kind)
 
 
 def _stats(actions: pa.StructArray) -> pa.Array:
-    """The statistics as text; all null if they are not text: unusable statistics must not fail a read."""
+    """Return the statistics as text, all null if they are not text, since unusable statistics must not fail a read."""
     try:
         stats = member_of(actions, "stats", pa.string())
         stats.validate(full=True)
@@ -229,7 +232,7 @@ def _descriptor(actions: pa.StructArray) -> pa.Array | None:
 
 
 def vector_of(actions: pa.StructArray) -> pa.StructArray:
-    """The deletion vector descriptors; all members are null for a file without one."""
+    """Return the deletion vector descriptors; all their fields are null for a file without one."""
     descriptor = _descriptor(actions)
     members = []
     for field in VECTOR:
@@ -240,30 +243,30 @@ def vector_of(actions: pa.StructArray) -> pa.StructArray:
 
 
 def has_vector(actions: pa.StructArray) -> pa.Array:
-    """Whether each action has a deletion vector descriptor."""
+    """Return a mask of the actions that have a deletion vector descriptor."""
     descriptor = _descriptor(actions)
     return pa.repeat(pa.scalar(False), len(actions)) if descriptor is None else descriptor.is_valid()
 
 
-# Checks work on whole columns. `where` gives the file and line of a row of the checked actions, for messages.
+# Checks work on whole columns. `where` returns the file and line of a row of the checked actions, for messages.
 
 Where = Callable[[int], str]
 _STORAGE_TYPES = ("u", "i", "p")
 _UUID_LENGTH = 20  # Base85 characters
 _FILE_ACTIONS = ("add", "remove", "cdc")
-# The partition values of a line, if without braces and escapes: then every quoted text before a colon is a name.
+# The partition values of a line without braces and escapes, in which every quoted text before a colon is a name.
 _PLAIN_VALUES = r'"partitionValues"\s*:\s*(?P<values>\{[^{}\\]*\})'
 
 
 def check_one_action(rows: pa.Table, names: Sequence[str], where: Where) -> None:
-    """Refuse a line with two file actions: they could contradict each other, such as an add and a remove."""
+    """Raise `CorruptMetadata` for a line with two file actions, which could contradict each other."""
     present = sum(rows[name].is_valid().to_numpy().astype(np.int8) for name in names)
     if (several := np.flatnonzero(present > 1)).size:
         raise CorruptMetadata(f"{where(int(several[0]))} has more than one file action. {ADVICE}")
 
 
 def check_paths(paths: pa.Array, name: str, where: Where) -> None:
-    """Refuse an action without a path."""
+    """Raise `CorruptMetadata` for an action without a path; `name` is the kind of action."""
     wrong = pc.fill_null(pc.equal(paths, ""), True)
     if (row := _first(wrong)) is not None:
         fault = "is empty" if paths[row].is_valid else "is missing"
@@ -271,7 +274,7 @@ def check_paths(paths: pa.Array, name: str, where: Where) -> None:
 
 
 def check_descriptors(vectors: pa.StructArray, present: pa.Array, where: Where) -> None:
-    """Refuse a deletion vector descriptor with missing or invalid members: its deletes would be lost."""
+    """Raise `CorruptMetadata` for a deletion vector descriptor with missing or invalid fields."""
     if not pc.any(present).as_py():
         return
     kind, path, offset, size, count = (vectors.field(f.name) for f in vectors.type)
@@ -294,9 +297,10 @@ def check_descriptors(vectors: pa.StructArray, present: pa.Array, where: Where) 
 
 
 def names_in_lines(actions: pa.StructArray, columns: Sequence[str], raw: Callable[[np.ndarray], pa.Array]) -> pa.Array:
-    """Whether each action, read from a JSON line, has a value, possibly null, for every partition column.
+    """Return for each action of a JSON line whether it has a value, possibly null, for every partition column.
 
-    `raw` returns the text of the lines of given rows: only that tells a null value from a missing one.
+    `raw` returns the text of the lines of given rows, since only the text distinguishes a null value from a missing
+    one.
     """
     if not columns:
         return pa.repeat(pa.scalar(True), len(actions))
@@ -328,7 +332,7 @@ def _partition_values(line: str) -> dict[str, object]:
 
 
 def names_in_maps(actions: pa.StructArray, columns: Sequence[str]) -> pa.Array:
-    """Whether each action of a checkpoint has a value, possibly null, for every partition column."""
+    """Return for each action of a checkpoint whether it has a value, possibly null, for every partition column."""
     index = actions.type.get_field_index("partitionValues")
     if not columns or index < 0:
         return pa.repeat(pa.scalar(not columns), len(actions))
@@ -348,7 +352,7 @@ def names_in_maps(actions: pa.StructArray, columns: Sequence[str]) -> pa.Array:
 
 
 def _with_null(members: Sequence[pa.Array], among: np.ndarray) -> np.ndarray:
-    """The rows, among those of the mask, in which a member is null."""
+    """Return the numbers of rows that are in the mask and null in any of the columns."""
     null = np.zeros(len(among), dtype=bool)
     for member in members:
         if member.null_count:

@@ -1,8 +1,8 @@
-"""Tables whose commits a catalog ratifies (protocol, "Catalog-managed tables"): what their log is, and who says so.
+"""Catalog-managed tables (protocol, "Catalog-managed tables"): tables whose commits a catalog ratifies.
 
 A commit is staged as a file in `_delta_log/_staged_commits`, ratified by the catalog, and published later, in order, as
-`_delta_log/<version>.json`. The catalog is asked first, and the log listed then: whatever the catalog does not name any
-more was published before.
+`_delta_log/<version>.json`. Readers ask the catalog before they list the log: any commit that the catalog no longer
+lists was published before.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ FEATURES = ("catalogManaged", "catalogOwned-preview")
 
 @dataclass(frozen=True)
 class StagedCommit:
-    """A commit as a catalog has it: the file in `_staged_commits`, its bytes, and times in milliseconds since 1970.
+    """A commit as a catalog records it: the file in `_staged_commits` and its size in bytes.
 
-    `timestamp` is the in-commit timestamp, `modified` when the file was written.
+    `timestamp` is the in-commit timestamp, and `modified` the time when the file was written, both in milliseconds
+    since 1970.
     """
 
     version: int
@@ -34,7 +35,7 @@ class StagedCommit:
 
 @dataclass(frozen=True)
 class RatifiedCommits:
-    """The newest version of a table by its catalog, and those commits that may not be published, oldest first."""
+    """The newest version of a table in its catalog, and the commits that may not be published yet, oldest first."""
 
     latest: int
     commits: tuple[StagedCommit, ...] = ()
@@ -42,9 +43,10 @@ class RatifiedCommits:
 
 @dataclass(frozen=True)
 class MetadataChange:
-    """What a commit changes of the table beside its rows, as members of Delta actions; None for what stays.
+    """A commit's changes of protocol, metadata and domains, as fields of Delta actions.
 
-    `before` and `after` are metaData actions, `domains` the configurations of domains, None for one that is removed.
+    None for those that do not change. `before` and `after` are metaData actions. `domains` maps domains to their
+    configurations, or to None if removed.
     """
 
     before: Mapping[str, object]
@@ -67,25 +69,28 @@ class ManagedTable(Protocol):
 
     @property
     def identity(self) -> Hashable:
-        """Tells the table from every other one, also of the same name or in the same folder."""
+        """A key that distinguishes the table from every other one, also of the same name or in the same folder."""
 
     def ratified_commits(self) -> RatifiedCommits:
-        """Ask the catalog; raises `NoSuchTable`, and `CommitConflict` if another table has the name by now."""
+        """Request the ratified commits.
+
+        Raises `NoSuchTable`, and `CommitConflict` if another table now has the name.
+        """
 
     def propose(self, commit: StagedCommit, change: MetadataChange) -> RatifiedCommits:
-        """Propose a commit, as often as an answer is lost: the same proposal is ratified once.
+        """Propose a commit, again if the response is lost: the same proposal is ratified only once.
 
         Returns the ratified commits. Raises `VersionConflict` if the version has a commit, `NotCreated` if the catalog
-        refuses this one, `TooManyStaged` if others have to be published first, `CommitStateUnknown` if no attempt has
-        an answer.
+        rejects this one, `TooManyStaged` if other commits have to be published first, and `CommitStateUnknown` if no
+        attempt gets a response.
         """
 
     def report_publication(self, version: int) -> None:
-        """Tell the catalog that all commits up to a version are published."""
+        """Report to the catalog that all commits up to a version are published."""
 
 
 class VersionConflict(Exception):
-    """The version that a commit was proposed as has a commit: another one, if that is certain; else perhaps this."""
+    """The version of a proposed commit is taken: by another commit if `certain`, else possibly by this one."""
 
     def __init__(self, *, certain: bool) -> None:
         super().__init__("the version is taken")
@@ -93,11 +98,14 @@ class VersionConflict(Exception):
 
 
 class TooManyStaged(Exception):
-    """The catalog takes no commit before some that are ratified are published."""
+    """The catalog accepts no commit until some ratified commits are published."""
 
 
 def find_managed_table(location: str, storage: Storage) -> ManagedTable | None:
-    """The catalog's entry of the table in a folder, if it was opened by its name and its commits are ratified there."""
+    """Return the catalog's entry of the table in a folder, or None.
+
+    The storage has it if the table was opened by its name in a catalog that ratifies its commits.
+    """
     table = storage.vended
     if not isinstance(table, ManagedTable) or normal(table.location) != normal(location):
         return None
@@ -105,5 +113,5 @@ def find_managed_table(location: str, storage: Storage) -> ManagedTable | None:
 
 
 def staged_file(location: str, name: str) -> str:
-    """The location of a staged commit."""
+    """Return the location of a staged commit."""
     return join(location, "_delta_log", STAGED_FOLDER, name)

@@ -21,8 +21,8 @@ from lakescan.reading.parquet.footer import open_lenient
 from lakescan.storage import FileEntry, Storage
 
 _BATCH_ROWS = 1 << 17
-# Each row is a distinct action with its own path or id, so no real checkpoint has more rows or unpacked bytes per byte
-# of file than this. Up to _FEW_ROWS and _FEW_BYTES, a file is read whatever its size.
+# Each row is a distinct action with its own path or id, so no real checkpoint has more rows or uncompressed bytes per
+# byte of file than this. Up to _FEW_ROWS and _FEW_BYTES, a file is read whatever its size.
 _ROWS_PER_BYTE, _FEW_ROWS = 16, 1 << 20
 _BYTES_PER_BYTE, _FEW_BYTES = 400, 1 << 28
 _WITHOUT_FILES = (
@@ -39,22 +39,22 @@ class CheckpointFile:
     storage: Storage
 
     def where(self, row: int) -> str:
-        """Location and row for messages; `row` counts from 0."""
+        """Return location and row for messages; `row` counts from 0."""
         return f"{self.location}, row {row + 1}"
 
     def members(self) -> dict[str, tuple[str, ...]]:
-        """The members of each struct column, by the column's name; other columns have none."""
+        """Return the field names of each struct column by the column's name; other columns have none."""
         with self._open_file() as file:
             kinds = {field.name: field.type for field in file.schema_arrow}
         return {n: tuple(f.name for f in k) if pa.types.is_struct(k) else () for n, k in kinds.items()}
 
     def count(self, column: str) -> int:
-        """The number of rows in which a column is not null."""
+        """Return the number of rows whose `column` is not null."""
         with self._open_file() as file:
             return sum(len(batch) - batch.column(0).null_count for batch in file.iter_batches(columns=[column]))
 
     def batches(self, column: str, members: Sequence[str]) -> Iterator[tuple[pa.ChunkedArray, int]]:
-        """Batches of a struct column, restricted to these members, each with the number of its first row.
+        """Yield batches of a struct column, restricted to these fields, each with the number of its first row.
 
         Yields nothing if the column is missing; `add` may be missing only if all rows are other actions. Raises
         `CorruptMetadata`.
@@ -76,9 +76,10 @@ class CheckpointFile:
             self._check_rows(start, file.metadata.num_rows)
 
     def single(self, name: str, required: str) -> Iterator[Action]:
-        """The actions of one name: rows whose column of that name is not null and has the `required` member.
+        """Yield the actions of one name: rows whose struct column of that name has the `required` field.
 
-        That member is decoded first, the others only of the row groups that have such actions: most have files alone.
+        That field is decoded first, and the others only in row groups that have such actions, since most have only file
+        actions.
         """
         with self._open_file() as file:
             kind = _struct_of(file, name)
@@ -96,14 +97,14 @@ class CheckpointFile:
         yield from (Action(name, node, self.where(row)) for row, node in zip(at.tolist(), nodes, strict=True))
 
     def _places(self, file: pq.ParquetFile, name: str, required: str) -> np.ndarray:
-        """The rows whose struct column has a member."""
+        """Return the numbers of the rows whose struct column has a field."""
         rows = file.read(columns=[f"{name}.{required}"])[name]
         self._check_rows(len(rows), file.metadata.num_rows)
         present = pc.and_(rows.is_valid(), pc.is_valid(pc.struct_field(rows, required)))
         return pc.indices_nonzero(present).to_numpy().astype(np.int64)
 
     def _has_only_other_actions(self, file: pq.ParquetFile) -> bool:
-        """Whether each row is an action other than `add`. A row in none of the known columns could be an `add`."""
+        """Return whether every row is an action other than `add`; a row with no known action could be an `add`."""
         if not file.metadata.num_rows:
             return True
         names = [name for name in _WITHOUT_FILES if _struct_of(file, name) is not None]
@@ -154,13 +155,13 @@ def _has_paths(kind: pa.StructType) -> bool:
 
 
 def _check_texts(rows: pa.StructArray) -> None:
-    """Refuse texts that are not UTF-8; statistics may hold anything."""
+    """Raise `ArrowInvalid` for strings that are not UTF-8; statistics may contain anything."""
     for field in rows.type:
         if field.name not in ("stats", "stats_parsed"):
             struct_member(rows, field.name).validate(full=True)
 
 
-# A required member of each action: rows of a Parquet checkpoint that hold the action have it.
+# A required field of each action, which marks the rows of a Parquet checkpoint that hold the action.
 _REQUIRED_MEMBER = {
     "protocol": "minReaderVersion",
     "metaData": "schemaString",
@@ -172,7 +173,7 @@ _UNIQUE_NAME = re.compile(r"\d{20}\.checkpoint\.[0-9a-fA-F-]{36}\.(json|parquet)
 
 
 def checkpoint_actions(location: str, storage: Storage, names: tuple[str, ...]) -> Iterator[Action]:
-    """The actions of these names in one checkpoint file, JSON or Parquet."""
+    """Yield the actions of these names in one checkpoint file, JSON or Parquet."""
     if location.endswith(".json"):
         yield from single_actions(LogText(location, storage.read(location)), names)
         return
@@ -182,9 +183,9 @@ def checkpoint_actions(location: str, storage: Storage, names: tuple[str, ...]) 
 
 
 def check_checkpoint(file: FileEntry, version: int, storage: Storage) -> None:
-    """Refuse a UUID-named checkpoint whose checkpointMetadata does not have its version (protocol, "V2 Spec").
+    """Raise `CorruptMetadata` if a UUID-named checkpoint has no checkpointMetadata action of its version.
 
-    A truncated checkpoint may have lost the names of its sidecars.
+    A truncated checkpoint may have lost the names of its sidecars (protocol, "V2 Spec").
     """
     if _UNIQUE_NAME.fullmatch(file.name) is None:
         return
@@ -193,5 +194,5 @@ def check_checkpoint(file: FileEntry, version: int, storage: Storage) -> None:
     if versions != [version]:
         fault = "has no checkpointMetadata action" if not versions else f"has checkpointMetadata.version {versions[0]}"
         raise CorruptMetadata(
-            f"{file.location} {fault}; its name says version {version}: it was cut off or renamed. {ADVICE}"
+            f"{file.location} {fault}, but its name has version {version}: it was truncated or renamed. {ADVICE}"
         )

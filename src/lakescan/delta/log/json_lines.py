@@ -1,8 +1,8 @@
 """Parse JSON lines into Arrow tables with Arrow's JSON reader, and with Python's parser where that fails.
 
-Arrow's reader accepts nearly all logs; what it refuses (such as a number where text is expected) is rare, and a
-hypothesis test compares the two parsers. Arrow's reader crashes on a text that begins with `null`, so it only gets
-lines that begin with `{`.
+Arrow's reader accepts nearly all logs. Input that it rejects, such as a number where text is expected, is rare, and a
+hypothesis test compares the two parsers. Arrow's reader crashes on a text that starts with `null`, so it only gets
+lines that start with `{`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from lakescan.delta.log.log_text import ADVICE, LogText, RepeatedMember, as_long
 from lakescan.errors import CorruptMetadata
 
 _BLOCK, _LARGEST_BLOCK = 1 << 22, (1 << 31) - 1
-_MOST_LINES = 1 << 18  # parsed at once, so that memory is bounded by the content of lines, not by their number
+_MOST_LINES = 1 << 18  # parsed together, so that memory is bounded by the content of lines, not by their number
 _NEWLINE, _OPENS = ord("\n"), ord("{")
-_MOST_EXACT = 2**53  # from here on, a double may stand for several whole numbers
+_MOST_EXACT = 2**53  # from here on, a double may represent several whole numbers
 _INTS = {pa.int64(): 64, pa.int32(): 32}
 
 
@@ -48,15 +48,16 @@ class LogLines:
         return np.array([text.version for text in self.texts], dtype=np.int64)[self.text]
 
     def where(self, row: int) -> str:
-        """The file and line of a row, for messages."""
+        """Return the file and line of a row, for messages."""
         return self.texts[self.text[row]].place(int(self.line[row]))
 
 
 def parse_log_texts(texts: Iterable[LogText], schema: pa.Schema, loose: frozenset[str] = frozenset()) -> list[LogLines]:
-    """Parse the lines of texts, in runs of at most `_MOST_LINES`; ignore members not in the schema, null missing ones.
+    """Parse the lines of log texts, in runs of at most `_MOST_LINES`.
 
-    Another scalar where the schema has text is an error, except in the members `loose` and below them. Raises
-    `CorruptMetadata`, with file and line, for a line that is not a JSON object of these types, and for an empty text.
+    Fields outside the schema are ignored, and missing ones are null. A number or boolean where the schema has text is
+    an error, except in and below the fields `loose`. Raises `CorruptMetadata`, with file and line, for a line that is
+    not a JSON object of these types, and for an empty text.
     """
     texts = tuple(texts)
     if not texts:
@@ -76,7 +77,7 @@ def parse_log_texts(texts: Iterable[LogText], schema: pa.Schema, loose: frozense
 
 
 def parse_lines(lines: LogLines, schema: pa.Schema, loose: frozenset[str]) -> LogLines:
-    """Parse the raw lines into rows of a schema, as `parse_log_texts`."""
+    """Parse the raw lines into rows of a schema, like `parse_log_texts`."""
     _check_utf8(lines)
     content = _bytes_of(lines.raw)
     if _begin_as_objects(lines.raw, content):
@@ -87,14 +88,14 @@ def parse_lines(lines: LogLines, schema: pa.Schema, loose: frozenset[str]) -> Lo
 
 
 def _bytes_of(raw: pa.Array) -> pa.Buffer:
-    """The lines as one buffer, without a copy."""
+    """Return the lines as one buffer, without a copy."""
     offsets = np.frombuffer(raw.buffers()[1], np.int64)[raw.offset : raw.offset + len(raw) + 1]
     start, stop = int(offsets[0]), int(offsets[-1])
     return raw.buffers()[2].slice(start, stop - start)
 
 
 def _begin_as_objects(raw: pa.Array, content: pa.Buffer) -> bool:
-    """Whether each line begins with `{`: then, if Arrow finds as many rows as lines, each row is one line."""
+    """Return whether each line starts with `{`: if Arrow then finds as many rows as lines, each row is one line."""
     offsets = np.frombuffer(raw.buffers()[1], np.int64)[raw.offset : raw.offset + len(raw)]
     return bool((np.frombuffer(content, np.uint8)[offsets - offsets[0]] == _OPENS).all())
 
@@ -112,7 +113,7 @@ def _check_utf8(lines: LogLines) -> None:
 
 
 def _parse_by_arrow(text: pa.Buffer, schema: pa.Schema) -> pa.Table | None:
-    """Parse lines with Arrow's reader; None if it refuses them."""
+    """Parse lines with Arrow's reader; return None if it rejects them."""
     if not len(text):
         return schema.empty_table()
     # A block must hold a whole line; only lines longer than a block need the second attempt.
@@ -157,7 +158,7 @@ def _members(node: dict[str, Any], fields: Iterable[pa.Field], path: str, loose:
 
 
 def _convert_value(value: Any, kind: pa.DataType, path: str, loose: frozenset[str]) -> Any:
-    """A parsed value converted for its Arrow type; raises `_Unfit`."""
+    """Convert a parsed value for its Arrow type; raises `_Unfit`."""
     if value is None:
         return None
     converted: Any = None
@@ -195,7 +196,7 @@ def _describe_type(kind: pa.DataType) -> str:
 
 
 def parse_json_texts(texts: pa.Array, schema: pa.Schema) -> pa.Table:
-    """Parse each text of an array into a row; texts that are null or not JSON objects of the schema become nulls."""
+    """Parse each JSON text into a row; texts that are null or not objects of the schema become nulls."""
     filled = pc.fill_null(texts, "{}").cast(pa.string())
     if pc.all(pc.starts_with(filled, "{"), min_count=0).as_py():
         joined = pc.binary_join(pa.ListArray.from_arrays([0, len(filled)], filled), "\n")
@@ -218,7 +219,7 @@ def _parse_one(text: str, schema: pa.Schema) -> dict[str, Any]:
 
 
 def _exact(text: str) -> Decimal | float:
-    """A number with all its digits, which a float would round."""
+    """Return a number with all its digits, which a float would round."""
     try:
         return Decimal(text)
     except ArithmeticError:
@@ -226,7 +227,7 @@ def _exact(text: str) -> Decimal | float:
 
 
 def _coerce_members(node: dict[str, Any], fields: Iterable[pa.Field]) -> dict[str, Any]:
-    """The members of the schema, coerced to its types where possible: scalars to text where the type is text."""
+    """Return the schema's fields of an object, coerced to its types where possible, such as numbers to text."""
     members = {}
     for field in fields:
         value = node.get(field.name)
@@ -245,7 +246,7 @@ def _coerce_members(node: dict[str, Any], fields: Iterable[pa.Field]) -> dict[st
 
 
 def _valid_or_empty(row: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
-    """The row if its values have the schema's types, else an empty row."""
+    """Return the row if its values have the schema's types, else an empty row."""
     try:
         pa.Table.from_pylist([row], schema=schema)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):

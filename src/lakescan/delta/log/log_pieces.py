@@ -1,6 +1,6 @@
 """Split a log segment into pieces that are read independently: checkpoint parts, sidecars, batches of commits.
 
-Parsed pieces are kept in the metadata cache: log files never change once written.
+Parsed pieces are kept in the metadata cache, since log files never change once written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from lakescan.errors import CorruptMetadata
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.locations import split_location
 
-_BATCH_BYTES, _COMMIT_COST = 1 << 24, 1 << 14  # bytes of a batch of commits, and what each commit adds to its size
+_BATCH_BYTES, _COMMIT_COST = (
+    1 << 24,
+    1 << 14,
+)  # bytes of a batch of commits, and bytes counted per commit in addition to its size
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class LogPiece:
 
 
 def pieces_of(segment: LogSegment, reader: ActionReader) -> list[LogPiece]:
-    """All pieces of a segment; reads the checkpoint's list of sidecars. Raises `CorruptMetadata`."""
+    """Return all pieces of a segment, including the sidecars that its checkpoint lists; raises `CorruptMetadata`."""
     parts = segment.checkpoint.parts if segment.checkpoint is not None else ()
     for part in parts:
         check_checkpoint(part, segment.checkpoint.version if segment.checkpoint is not None else -1, reader.storage)
@@ -44,7 +47,7 @@ def pieces_of(segment: LogSegment, reader: ActionReader) -> list[LogPiece]:
 
 
 def read_piece(reader: ActionReader, piece: LogPiece) -> pa.Table:
-    """The file actions of a piece, from the metadata cache if possible."""
+    """Return the file actions of a piece, from the metadata cache if possible."""
     files = tuple(c.entry for c in piece.commits) if piece.checkpoint is None else (piece.checkpoint,)
     key = (tuple((f.location, f.size, f.modified) for f in files), reader.partition_columns, reader.storage.identity)
     return METADATA.get(key, cache_in_folder(reader.storage.cache_folder, key, partial(_read, reader, piece)))
@@ -63,7 +66,7 @@ def read_commits(commits: Sequence[LogFile], storage: Storage) -> list[LogText]:
 
 
 def batches(commits: tuple[LogFile, ...]) -> list[tuple[LogFile, ...]]:
-    """Split commits into batches of some megabytes that are read and parsed together."""
+    """Split commits into batches of about 16 MiB that are read and parsed together."""
     ends = np.cumsum([c.entry.size + _COMMIT_COST for c in commits]) // _BATCH_BYTES
     cuts = [0, *(np.flatnonzero(np.diff(ends)) + 1).tolist(), len(commits)]
     return [commits[a:b] for a, b in itertools.pairwise(cuts) if b > a]

@@ -1,6 +1,6 @@
 """Parse the JSON of a log: commits, JSON checkpoints and JSON nested in them.
 
-The text comes from other writers and may be damaged: every fault becomes `CorruptMetadata` with file and line.
+The text comes from other writers and may be damaged. Every error becomes `CorruptMetadata` with file and line.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ class LogText:
     version: int = -1
 
     def place(self, line: int) -> str:
-        """Location and line for messages; `line` counts from 1."""
+        """Return location and line for messages; `line` counts from 1."""
         return f"{self.location}, line {line}"
 
     def actions(self) -> bytes:
-        """The lines without byte order mark and trailing white space; raises `CorruptMetadata` if there are none.
+        """Return the lines without byte order mark and trailing white space.
 
-        A commit always has an action: an empty file is a write that was cut off.
+        Raises `CorruptMetadata` if there are none. A commit always has an action, so an empty file is an incomplete
+        write.
         """
         content = self.content.removeprefix(_BOM).rstrip()
         if not content.strip():
@@ -54,23 +55,23 @@ class LogText:
 
 
 class RepeatedMember(dict[str, Any]):
-    """A JSON object with a duplicate member: readers differ in which one they use."""
+    """A JSON object with a duplicate field; readers differ in the value that they use."""
 
 
 @dataclass(frozen=True)
 class Action:
-    """A non-file action: its name, its parsed members, and its file and line for messages."""
+    """A non-file action: its name, its parsed fields, and its file and line for messages."""
 
     name: str
     members: Mapping[str, Any]
     where: str
 
     def get(self, member: str) -> Any:
-        """A member as parsed; None if missing."""
+        """Return a field as parsed; None if missing."""
         return self.members.get(member)
 
     def whole_number(self, member: str) -> int | None:
-        """A 64-bit whole number, or None if missing; raises `CorruptMetadata`."""
+        """Return a field as a 64-bit whole number, or None if missing; raises `CorruptMetadata`."""
         value = self.members.get(member)
         number = int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else as_long(value)
         if value is not None and number is None:
@@ -78,23 +79,23 @@ class Action:
         return number
 
     def text(self, member: str) -> str | None:
-        """A text, or None if missing; raises `CorruptMetadata`."""
+        """Return a field as text, or None if missing; raises `CorruptMetadata`."""
         value = self.members.get(member)
         if value is not None and not isinstance(value, str):
             raise self.wrong(member, "text")
         return value
 
     def texts(self, member: str) -> tuple[str, ...] | None:
-        """A list of texts, or None if missing; raises `CorruptMetadata`."""
+        """Return a field as a tuple of texts, or None if missing; raises `CorruptMetadata`."""
         value = self.members.get(member)
         if value is not None and not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
             raise self.wrong(member, "a list of texts")
         return None if value is None else tuple(value)
 
     def text_map(self, member: str) -> dict[str, str]:
-        """A map of text to text, empty if missing: numbers and booleans become JSON text, nulls are dropped.
+        """Return a field as a map of text to text, empty if missing; raises `CorruptMetadata`.
 
-        Raises `CorruptMetadata`.
+        Numbers and booleans become JSON text; nulls are dropped.
         """
         node = self.members.get(member)
         if node is None:
@@ -106,21 +107,21 @@ class Action:
         return {k: v if isinstance(v, str) else json.dumps(v) for k, v in node.items() if v is not None}
 
     def wrong(self, member: str, expected: str) -> CorruptMetadata:
-        """The error for a missing or malformed member."""
+        """Return the error for a missing or malformed field."""
         value = self.members.get(member)
         fault = "is missing" if value is None else f"is {short_json(value)}"
         return CorruptMetadata(f"{self.where}: {self.name}.{member} {fault}; expected {expected}. {ADVICE}")
 
 
 def as_long(value: Any) -> int | None:
-    """The value if it is a 64-bit whole number, else None."""
+    """Return the value as an int if it is a 64-bit whole number, else None."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value in _LONGS else None
 
 
 def short_json(value: Any) -> str:
-    """A parsed value for messages: as JSON, truncated if long."""
+    """Return a parsed value for messages: as JSON, truncated if long."""
     try:
         text = json.dumps(value, ensure_ascii=True)
     except (ValueError, RecursionError):
@@ -129,7 +130,7 @@ def short_json(value: Any) -> str:
 
 
 def parse_json(text: bytes | str, where: str, *, parse_float: Callable[[str], Any] = float) -> Any:
-    """Parse a JSON value; raises `CorruptMetadata` that begins with `where` for every fault of the text."""
+    """Parse a JSON value; raises `CorruptMetadata` whose message starts with `where` for invalid text."""
     try:
         decoded = text if isinstance(text, str) else text.decode()
         return json.loads(decoded, object_pairs_hook=_object, parse_float=parse_float)
@@ -138,7 +139,7 @@ def parse_json(text: bytes | str, where: str, *, parse_float: Callable[[str], An
 
 
 def parse_object(text: bytes | str, where: str) -> dict[str, Any]:
-    """Parse a JSON object; raises `CorruptMetadata` that begins with `where`."""
+    """Parse a JSON object; raises `CorruptMetadata` whose message starts with `where`."""
     node = parse_json(text, where)
     if not isinstance(node, dict):
         raise CorruptMetadata(f"{where} is {short_json(node)}; expected a JSON object. {ADVICE}")
@@ -159,7 +160,7 @@ def _fault(error: Exception) -> str:
 
 
 def single_actions(text: LogText, names: tuple[str, ...]) -> Iterator[Action]:
-    """The non-file actions of these names in a commit (such as protocol, metaData, commitInfo), last first.
+    """Yield the non-file actions of these names in a commit (such as protocol, metaData, commitInfo), last first.
 
     Parses only lines that contain a name in quotes. Raises `CorruptMetadata` for an action that is not an object.
     """
@@ -179,7 +180,7 @@ def single_actions(text: LogText, names: tuple[str, ...]) -> Iterator[Action]:
 
 
 def only_actions(actions: Iterable[Action]) -> dict[str, Action]:
-    """A version's actions by name, at most one per name; raises `CorruptMetadata` for two that differ."""
+    """Return a version's actions by name; raises `CorruptMetadata` for two different ones of the same name."""
     by_name: dict[str, Action] = {}
     for action in actions:
         other = by_name.setdefault(action.name, action)
@@ -200,7 +201,7 @@ def _parse_line(line: bytes, text: LogText, content: bytes, start: int) -> dict[
 
 
 def _lines_that_mention(text: bytes, names: tuple[str, ...]) -> set[tuple[int, int]]:
-    """Start and end of the lines that contain one of these names in quotes."""
+    """Return start and end of the lines that contain one of these names in quotes."""
     lines = set()
     for name in names:
         quoted = b'"%s"' % name.encode()
@@ -217,7 +218,7 @@ CHECKSUM = "checksum"
 
 
 def has_right_checksum(node: Mapping[str, Any]) -> bool | None:
-    """Whether an object's checksum matches its other members; None if it has none, or it cannot be computed."""
+    """Return whether an object's checksum matches its other fields; None if it has none or it cannot be computed."""
     if not isinstance(node.get(CHECKSUM), str):
         return None
     try:
@@ -227,7 +228,7 @@ def has_right_checksum(node: Mapping[str, Any]) -> bool | None:
 
 
 def checksum_of(node: Mapping[str, Any]) -> str:
-    """The checksum of an object's members, those named `checksum` left out; there must be no floating-point number."""
+    """Return the checksum of an object's fields other than `checksum`; floating-point numbers are not supported."""
     pairs = sorted(_pairs({k: v for k, v in node.items() if k != CHECKSUM}, ()))
     text = ",".join(f"{path}={value}" for path, value in pairs)
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
@@ -238,7 +239,7 @@ class _Unknown(Exception):
 
 
 def _pairs(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Path and value of each scalar, in canonical form."""
+    """Yield path and value of each scalar, in canonical form."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _pairs(inner, (*path, _quote_text(name)))

@@ -1,6 +1,6 @@
-"""Split a log by file path into shares that workers reconcile and prune, for logs larger than the driver's memory.
+"""Log replay by partition: workers reconcile and prune parts of a log that is larger than the driver's memory.
 
-All actions on a file are in the same share, so shares are independent of each other.
+The log is partitioned by file path, so all actions on a file are in one share, and shares are independent.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from lakescan.delta.log.replay import canonical_paths, file_locations, live_file
 from lakescan.delta.scan.scan_files import DeltaScanFiles
 from lakescan.planning.candidates import Candidates
 
-_SHARE_BYTES = 1 << 24  # of log files; parsed, they take several times as much memory
+_SHARE_BYTES = 1 << 24  # bytes of log files per share; parsed, they take several times as much memory
 
 
 @dataclass(frozen=True)
 class LogShare:
-    """A share's candidate files, and the number and total bytes of its live files."""
+    """The candidate files of one share, and the number and total bytes of its live files."""
 
     candidates: Candidates
     files: int
@@ -33,7 +33,7 @@ class LogShare:
 
 @dataclass(frozen=True)
 class LogShares:
-    """Split and merge functions of a shuffling executor over the pieces of a log."""
+    """The split and merge functions of a shuffling executor over the pieces of a log."""
 
     reader: ActionReader
     location: str
@@ -41,7 +41,7 @@ class LogShares:
     count: int
 
     def split(self, piece: LogPiece) -> Iterator[tuple[int, pa.Table]]:
-        """The file actions of a piece, keyed by share."""
+        """Yield the file actions of a piece, keyed by share number."""
         actions = read_piece(self.reader, piece)
         paths = canonical_paths(file_locations(actions["path"].combine_chunks(), self.location))
         share = shares_of(paths, self.count)
@@ -55,10 +55,10 @@ class LogShares:
 
 
 def share_count(log_bytes: int, least: int = 4, most: int = 1000) -> int:
-    """The number of shares for a log of so many bytes."""
+    """Return the number of shares for a log with this total size in bytes."""
     return min(most, max(least, log_bytes // _SHARE_BYTES))
 
 
 def shares_of(paths: pa.Array, count: int) -> np.ndarray:
-    """The share of each path, by a hash of its bytes that is stable across processes."""
+    """Return the share number of each path, from a hash of its bytes that is stable across processes."""
     return (hashes(paths) % np.uint64(count)).astype(np.int64)

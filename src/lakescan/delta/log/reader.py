@@ -1,4 +1,4 @@
-"""Read a Delta log: a version's protocol and metadata, its live files, and the files that hold changes."""
+"""Read a Delta log: a version's protocol and metadata, its live files, and its change data files."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ from lakescan.planning.candidates import Candidates
 from lakescan.planning.scan_report import ScanMetrics
 from lakescan.storage import Storage, join
 
-_FIRST_COMMITS, _MOST_COMMITS = 64, 1024  # remote commits that are read at once
-_VERSION = 2048  # bytes of a version's own objects, approximately: its segment, checkpoint and last commit
+_FIRST_COMMITS, _MOST_COMMITS = 64, 1024  # remote commits that are read in parallel
+_VERSION = 2048  # approximate bytes of a version's own objects: its segment, checkpoint and last commit
 
 
 @dataclass(frozen=True)
 class DeltaVersion:
-    """A version's log segment, protocol and metadata."""
+    """A version of a table: its log segment, protocol and metadata."""
 
     segment: LogSegment
     protocol: Protocol
     metadata: Metadata
 
     def schema(self) -> Schema:
-        """The version's columns."""
+        """Return the version's columns."""
         return self.metadata.schema()
 
     def partition_fields(self, schema: Schema) -> tuple[t.Field, ...]:
-        """The partition columns; raises `CorruptMetadata` if the schema lacks one."""
+        """Return the partition columns; raises `CorruptMetadata` if the schema lacks one."""
         fields = {f.name: f for f in schema.fields}
         if missing := [name for name in self.metadata.partition_columns if name not in fields]:
             raise CorruptMetadata(
@@ -74,7 +74,7 @@ class DeltaVersion:
 
 
 def _size_of(version: DeltaVersion) -> int:
-    """The approximate bytes of a version; its commits are references to the log's listing, but for the newest few."""
+    """Return the approximate bytes of a version, whose commits are mostly references to the log's listing."""
     texts = (version.metadata.schema_string, *version.metadata.configuration.values())
     return _VERSION + sum(map(len, texts)) + 8 * len(version.segment.commits)
 
@@ -82,11 +82,11 @@ def _size_of(version: DeltaVersion) -> int:
 _VERSIONS: CacheKind[DeltaVersion] = CacheKind("states of Delta tables", _size_of)
 _NEWEST: CacheKind[DeltaVersion] = CacheKind(
     "newest states of Delta tables", _size_of
-)  # by location, of any open table
+)  # by location, shared by all open tables
 
 
 def check_catalog_asked(features: Collection[str], location: str, storage: Storage) -> None:
-    """Raise `UnsupportedFeature` if a catalog has commits of the table, which was opened without it."""
+    """Raise `UnsupportedFeature` if a table is catalog-managed but was opened without its catalog."""
     for name in sorted(set(features) & set(_MANAGED)):
         if find_managed_table(location, storage) is None:
             raise UnsupportedFeature(f"Delta table feature {name!r}", why_not_read(name, ""))
@@ -99,7 +99,7 @@ class LogReader:
         self._location = location
         self.storage: RememberingStorage = RememberingStorage.copy_from(storage)
         self._log_id = object()  # part of cache keys: a later log at this location may be another table's
-        self._last: DeltaVersion | None = None  # most calls ask for the same version again
+        self._last: DeltaVersion | None = None  # most calls request the same version again
         self.known_id: str | None = None  # the table's id, once a metaData action was read
 
     def read(self, commit: LogFile) -> LogText:
@@ -107,10 +107,10 @@ class LogReader:
         return read_commits([commit], self.storage)[0]
 
     def version(self, segment: LogSegment) -> DeltaVersion:
-        """Read protocol and metadata: the newest in the commits, else those of the checkpoint.
+        """Read a version's protocol and metadata: the newest in the commits, else those of the checkpoint.
 
-        Raises `CorruptMetadata`, and `UnsupportedFeature` for a table whose catalog ratifies its commits, if the
-        catalog was not asked for them.
+        Raises `CorruptMetadata`, and `UnsupportedFeature` for a catalog-managed table that was opened without its
+        catalog.
         """
         last = self._last
         if last is None or last.segment.version != segment.version:
@@ -140,14 +140,14 @@ class LogReader:
         return found
 
     def _texts(self, commits: Iterable[LogFile]) -> Iterator[LogText]:
-        """The texts of commits, in order: local ones one by one, remote ones many at once, and more each time."""
+        """Yield the texts of commits, in order; remote ones are read in parallel, in batches of increasing size."""
         rest, count = iter(commits), _FIRST_COMMITS if self.storage.is_remote(self._location) else 1
         while some := list(islice(rest, count)):
             yield from read_commits(some, self.storage)
             count = min(count * 4, _MOST_COMMITS) if count > 1 else 1
 
     def _newest(self, commits: Iterable[LogFile], names: tuple[str, ...]) -> dict[str, Action]:
-        """The newest actions of these names; `commits` are newest first."""
+        """Return the newest actions of these names; `commits` are newest first."""
         newest: dict[str, Action] = {}
         for text in self._texts(commits):
             newest = {**only_actions(single_actions(text, names)), **newest}
@@ -167,7 +167,7 @@ class LogReader:
         return DeltaVersion(segment, Protocol.parse(newest["protocol"]), Metadata.parse(newest["metaData"]))
 
     def domain(self, segment: LogSegment, domain: str) -> Action | None:
-        """The newest domainMetadata action of a domain; None if there is none or it was removed."""
+        """Return the newest domainMetadata action of a domain, or None without one or if the domain was removed."""
         for actions in self._newest_first(segment, ("domainMetadata",)):
             for action in actions:
                 if action.get("domain") == domain:
@@ -175,7 +175,7 @@ class LogReader:
         return None
 
     def domains(self, segment: LogSegment) -> dict[str, Action]:
-        """The newest domainMetadata actions by their domains, without those that were removed."""
+        """Return the newest domainMetadata actions by domain, without removed domains."""
         newest: dict[str, Action] = {}
         for actions in self._newest_first(segment, ("domainMetadata",)):
             for action in actions:
@@ -183,7 +183,7 @@ class LogReader:
         return {name: action for name, action in newest.items() if not action.get("removed")}
 
     def transaction(self, segment: LogSegment, app_id: str) -> int | None:
-        """The version number of an application's last commit (`txn` action), or None."""
+        """Return the version number of an application's last commit (`txn` action), or None."""
         for actions in self._newest_first(segment, ("txn",)):
             for action in actions:
                 if action.get("appId") == app_id:
@@ -191,7 +191,7 @@ class LogReader:
         return None
 
     def _newest_first(self, segment: LogSegment, names: tuple[str, ...]) -> Iterator[list[Action]]:
-        """The actions of these names, commit by commit, newest first, then those of the checkpoint."""
+        """Yield the actions of these names commit by commit, newest first, then those of the checkpoint."""
         for text in self._texts(reversed(segment.commits)):
             yield list(single_actions(text, names))
         if segment.checkpoint is not None:
@@ -205,10 +205,10 @@ class LogReader:
         metrics: ScanMetrics,
         executor: PlanningExecutor = LOCAL,
     ) -> pa.Table:
-        """The live files of a version (see `replay.live_files`), with the column `record_count`.
+        """Return the live files of a version (see `replay.live_files`), with the column `record_count`.
 
-        `partition_columns` are physical names.
-        Of a version that continues the newest one known, only the commits after it are read.
+        `partition_columns` are physical names. If the version continues the newest cached one, only the commits after
+        that are read.
         """
         reader = ActionReader(self.storage, partition_columns)
         key = (self._location, partition_columns, self.storage.identity)
@@ -241,7 +241,7 @@ class LogReader:
     def live_shares(
         self, segment: LogSegment, planner: DeltaScanFiles, metrics: ScanMetrics, executor: ShufflingExecutor
     ) -> Iterator[Candidates]:
-        """The candidate files of a version, reconciled and pruned share by share on the executor."""
+        """Yield the candidate files of a version, reconciled and pruned share by share on the executor."""
         reader = ActionReader(self.storage, tuple(f.physical_name for f in planner.partition_fields))
         pieces = self._pieces(segment, reader, metrics)
         work = LogShares(reader, self._location, planner, share_count(segment.size))
@@ -264,7 +264,7 @@ class LogReader:
         partition_columns: tuple[str, ...],
         metrics: ScanMetrics,
     ) -> pa.Table:
-        """The files that hold the changes of these commits (see `change_feed.changed_files`)."""
+        """Return the files that hold the changes of these commits (see `change_feed.changed_files`)."""
         reader = ActionReader(self.storage, partition_columns)
         parts, unchanged = [reader.changes(())], set()
         for batch in batches(commits):
@@ -276,7 +276,7 @@ class LogReader:
 
 
 def _check_adds(segment: LogSegment, parts: list[pa.Table]) -> None:
-    """Refuse a checkpoint whose number of adds differs from that in `_last_checkpoint`, if its checksum is right."""
+    """Raise `CorruptMetadata` if a checkpoint's number of adds differs from that in a valid `_last_checkpoint`."""
     base = segment.checkpoint
     adds = sum(pc.sum(part["is_add"]).as_py() or 0 for part in parts)
     if base is not None and base.adds is not None and base.adds != adds:
@@ -286,10 +286,10 @@ def _check_adds(segment: LogSegment, parts: list[pa.Table]) -> None:
         )
 
 
-# A state is known by the segment that it was read from. Commits never change, so a later segment of the same log has
-# the known state and the commits after it. It is of the same log if the files that both have are of one size and time,
-# the known segment's last commit among them: another table in the folder has written other files. A commit that a
-# catalog has ratified is the same before and after it is published.
+# A cached version is identified by its segment. Commits never change, so a later segment of the same log is the cached
+# version and the commits after it. It is the same log if the files in both segments have the same size and time, among
+# them the cached segment's last commit: another table in the folder has other files. A commit that a catalog has
+# ratified is the same before and after it is published.
 
 _MOST_LOOKED_UP = 128  # commits before a newer checkpoint
 
@@ -306,7 +306,7 @@ LIVE_FILES: CacheKind[KnownFiles] = CacheKind("live files of Delta tables", lamb
 
 
 def commits_after(known: LogSegment, segment: LogSegment, storage: Storage) -> tuple[LogFile, ...] | None:
-    """The commits of a segment that a known one lacks; None if it may be another log, or goes back further.
+    """Return the commits of a segment that a cached one lacks; None if it may be another log, or is older.
 
     Commits that a newer checkpoint has replaced are looked up by name.
     """
@@ -333,12 +333,12 @@ def commits_after(known: LogSegment, segment: LogSegment, storage: Storage) -> t
 
 
 def is_older(segment: LogSegment, known: LogSegment) -> bool:
-    """Whether a segment is an earlier one of the same log, which is not worth to be known instead."""
+    """Return whether a segment is an earlier one of the same log, so that it should not replace the cached one."""
     return segment.version < known.version and bool(segment.commits) and segment.commits[-1] in known.commits
 
 
-# Checking them is optional. A difference is logged, not refused: writers have left wrong checksums beside right
-# commits.
+# Checking version checksums is optional. A difference is only logged, since writers have left wrong checksums next to
+# correct commits.
 
 _LOG = logging.getLogger("lakescan")
 
@@ -370,10 +370,10 @@ _MOST_BYTES = 32 * 2**20
 
 
 class RememberingStorage(Storage):
-    """A storage of one open table's log, which remembers small remote files until `forget` is called.
+    """A storage for the log of one open table, which caches small remote files until `forget` is called.
 
-    Files of a log never change. Local files are not remembered: reading them again is as quick. Copies that are sent
-    to other processes remember nothing.
+    Files of a log never change. Local files are not cached, since reading them again is as fast. Copies that are sent
+    to other processes have an empty cache.
     """
 
     def __post_init__(self) -> None:
@@ -382,17 +382,17 @@ class RememberingStorage(Storage):
         self._bytes, self._lock = 0, threading.Lock()
 
     def forget(self) -> None:
-        """Forget the contents of all files."""
+        """Clear the cache."""
         with self._lock:
             self._contents.clear()
             self._bytes = 0
 
     def read(self, location: str, offset: int = 0, length: int | None = None, *, size: int | None = None) -> bytes:
-        """Read a file, or a part of it; see `Storage.read`."""
+        """Read a file, or a range of it; see `Storage.read`."""
         if offset or length is not None or not self.is_remote(location):
             return super().read(location, offset, length, size=size)
         data = self._contents.get(location)
-        if data is None or size not in (None, len(data)):  # of another size: the log of another table is there now
+        if data is None or size not in (None, len(data)):  # another size: the log now belongs to another table
             data = self._remember(location, super().read(location, size=size))
         return data
 

@@ -1,8 +1,8 @@
-"""Reconciliation: the live files of a version (protocol, "Action Reconciliation").
+"""Reconciliation of file actions into the live files of a version (protocol, "Action Reconciliation").
 
-A file's identity is its path and the id of its deletion vector: a commit that deletes rows by deletion vector removes
-the file with its old vector and adds the same path with the new one. The newest action on an identity wins; a winning
-remove is a tombstone.
+A file's identity is its path and the id of its deletion vector. A commit that deletes rows by deletion vector removes
+the file with its old vector and adds the same path with the new one. The newest action on an identity wins, and a
+winning remove is a tombstone.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from lakescan.delta.log.log_text import ADVICE
 from lakescan.errors import CorruptMetadata
 from lakescan.storage.locations import adopt_root, normalize_roots
 
-_MOST_CHUNKS = 64  # of the live files of a log that was read again and again
+_MOST_CHUNKS = 64  # chunks of live files, before they are combined
 _ABSOLUTE = r"^([a-zA-Z][a-zA-Z0-9+.-]+:|/)"
 
 
 def live_files(parts: list[pa.Table], location: str) -> pa.Table:
     """Reconcile file actions and check the result; raises `CorruptMetadata`.
 
-    Each data file must be live only once: with two deletion vectors, or with and without one, its rows would be read
+    Each data file must be live only once. With two deletion vectors, or with and without one, its rows would be read
     twice.
     """
     files = reconcile(parts, location)
@@ -34,7 +34,7 @@ def live_files(parts: list[pa.Table], location: str) -> pa.Table:
 
 
 def update_live_files(known: pa.Table, parts: list[pa.Table], location: str) -> pa.Table:
-    """The live files of a later version: `known` are those of an earlier one, `parts` the file actions since.
+    """Return the live files of a version from those of an earlier one, `known`, and the file actions since.
 
     Only files that these actions name are compared. Raises `CorruptMetadata`.
     """
@@ -71,7 +71,7 @@ def _check_once(files: pa.Table, location: str) -> None:
 
 
 def check_partitions(files: pa.Table) -> None:
-    """Refuse actions without a value for every partition column."""
+    """Raise `CorruptMetadata` for an action without a value for every partition column."""
     row = pc.index(files["has_partition"], False).as_py()
     if row >= 0:
         raise CorruptMetadata(
@@ -85,14 +85,14 @@ def _has_vector(files: pa.Table) -> pa.Array:
 
 
 def log_position(files: pa.Table, row: int) -> str:
-    """The place of a file's action in the log, for messages."""
+    """Return the position of a file's action in the log, for messages."""
     version, line = files["version"][row].as_py(), files["line"][row].as_py()
     where = f"row {line} of a checkpoint" if version < 0 else f"{version:020d}.json, line {line}"
     return f"{where} (file {files['path'][row].as_py()})"
 
 
 def reconcile(parts: list[pa.Table], location: str) -> pa.Table:
-    """The live adds among file actions of a checkpoint (version -1) and of commits.
+    """Return the live adds among file actions of a checkpoint (version -1) and of commits.
 
     Paths become locations: relative ones are resolved against `location`, the table's folder.
     """
@@ -104,7 +104,10 @@ def reconcile(parts: list[pa.Table], location: str) -> pa.Table:
 
 
 def newest_mask(actions: pa.Table) -> np.ndarray:
-    """Which actions are the newest on their identities, as a mask; their paths are locations, and there is one."""
+    """Return a mask of the actions that are the newest on their identity; there must be at least one action.
+
+    Their paths must be locations.
+    """
     codes = identity(actions).dictionary_encode().indices.to_numpy()
     version = actions["version"].to_numpy()
     # An add and a remove of one identity in the same commit contradict each other: the add wins.
@@ -117,7 +120,7 @@ def newest_mask(actions: pa.Table) -> np.ndarray:
 
 
 def identity(actions: pa.Table) -> pa.Array:
-    """A key of file and deletion vector, equal for all actions on the same file with the same vector."""
+    """Return a key of file and deletion vector, equal for all actions on the same file with the same vector."""
     vector = actions["vector"].combine_chunks()
     kind, where, offset = (vector.field(n) for n in ("storageType", "pathOrInlineDv", "offset"))
     at = pc.binary_join_element_wise(pa.scalar("@"), offset.cast(pa.string()), "")
@@ -127,15 +130,15 @@ def identity(actions: pa.Table) -> pa.Array:
 
 
 def resolve_paths(actions: pa.Table, location: str) -> pa.Table:
-    """File actions with their paths replaced by locations."""
+    """Return the file actions with their paths replaced by locations."""
     paths = file_locations(actions["path"].combine_chunks(), location)
     return actions.set_column(actions.schema.get_field_index("path"), "path", paths)
 
 
 def file_locations(paths: pa.Array, location: str) -> pa.Array:
-    """Locations of files from their paths in the log, which are URIs, absolute or relative to the table's folder.
+    """Return the locations of files from their paths in the log: URIs, absolute or relative to the table's folder.
 
-    Whether a path is absolute is decided before decoding: a relative path may contain an encoded colon.
+    Whether a path is absolute is decided before decoding, since a relative path may contain an encoded colon.
     """
     absolute = pc.match_substring_regex(paths, _ABSOLUTE)
     decoded = decoded_paths(paths)
@@ -144,7 +147,7 @@ def file_locations(paths: pa.Array, location: str) -> pa.Array:
 
 
 def decoded_paths(paths: pa.Array) -> pa.Array:
-    """Percent-decoded paths (protocol, "Add File": the path is a URI).
+    """Return percent-decoded paths (protocol, "Add File": the path is a URI).
 
     Costs one Python call per path that contains a %.
     """
@@ -156,7 +159,7 @@ def decoded_paths(paths: pa.Array) -> pa.Array:
 
 
 def canonical_paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Locations with their schemes and hosts in one form: `file:///x` and `/x` are the same file, as `s3a` and `s3`."""
+    """Return locations with normalized schemes and hosts: `file:///x` becomes `/x`, and `s3a` becomes `s3`."""
     if isinstance(paths, pa.ChunkedArray):
         return pa.chunked_array([normalize_roots(each) for each in paths.chunks], paths.type)
     return normalize_roots(paths)
@@ -166,7 +169,7 @@ _SHORT = 32  # average rows per run below which Arrow's own filter is faster
 
 
 def keep_values(array: pa.Array, mask: np.ndarray) -> pa.Array:
-    """The values for which the mask is true."""
+    """Return the values that the mask selects."""
     edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
     if len(edges) == 2 and edges[1] - edges[0] == len(array):
         return array
@@ -177,7 +180,7 @@ def keep_values(array: pa.Array, mask: np.ndarray) -> pa.Array:
 
 
 def keep_rows(table: pa.Table, mask: np.ndarray) -> pa.Table:
-    """The rows for which the mask is true, chunk by chunk, so that large texts are never concatenated."""
+    """Return the rows that the mask selects, chunk by chunk, so that large texts are never concatenated."""
     if mask.all():
         return table
     if not mask.any():

@@ -1,9 +1,9 @@
-"""Log segments: the files of the log that make up one version, a checkpoint and the commits after it.
+"""Log segments: the log files that make up one version, which are a checkpoint and the commits after it.
 
 Implements "Delta Log Entries", "Checkpoints" and "Last Checkpoint File" of the protocol. The newest version is found
 without listing the log: `_last_checkpoint` names a checkpoint, and the commits after it are looked up by name until one
-is missing. Older versions, and tables whose `_last_checkpoint` is missing or wrong, need the whole listing. Where a
-catalog ratifies the commits, its own take the place of those in the log, and its newest version is the last.
+is missing. Older versions, and tables whose `_last_checkpoint` is missing or wrong, need the whole listing. For a
+catalog-managed table, the catalog's ratified commits replace those in the log, and its newest version is the last.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakescan.storage import FileEntry, Storage, join
 
 LOG_FOLDER = "_delta_log"
 LAST_CHECKPOINT = "_last_checkpoint"
-_FIRST_LOOK, _LAST_LOOK = 16, 1024  # commits looked up at once: first and at most, doubling each time
+_FIRST_LOOK, _LAST_LOOK = 16, 1024  # commits looked up in parallel: initial and largest number, doubling each time
 _MOST_LOOKED_UP = 2000  # beyond this number of commits, the log is listed instead
 _VERSIONS = 2**63
 _COMMIT = re.compile(r"(\d{20})\.json")
@@ -40,11 +40,11 @@ class LogFile:
 
     @property
     def is_staged(self) -> bool:
-        """Whether its file is the one that a catalog has ratified, and not one of the log."""
+        """True if the file is a staged commit that a catalog has ratified, not a published one."""
         return f"/{STAGED_FOLDER}/" in self.entry.location
 
     def is_same(self, other: LogFile) -> bool:
-        """Whether it is the other commit, of the same table. What is ratified is published as it is."""
+        """Return whether both are the same commit of one table; a staged commit equals its published copy."""
         return self == other or (self.version == other.version and (self.is_staged or other.is_staged))
 
 
@@ -52,7 +52,7 @@ class LogFile:
 class Checkpoint:
     """A complete checkpoint: one file, or all parts of a multi-part checkpoint.
 
-    `adds` is its number of add actions by `_last_checkpoint`, if that has a right checksum.
+    `adds` is the number of add actions that `_last_checkpoint` records, if its checksum is valid.
     """
 
     version: int
@@ -79,7 +79,10 @@ class LogListing:
         return max([c.version for c in self.commits[-1:]] + [c.version for c in self.checkpoints[-1:]])
 
     def segment(self, version: int | None = None) -> LogSegment:
-        """The segment of a version, by default the newest; raises `NoSuchSnapshot`, and `CorruptMetadata` for gaps."""
+        """Return the segment of a version, by default the newest.
+
+        Raises `NoSuchSnapshot`, and `CorruptMetadata` if a commit is missing.
+        """
         wanted = self.latest if version is None else version
         if not 0 <= wanted <= self.latest:
             raise NoSuchSnapshot(f"{self.location} has no version {wanted}: its newest is {self.latest}")
@@ -105,16 +108,15 @@ class LogListing:
 
 
 def first_gap(commits: Sequence[LogFile], start: int) -> int:
-    """The first version from `start` on without a commit; `commits` are ascending and begin at `start` or later."""
+    """Return the first version from `start` without a commit; `commits` are ascending from `start` or later."""
     return next((v for v, commit in enumerate(commits, start) if commit.version != v), start + len(commits))
 
 
 def next_commits(location: str, start: int, storage: Storage) -> list[LogFile]:
-    """Look up the commits from a version on, up to the first that is missing.
+    """Return the commits starting at a version, up to the first missing one.
 
-    Commits are looked up one beside another: a later one may be found although the one before it was made after its
-    own look. Of a table whose commits a catalog ratifies, the catalog is asked, and the log only for what it leaves
-    out.
+    Commits are looked up in parallel, so a later one may be found before an earlier one exists. For a catalog-managed
+    table, the commits come from the catalog, and from the log where the catalog no longer lists them.
     """
     table = find_managed_table(location, storage)
     if table is not None:
@@ -152,7 +154,7 @@ class LogSegment:
 
 
 def _staged_commits(location: str, ratified: RatifiedCommits) -> list[LogFile]:
-    """The commits that a catalog names, oldest first."""
+    """Return the commits that a catalog lists, oldest first."""
     return [
         LogFile(
             each.version,
@@ -163,13 +165,13 @@ def _staged_commits(location: str, ratified: RatifiedCommits) -> list[LogFile]:
 
 
 def _merge_commits(commits: Sequence[LogFile], staged: Sequence[LogFile], latest: int) -> tuple[LogFile, ...]:
-    """Commits of the log up to a version, those that the catalog names in the place of the same ones in the log."""
+    """Return the commits up to a version, with the catalog's staged commits in place of published copies."""
     by_version = {each.version: each for each in (*commits, *staged) if each.version <= latest}
     return tuple(by_version[version] for version in sorted(by_version))
 
 
 def _limit_listing(listing: LogListing, ratified: RatifiedCommits) -> LogListing:
-    """A listing as far as the catalog has ratified its versions."""
+    """Return the listing with staged commits, and without versions that the catalog has not ratified."""
     staged = [each for each in _staged_commits(listing.location, ratified) if each.version >= listing.first]
     commits = _merge_commits(listing.commits, staged, ratified.latest)
     checkpoints = tuple(each for each in listing.checkpoints if each.version <= ratified.latest)
@@ -177,14 +179,14 @@ def _limit_listing(listing: LogListing, ratified: RatifiedCommits) -> LogListing
 
 
 def end_of_log(location: str, storage: Storage) -> LogListing | None:
-    """The checkpoint named by `_last_checkpoint` and the commits from it on; None if the log has to be listed."""
+    """Return the checkpoint named by `_last_checkpoint` and the commits from it, or None if the log must be listed."""
     return _find_end(location, storage, _ask_catalog(location, storage))
 
 
 def newest_log(location: str, storage: Storage) -> tuple[LogListing, bool]:
-    """The log as `end_of_log` finds it, else as `list_log` does, and whether it is all of it.
+    """Return the log as found by `end_of_log`, else by `list_log`, and whether it is the whole log.
 
-    A catalog is asked once. Raises what `list_log` raises.
+    Sends only one request to a catalog. Raises the errors of `list_log`.
     """
     ratified = _ask_catalog(location, storage)
     end = _find_end(location, storage, ratified)
@@ -192,7 +194,7 @@ def newest_log(location: str, storage: Storage) -> tuple[LogListing, bool]:
 
 
 def _ask_catalog(location: str, storage: Storage) -> RatifiedCommits | None:
-    """What the catalog has ratified; None for a table that commits to its log itself."""
+    """Return the commits that the catalog has ratified, or None for a table that is not catalog-managed."""
     table = find_managed_table(location, storage)
     return None if table is None else table.ratified_commits()
 
@@ -225,9 +227,10 @@ def _find_end_in_log(location: str, storage: Storage) -> LogListing | None:
 
 
 def _known_and_newer(location: str, checkpoint: Checkpoint, storage: Storage) -> list[LogFile] | None:
-    """The commits since a checkpoint, of which those that this process knows are not looked up; None if it knows none.
+    """Return the commits since a checkpoint; looks up only those after the cached ones.
 
-    The last one known has to be the same file still: another table in the folder has written another.
+    Returns None if none is cached, or if the last cached commit's file has changed, since the log then belongs to
+    another table.
     """
     known = _ENDS.find((location, storage.identity))
     if known is None or known.checkpoints != (checkpoint,) or not known.commits:
@@ -239,10 +242,10 @@ def _known_and_newer(location: str, checkpoint: Checkpoint, storage: Storage) ->
 
 
 def commits_from(location: str, start: int, storage: Storage, *, most: int | None = None) -> list[LogFile]:
-    """Find commits from a version on, until the last of some is missing or there are more than `most`.
+    """Return the commits starting at a version, until the last of a batch is missing or there are more than `most`.
 
-    Others may be missing: the first, which a log clean-up may have removed if there is a checkpoint of its version.
-    They are looked up by name where the store cannot list a folder from a name on.
+    Other commits may be missing, such as the first, if a log clean-up removed it after a checkpoint of its version.
+    Commits are looked up by name if the store cannot list a folder starting after a name.
     """
     listed = _list_commits(location, start, storage, most)
     if listed is not None:
@@ -260,7 +263,7 @@ def commits_from(location: str, start: int, storage: Storage, *, most: int | Non
 
 
 def _list_commits(location: str, start: int, storage: Storage, most: int | None) -> list[LogFile] | None:
-    """The commits from a version on, by listing the log from its name on; None if the store cannot."""
+    """Return the commits starting at a version, using the store's start-after listing; None if that fails."""
     last = f"{start:020d}."
     try:
         pages = storage.names_after(join(location, LOG_FOLDER), last)
@@ -270,7 +273,7 @@ def _list_commits(location: str, start: int, storage: Storage, most: int | None)
         for page in filter(None, pages):
             names = [last, *(entry.name for entry in page)]
             if any(name >= following for name, following in pairwise(names)):
-                return None  # some stores list from the first name on, or in no order
+                return None  # some stores list all names, or in no order
             last = names[-1]
             matches = ((entry, _COMMIT.fullmatch(entry.name)) for entry in page)
             commits += [LogFile(int(match[1]), entry) for entry, match in matches if match]
@@ -282,7 +285,7 @@ def _list_commits(location: str, start: int, storage: Storage, most: int | None)
 
 
 def _last_checkpoint(folder: str, storage: Storage) -> Checkpoint | None:
-    """The checkpoint named by `_last_checkpoint`; None if that file is missing or invalid, or its checkpoint is."""
+    """Return the checkpoint named by `_last_checkpoint`; None if either file is missing or invalid."""
     path = join(folder, LAST_CHECKPOINT)
     try:
         action = Action(LAST_CHECKPOINT, parse_object(storage.read(path), path), path)
@@ -301,7 +304,7 @@ def _last_checkpoint(folder: str, storage: Storage) -> Checkpoint | None:
             return None
     elif parts:
         if _if_all_exist([_part_name(version, parts, parts)], folder, storage) is None:
-            return None  # a wrong number of parts could be huge: check the last before naming all
+            return None  # a wrong number of parts could be huge: check the last part before building all names
         names = [_part_name(version, n, parts) for n in range(1, parts + 1)]
     else:
         names = [f"{version:020d}.checkpoint.parquet"]
@@ -314,13 +317,13 @@ def _part_name(version: int, number: int, parts: int) -> str:
 
 
 def _if_all_exist(names: list[str], folder: str, storage: Storage) -> tuple[FileEntry, ...] | None:
-    """These files of a log; None unless all exist and none is empty."""
+    """Return the entries of these log files, or None unless all exist and none is empty."""
     entries = tuple(e for e in storage.look_up([join(folder, name) for name in names]) if e is not None and e.size)
     return entries if len(entries) == len(names) else None
 
 
 def commits_between(location: str, first: int, last: int, storage: Storage) -> list[LogFile]:
-    """The commits of two versions and those between them, looked up by name; none if one is missing."""
+    """Return the commits of versions `first` to `last`, looked up by name; empty if one is missing."""
     versions = range(first, last + 1)
     entries = storage.look_up([join(location, LOG_FOLDER, f"{v:020d}.json") for v in versions])
     found = [LogFile(v, e) for v, e in zip(versions, entries, strict=True) if e is not None]
@@ -330,7 +333,7 @@ def commits_between(location: str, first: int, last: int, storage: Storage) -> l
 def list_log(location: str, storage: Storage) -> LogListing:
     """List a table's log; raises `NotATable` if it is missing or has neither commit nor checkpoint.
 
-    Raises `CorruptMetadata` if a catalog has ratified a newer version than is there.
+    Raises `CorruptMetadata` if a catalog has ratified a newer version than can be found.
     """
     return _list_whole_log(location, storage, _ask_catalog(location, storage))
 
@@ -343,8 +346,8 @@ def _list_whole_log(location: str, storage: Storage, ratified: RatifiedCommits |
     newest = max([-1, *(c.version for c in listing.commits[-1:]), *(c.version for c in listing.checkpoints[-1:])])
     if newest < ratified.latest:
         raise CorruptMetadata(
-            f"the newest version of {location} is {ratified.latest}, its catalog says, but commit {newest + 1} is "
-            f"neither among those that it names nor in the log {join(location, LOG_FOLDER)}. Restore the file."
+            f"the newest version of {location} in its catalog is {ratified.latest}, but commit {newest + 1} is neither "
+            f"among the catalog's ratified commits nor in the log {join(location, LOG_FOLDER)}. Restore the file."
         )
     return listing
 
@@ -361,7 +364,7 @@ def _list_folder(location: str, storage: Storage) -> LogListing:
             version = _version(match, entry)
             commits[version] = LogFile(version, entry)
         elif not entry.size:
-            continue  # a checkpoint whose write was cut off: the commits hold the same actions
+            continue  # an incomplete checkpoint: the commits hold the same actions
         elif match := _CLASSIC.fullmatch(entry.name) or _WITH_UUID.fullmatch(entry.name):
             version = _version(match, entry)
             whole[version] = Checkpoint(version, (entry,))
@@ -389,7 +392,7 @@ def _version(name: re.Match[str], entry: FileEntry) -> int:
 
 
 def _why_not_a_table(location: str, folder: str, has_files: bool, storage: Storage) -> str:
-    """Why a folder is not a table: it is missing, it is something else, or its log is empty."""
+    """Return the error message for a folder that is not a table: it is missing, something else, or its log is empty."""
     if has_files:
         return f"{location} is not a Delta table: its log {folder} has no commit and no checkpoint"
     if storage.exists(folder):

@@ -1,4 +1,4 @@
-"""Versions by timestamp (protocol, "In-Commit Timestamps"; and Delta's rules for file modification times).
+"""Versions by timestamp (protocol, "In-Commit Timestamps", and Delta's rules for file modification times).
 
 A commit's time is its in-commit timestamp if the table records those, else its file's modification time, moved forward
 where needed so that times increase with versions.
@@ -21,7 +21,7 @@ _ENABLED = DeltaProperties.in_commit_timestamps.name
 
 
 def commit_times(listing: LogListing, properties: DeltaProperties, storage: Storage) -> dict[int, int]:
-    """The commit time of each commit in the log, in milliseconds since 1970, by version."""
+    """Return the time of each commit in the log, in milliseconds since 1970, by version."""
     times: dict[int, int] = {}
     previous = -1
     for version, time in _raw_times(listing.commits, properties, storage):
@@ -41,12 +41,12 @@ def _raw_times(
 
 
 def has_in_commit_timestamp(commit: LogFile, properties: DeltaProperties) -> bool:
-    """Whether a commit has an in-commit timestamp; raises `CorruptMetadata`."""
+    """Return whether a commit has an in-commit timestamp; raises `CorruptMetadata`."""
     return properties.in_commit_timestamps and commit.version >= properties.in_commit_since
 
 
 def in_commit_timestamp(commit: LogFile, storage: Storage) -> int:
-    """A commit's in-commit timestamp, in milliseconds since 1970; raises `CorruptMetadata` if missing."""
+    """Return a commit's in-commit timestamp, in milliseconds since 1970; raises `CorruptMetadata` if missing."""
     location = commit.entry.location
     text = LogText(location, storage.read(location, size=commit.entry.size or None), commit.version)
     milliseconds = as_long(commit_info(text).get("inCommitTimestamp"))
@@ -58,12 +58,12 @@ def in_commit_timestamp(commit: LogFile, storage: Storage) -> int:
 
 
 def commit_info(commit: LogText) -> Mapping[str, Any]:
-    """The members of a commit's commitInfo action; empty without one."""
+    """Return the fields of a commit's commitInfo action; empty without one."""
     return next((action.members for action in single_actions(commit, ("commitInfo",))), {})
 
 
 def timestamp_or_none(milliseconds: Any) -> datetime | None:
-    """A timestamp recorded in milliseconds since 1970; None if missing, malformed or out of range."""
+    """Convert milliseconds since 1970 to a timestamp; None if missing, malformed or out of range."""
     number = as_long(milliseconds)
     try:
         return None if number is None else from_millis(number)
@@ -72,15 +72,15 @@ def timestamp_or_none(milliseconds: Any) -> datetime | None:
 
 
 def modification_time(commit: LogFile) -> int:
-    """When a commit's file was modified, in milliseconds since 1970; 0 if that is not known."""
+    """Return when a commit's file was modified, in milliseconds since 1970; 0 if unknown."""
     time = commit.entry.modified
     return 0 if time is None else to_millis(time)
 
 
 def version_at(listing: LogListing, times: Mapping[int, int], timestamp: datetime) -> int:
-    """The newest version committed at or before `timestamp`; raises `NoSuchSnapshot` outside the log.
+    """Return the newest version committed at or before `timestamp`; raises `NoSuchSnapshot` outside the log.
 
-    `times` are commit times in milliseconds, by version.
+    `times` are commit times in milliseconds since 1970, by version.
     """
     wanted = to_millis(timestamp)
     if not times:

@@ -1,1 +1,1 @@
-"""Maintenance of Delta tables: restored versions, rewritten files, clean-up of the log."""
+"""Maintenance of Delta tables: rewritten files, referenced files for VACUUM, and clean-up of the log."""

@@ -1,7 +1,7 @@
 """Remove expired files of a Delta log (protocol, "Metadata Cleanup").
 
-Commits older than `delta.logRetentionDuration` are removed, whole days at a time, up to a checkpoint from which all
-later versions can be read. That checkpoint and its commit stay, and all after them.
+Commits older than `delta.logRetentionDuration` are removed, whole days at a time, up to a checkpoint that makes all
+later versions readable. That checkpoint, its commit and all later files stay.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lakescan.storage.removal import Named, remove_unreferenced_files
 
 _LOG = logging.getLogger("lakescan")
 _OF_VERSION = re.compile(r"(\d{20})\.(?:json|crc|checkpoint\..+)")
-_HADOOP_CHECKSUM = re.compile(r"\.(\d{20}\..+)\.crc")  # beside local files that Hadoop has written
+_HADOOP_CHECKSUM = re.compile(r"\.(\d{20}\..+)\.crc")  # next to local files that Hadoop has written
 _COMPACTED = re.compile(r"(\d{20})\.\d{20}\.compacted\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\..+")
 _DAY = timedelta(days=1)
@@ -42,9 +42,9 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True)
 class CleanupResult:
-    """What was removed of a log: the locations; `first` is the version of the checkpoint that the log begins with.
+    """The locations of removed log files, and `first`, the version of the checkpoint that the log now starts with.
 
-    It is None if nothing has expired.
+    `first` is None if nothing has expired.
     """
 
     first: int | None = None
@@ -59,12 +59,21 @@ def clean_up(
     retention: timedelta | None = None,
     by_minute: bool = True,
 ) -> CleanupResult:
-    """Remove the expired files of a table's log, if `delta.enableExpiredLogCleanup` says so.
+    """Remove the expired files of a table's log if `delta.enableExpiredLogCleanup` allows it.
 
-    With a `retention` they are removed in any case, and as soon as they are that old; with `by_minute`, as Delta does
-    it, as of the last whole minute. Nothing that a version needs
-    which can be read afterwards is removed; where that is in doubt, nothing is. Raises `UnsupportedFeature` for a table
-    whose log may have more than is known, `CorruptMetadata` and `StorageError`.
+    Files that a readable version still needs are never removed; in doubt, nothing is.
+
+    Args:
+        location: The table's folder.
+        storage: The table's storage.
+        now: The current time, by default that of the clock.
+        retention: Remove files as soon as they are this old, whatever the table properties are.
+        by_minute: With `retention`, round the expiry time down to the minute, as Delta does.
+
+    Raises:
+        UnsupportedFeature: The table has unknown features, whose log may have other files.
+        CorruptMetadata: The log is damaged.
+        StorageError: Storage failed.
 
     >>> clean_up("/lake/orders", Storage()).first  # doctest: +SKIP
     120
@@ -95,7 +104,7 @@ def _midnight(time: datetime) -> datetime:
 
 
 def _first_kept(listing: LogListing, version: DeltaVersion, cutoff: datetime, storage: Storage) -> int | None:
-    """The version of the checkpoint that the log is to begin with; None if nothing can be removed."""
+    """Return the version of the checkpoint that the log will start with, or None if nothing can be removed."""
     properties = version.metadata.properties
     last = _last_expired(listing.commits, properties, to_millis(cutoff), storage)
     checkpoints = [each for each in reversed(listing.checkpoints) if last is not None and each.version <= last]
@@ -104,8 +113,8 @@ def _first_kept(listing: LogListing, version: DeltaVersion, cutoff: datetime, st
         return None
     if "checkpointProtection" in version.protocol.features and base.version < properties.protected_before:
         _LOG.info(
-            "%s: no commits are removed: the table asks to remove all before version %d together, and only those "
-            "before version %d have expired",
+            "%s: no commits are removed: the table requires that all before version %d are removed together, and only "
+            "those before version %d have expired",
             listing.location,
             properties.protected_before,
             base.version,
@@ -115,9 +124,10 @@ def _first_kept(listing: LogListing, version: DeltaVersion, cutoff: datetime, st
 
 
 def _last_expired(commits: Sequence[LogFile], properties: DeltaProperties, cutoff: int, storage: Storage) -> int | None:
-    """The version of the newest commit that was made at or before the cutoff, in milliseconds; None without one.
+    """Return the version of the newest commit made at or before the cutoff, in milliseconds since 1970.
 
-    In-commit timestamps increase, so that few commits are read. File times are moved forward where they do not.
+    None without one. In-commit timestamps increase, so a binary search reads few commits. File times are moved forward
+    where they do not.
     """
     since = properties.in_commit_since if properties.in_commit_timestamps else 1 << 63
     timed = [each for each in commits if each.version >= since]
@@ -131,11 +141,11 @@ def _last_expired(commits: Sequence[LogFile], properties: DeltaProperties, cutof
     return others[count - 1].version if count else None
 
 
-_DISTANT = 1 << 62  # the time of a commit without one: it never expires
+_DISTANT = 1 << 62  # time of a commit without a modification time, which never expires
 
 
 def _is_usable(checkpoint: Checkpoint, location: str, storage: Storage) -> bool:
-    """Whether a checkpoint can be read: its files open, its sidecars exist, it has a protocol and metadata."""
+    """Return whether a checkpoint can be read: its files open, its sidecars exist, it has a protocol and metadata."""
     segment = LogSegment(location, checkpoint.version, checkpoint, ())
     try:
         files = [piece.checkpoint for piece in pieces_of(segment, ActionReader(storage, ())) if piece.checkpoint]
@@ -151,7 +161,7 @@ def _is_usable(checkpoint: Checkpoint, location: str, storage: Storage) -> bool:
 
 
 def _is_before(name: str, first: int) -> bool:
-    """Whether a file of the log is not needed by versions from `first` on, which begins with a checkpoint."""
+    """Return whether a log file is not needed by versions from `first` on, which has a checkpoint."""
     if match := _HADOOP_CHECKSUM.fullmatch(name):
         return _is_before(match[1], first)
     if match := _COMPACTED.fullmatch(name):
@@ -161,10 +171,10 @@ def _is_before(name: str, first: int) -> bool:
 
 
 def _remove_in_order(storage: Storage, entries: Sequence[FileEntry]) -> list[str]:
-    """Remove commits, then checkpoints, which stay as long as one of their commits does.
+    """Remove commits, then checkpoints if all commits are removed; return the removed locations.
 
-    A reader that does not know a feature of an old version may take a checkpoint after it for the beginning of the log,
-    and must never find commits from before without that (feature `checkpointProtection`).
+    A reader that does not support a feature of an old version may start reading at a later checkpoint. It must never
+    find commits older than its oldest checkpoint (feature `checkpointProtection`).
     """
     checkpoints = [each.location for each in entries if _CHECKPOINT.fullmatch(each.name)]
     others = [each.location for each in entries if not _CHECKPOINT.fullmatch(each.name)]
@@ -180,7 +190,10 @@ def _remove_files(storage: Storage, locations: Sequence[str]) -> list[str]:
 
 
 def _remove_sidecars(location: str, before: datetime, storage: Storage) -> list[str]:
-    """Remove the sidecars from before a time that no checkpoint names; newer ones may be of one that is being made."""
+    """Remove sidecars older than a time that no checkpoint lists.
+
+    Newer ones may belong to a checkpoint being written.
+    """
     folder = join(location, LOG_FOLDER, SIDECARS)
     old = [
         each.location
@@ -203,7 +216,7 @@ def _remove_sidecars(location: str, before: datetime, storage: Storage) -> list[
 
 
 def _checkpoint_files(location: str, storage: Storage) -> Iterator[FileEntry]:
-    """All checkpoint files, also those that are not complete or one of several of a version."""
+    """Yield all checkpoint files, including incomplete ones and several of one version."""
     return (each for each in storage.list(join(location, LOG_FOLDER)) if _CHECKPOINT.fullmatch(each.name))
 
 
@@ -212,6 +225,6 @@ def _sidecars(file: FileEntry, storage: Storage) -> list[str]:
 
 
 def check_vacuum(protocol: Protocol, location: str) -> None:
-    """Raise `UnsupportedFeature` if the table may reference files in ways that lakescan does not know."""
+    """Raise `UnsupportedFeature` if the table may reference files in ways that lakescan does not support."""
     protocol.check_readable(location)
     protocol.check_supports(Support.VACUUM, "removing files of", location)

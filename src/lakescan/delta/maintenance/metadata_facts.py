@@ -1,4 +1,4 @@
-"""What a Delta log says of a table's upkeep (`formats.table_format`)."""
+"""Collect facts about a Delta log for reports on table health (`formats.table_format`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lakescan.storage import Storage
 def metadata_facts(
     version: DeltaVersion, listing: LogListing, files: FileTable, storage: Storage, now: datetime
 ) -> MetadataFacts:
-    """The facts of a version with these files; reads the removed files of its log."""
+    """Return the facts of a version with these live files; reads the tombstones of its log."""
     properties = version.metadata.properties
     segment = version.segment
     base = segment.checkpoint
@@ -62,14 +62,14 @@ _REMOVE = pa.schema([pa.field("remove", pa.struct(_MEMBERS))])
 TOMBSTONES = pa.schema(
     [
         pa.field("path", pa.string()),  # the location
-        pa.field("size", pa.int64()),  # bytes; null where the log does not say
-        pa.field("removed_at", pa.int64()),  # milliseconds since 1970; null where the log does not say
+        pa.field("size", pa.int64()),  # bytes; null if not recorded
+        pa.field("removed_at", pa.int64()),  # milliseconds since 1970; null if not recorded
     ]
 )
 
 
 def tombstones(segment: LogSegment, storage: Storage) -> pa.Table:
-    """The tombstones of a segment (`TOMBSTONES`), a path once: files that may be live again are among them."""
+    """Return the tombstones of a segment (`TOMBSTONES`), one per path; some of the files may be live again."""
     parts = [TOMBSTONES.empty_table()]
     for piece in pieces_of(segment, ActionReader(storage, ())):
         if piece.checkpoint is None:

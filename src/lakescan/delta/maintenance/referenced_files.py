@@ -1,7 +1,7 @@
-"""All files that a Delta table references now, or has referenced since a time: those VACUUM keeps (protocol, "Remove").
+"""Find all files that VACUUM keeps: those that a Delta table references now, or has referenced since a time.
 
-A removed file is kept until its tombstone is older than the retention; its deletion vector is kept with it. Change data
-files are kept until their commit is older.
+A removed file is kept until its tombstone is older than the retention, and its deletion vector is kept with it
+(protocol, "Remove"). Change data files are kept until their commit is older than the retention.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ACTIONS = pa.schema(
 
 _LEAVES = [f"{action}.{name}" for action in ("add", "remove") for name in ("path", "deletionVector")]
 _LEAVES.append("remove.deletionTimestamp")
-_ROWS = 100_000  # actions of a checkpoint that are read at once
+_ROWS = 100_000  # actions of a checkpoint per batch
 
 CLAIMS = pa.schema(
     [
@@ -50,11 +50,12 @@ CLAIMS = pa.schema(
 
 @dataclass(frozen=True)
 class LogPart:
-    """A checkpoint file, or some commits, and the files that they say are in use; workers read it.
+    """A checkpoint file or some commits; a worker reads the files in use from it.
 
-    - `cutoff`: files removed since then are in use, in milliseconds since 1970.
+    - `cutoff`: milliseconds since 1970; files removed since then are in use.
     - `changed`: the versions whose change data files are in use.
-    - `since`: of commits before the checkpoint, the versions whose files are in use; None if later actions count.
+    - `since`: for commits before the checkpoint, the versions whose files are in use regardless of later actions; else
+      None.
     """
 
     location: str
@@ -66,14 +67,15 @@ class LogPart:
     since: pa.Array | None = None
 
     def locations(self) -> Iterator[pa.Array]:
-        """The locations of files that are in use, unless other parts say that they were removed."""
+        """Yield the locations of files that are in use, unless later actions in other parts remove them."""
         for some in self.claims():
             yield some.filter(some["holds"])["location"].combine_chunks()
 
     def claims(self) -> Iterator[pa.Table]:
-        """What each action says of its files (`CLAIMS`): one that adds a file, or has removed it since the cutoff.
+        """Yield a claim (`CLAIMS`) for each file of each action.
 
-        The newest action counts, of those on the same file with the same deletion vector.
+        It holds if the action adds the file, or removed it since the cutoff. Among claims with the same `entry`, which
+        identifies file and deletion vector, the one with the highest `rank` counts.
         """
         for part in self._parts():
             for each in _spellings(part.changes_of(self.changed), self.location):
@@ -113,18 +115,18 @@ class LogPart:
 
 
 def _claims(locations: pa.Array) -> pa.Table:
-    """Locations that are in use whatever else the log says."""
+    """Return claims for locations that are in use whatever other actions there are."""
     count = len(locations)
     columns = [locations, pa.nulls(count, pa.string()), pa.nulls(count, pa.int64()), pa.repeat(True, count)]
     return pa.table(columns, schema=CLAIMS)
 
 
 def parts_in_use(location: str, storage: Storage, cutoff: int, changes_cutoff: int) -> Iterator[LogPart]:
-    """Which files the newest version references, or were removed since `cutoff`, in parts of the log.
+    """Yield the parts of the log that decide which files are in use.
 
-    They cover every version that was current since then, as far as the log still tells, with deletion vectors, and the
-    change data files of commits since `changes_cutoff`. Cutoffs are in milliseconds since 1970. Lists the log again;
-    its own files are not part of the result.
+    The files in use are those of every version that was current since `cutoff` and is still in the log, with deletion
+    vectors, and the change data files of commits since `changes_cutoff`. Cutoffs are in milliseconds since 1970. Lists
+    the log again. The log's own files are not included.
     """
     listing = list_log(location, storage)
     since, changed = _versions_since(listing, cutoff), _versions_since(listing, changes_cutoff)
@@ -144,7 +146,10 @@ def parts_in_use(location: str, storage: Storage, cutoff: int, changes_cutoff: i
 
 
 def new_files_since(location: str, storage: Storage, version: int) -> Iterator[pa.Array]:
-    """The locations of all files added after a version; raises `StorageError` if the log lacks one of its commits."""
+    """Yield the locations of all files added after a version.
+
+    Raises `StorageError` if the log lacks one of its commits.
+    """
     listing = list_log(location, storage)
     commits = tuple(each for each in listing.commits if each.version > version)
     if [each.version for each in commits] != list(range(version + 1, listing.latest + 1)):
@@ -156,7 +161,7 @@ def new_files_since(location: str, storage: Storage, version: int) -> Iterator[p
 
 
 def removed_files(location: str, storage: Storage) -> Iterator[pa.Array]:
-    """The locations of all files that commits in the log removed, with deletion vectors, and of change data files.
+    """Yield the locations of files that commits in the log removed, with deletion vectors, and of change data files.
 
     Some of them may be live again, or needed by earlier versions within the retention.
     """
@@ -171,10 +176,11 @@ def removed_files(location: str, storage: Storage) -> Iterator[pa.Array]:
 
 
 def vectors_of_removed(location: str, storage: Storage, cutoff: int) -> pa.Array:
-    """The vector files of files that were removed since `cutoff`, as paths below the table's folder, not encoded.
+    """Return the deletion vector files of data files that were removed since `cutoff`.
 
-    Without those that a `remove` action names itself: only by that, a writer that does not know deletion vectors keeps
-    them. `cutoff` is in milliseconds since 1970. Files elsewhere, which vectors of a clone are in, are left out.
+    They are paths relative to the table's folder, not percent-encoded. `cutoff` is in milliseconds since 1970. Files
+    that are already named by a `remove` action of their own are left out, since the VACUUM of a writer without deletion
+    vectors keeps those. Files outside the folder, as a clone has, are left out, too.
     """
     segment = list_log(location, storage).segment()
     pieces = pieces_of(segment, ActionReader(storage, ()))
@@ -198,7 +204,7 @@ def _tombstone_locations(part: _ActionBatch, location: str) -> Iterator[pa.Array
 
 
 class _ActionBatch:
-    """The adds and removes, and the change data files, of a batch of commits or a checkpoint file."""
+    """The adds, removes and change data files of a batch of commits or of a part of a checkpoint file."""
 
     def __init__(self, rows: pa.Table, source: str) -> None:
         self.actions = pa.concat_tables([_actions(rows, name, source) for name in ("remove", "add")])
@@ -207,7 +213,7 @@ class _ActionBatch:
         self._changed = rows["version"].combine_chunks().filter(pc.is_valid(pc.struct_field(cdc, "path")))
 
     def changes_of(self, versions: pa.Array) -> pa.Array:
-        """The paths of the change data files of these versions."""
+        """Return the paths of the change data files of these versions."""
         return self.changes.filter(pc.is_in(self._changed, value_set=versions))
 
     @staticmethod
@@ -216,7 +222,7 @@ class _ActionBatch:
 
     @staticmethod
     def read_checkpoint(location: str, storage: Storage) -> Iterator[_ActionBatch]:
-        """The parts of a checkpoint file; statistics and the other members of actions are not read."""
+        """Yield a checkpoint file in batches, without statistics and other fields that are not needed."""
         if location.endswith(".json"):
             yield _ActionBatch(_parse_actions([LogText(location, storage.read(location))]), location)
             return
@@ -230,13 +236,13 @@ class _ActionBatch:
 
 
 def _parse_actions(texts: Sequence[LogText]) -> pa.Table:
-    """The actions of commits or a JSON checkpoint, with their versions."""
+    """Return the actions of commits or a JSON checkpoint, with their versions."""
     parts = [lines.rows.append_column("version", pa.array(lines.version)) for lines in parse_log_texts(texts, _ACTIONS)]
     return pa.concat_tables(parts)
 
 
 def _cast_actions(rows: pa.Table) -> pa.Table:
-    """A Parquet checkpoint's actions in the schema of commits: other members are dropped, missing ones null."""
+    """Return a Parquet checkpoint's actions in the schema of commits, without other fields; missing fields are null."""
     columns = []
     for field in _ACTIONS:
         actions = rows[field.name].combine_chunks() if field.name in rows.column_names else None
@@ -274,16 +280,19 @@ def _actions(rows: pa.Table, name: str, source: str) -> pa.Table:
 
 
 def _paths(actions: pa.StructArray, source: str) -> pa.Array:
-    """The paths of actions; rows of a Parquet checkpoint without the action may hold a struct of nulls."""
+    """Return the paths of actions; raises `CorruptMetadata` for a JSON action without one.
+
+    Rows of a Parquet checkpoint without the action may hold a struct of nulls.
+    """
     paths = pc.struct_field(actions, "path")
     lacking = pc.and_(actions.is_valid(), pc.is_null(paths))
     if not source.endswith(".parquet") and pc.any(lacking).as_py():
-        raise CorruptMetadata(f"{source}: a file action has no path, so the files of the table are not known")
+        raise CorruptMetadata(f"{source}: a file action has no path, so the files of the table are unknown")
     return paths.drop_null()
 
 
 def _retain_actions(tables: list[pa.Table], cutoff: int) -> pa.Table:
-    """The actions whose files are kept: the newest per file and vector, if it is an add, or a remove since `cutoff`."""
+    """Return the newest action per file and deletion vector, if it is an add, or a remove since `cutoff`."""
     actions = pa.concat_tables(tables).combine_chunks()
     if not actions.num_rows:
         return actions
@@ -293,7 +302,7 @@ def _retain_actions(tables: list[pa.Table], cutoff: int) -> pa.Table:
 
 
 def _action_locations(actions: pa.Table, location: str) -> Iterator[pa.Array]:
-    """The locations of the actions' files and deletion vector files."""
+    """Yield the locations of the actions' files and deletion vector files."""
     yield from _spellings(actions["path"].combine_chunks(), location)
     vectors = actions["vector"].combine_chunks()
     present = vectors.filter(pc.is_valid(pc.struct_field(vectors, "storageType")))
@@ -301,7 +310,7 @@ def _action_locations(actions: pa.Table, location: str) -> Iterator[pa.Array]:
 
 
 def _spellings(paths: pa.Array, location: str) -> Iterable[pa.Array]:
-    """The locations of paths in the log, percent-decoded as the protocol says, and also without decoding."""
+    """Return the locations of paths in the log, percent-decoded as the protocol requires, and also without decoding."""
     raw = pc.if_else(
         pc.match_substring_regex(paths, "^(?:/|[a-zA-Z][a-zA-Z0-9+.-]+:)"),
         paths,
@@ -311,6 +320,6 @@ def _spellings(paths: pa.Array, location: str) -> Iterable[pa.Array]:
 
 
 def _versions_since(listing: LogListing, cutoff: int) -> pa.Array:
-    """The versions of the commits since a time."""
+    """Return the versions of commits at or after a time in milliseconds since 1970."""
     times = ((each.version, each.entry.modified) for each in listing.commits)
     return pa.array([version for version, at in times if at is None or at >= from_millis(cutoff)], pa.int64())

@@ -1,4 +1,4 @@
-"""Write files of a Delta table anew for their own sake: their rows stay the same, and are committed as unchanged."""
+"""Rewrite files of a Delta table without changing rows; the commit is marked as changing no data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lakescan.tables.copy_on_write import rewrite_rows
 if TYPE_CHECKING:
     from lakescan.delta.target import DeltaTarget
 
-_READERS = 16  # footers that are read at once
+_READERS = 16  # footers that are read in parallel
 
 
 def rewrite_files(
@@ -38,10 +38,10 @@ def rewrite_files(
     domains: Mapping[str, str | None] | None = None,
     reads: Reads | None = None,
 ) -> None:
-    """Write the rows of live files (of `live_adds`) to new ones, and commit these in their place.
+    """Write the rows of live files (rows of `live_adds`) to new files, and commit these in their place.
 
-    Without `writes`, they are written as the table's are now; `metadata` and `domains` are new ones of the commit.
-    Raises `CommitConflict` if another writer changed one of the files, or what `reads` says.
+    `writes` are other settings for the new files than the table's current ones; `metadata` and `domains` are changed by
+    the same commit. Raises `CommitConflict` if a concurrent commit changed one of the files, or conflicts with `reads`.
     """
     scan = replace(table.scan.select_columns(table.writes.lineage_writes.schema), ignores_residuals=True)
     plan = scan.plan()
@@ -65,9 +65,9 @@ def rewrite_files(
 
 
 def files_with_old_types(table: DeltaTarget, live: pa.Table, columns: set[str]) -> pa.Table:
-    """Those of the live files that have one of the columns, or a member of it, in another type than the table.
+    """Return the live files that store one of the columns, or a field of it, in another type than the table's.
 
-    Reads the footers of all files. Partition values count, too: those of a date are no texts of timestamps.
+    Reads the footers of all files. Partition values count, too: dates are not texts of timestamps.
     """
     schema = table.scan.snapshot.schema
     fields = [each for each in schema.fields if each.name in columns]
@@ -94,7 +94,7 @@ def _find(fields: tuple[FileField, ...], wanted: t.Field, *, by_id: bool) -> Fil
 
 
 def _differs(file: FileField, wanted: t.Field) -> bool:
-    """Whether a column of a file, or a part of it, has another type than in the table."""
+    """Return whether a column of a file, or a part of it, has another type than in the table."""
     match wanted.type:
         case t.Struct():
             parts = [(_find(file.children, each, by_id=False), each) for each in wanted.type.fields]

@@ -1,7 +1,7 @@
-"""Manifests by which Presto, Athena and Hive read a Delta table: text files with the names of its files.
+"""Symlink manifests, text files that list a table's data files so that Presto, Athena and Hive can read it.
 
-They are in `_symlink_format_manifest`, one for each partition, in folders named after it. They are not updated by later
-commits.
+They are in `_symlink_format_manifest`, one per partition, in folders named after the partition. Later commits do not
+update them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ FOLDER = "_symlink_format_manifest"
 def write_symlink_manifests(version: DeltaVersion, storage: Storage) -> tuple[int, int]:
     """Write the manifests of a version, and remove those of partitions that it does not have.
 
-    Returns how many there are, and how many files they name. Raises `UnsupportedFeature` for a version with deletion
-    vectors, whose rows readers of manifests would see, or with columns that have other names in files.
+    Returns the numbers of manifests and of files that they list. Raises `UnsupportedFeature` for a version with
+    deletion vectors, whose deleted rows would be read, or with physical column names that differ from the logical ones.
     """
     location, schema = version.segment.location, version.schema()
     if renamed := [each.name for each in t.walk(schema.fields) if each.physical_name != each.name]:
@@ -57,7 +57,7 @@ def write_symlink_manifests(version: DeltaVersion, storage: Storage) -> tuple[in
 
 
 def _partitions(live: pa.Table, columns: list[str]) -> Iterator[tuple[list[str], list[str]]]:
-    """The folder of each partition, and the locations of its files."""
+    """Yield the folder of each partition, as a list of path segments, and the locations of its files."""
     if not columns:
         if live.num_rows:
             yield [], live["path"].to_pylist()

@@ -1,4 +1,4 @@
-"""The CHAR and VARCHAR types of a column, which Delta keeps as text beside the type `string`.
+"""Parse the CHAR and VARCHAR types of a column, which Delta records as text next to the type `string`.
 
 The text is Spark's name of the column's type, such as `char(3)` or `array<struct<code:varchar(2),n:int>>`.
 """
@@ -17,9 +17,9 @@ _NAME = re.compile(r"(?:`(?:[^`]|``)*`|[^:`]+):")
 
 
 def text_lengths(text: str, kind: t.Type, where: str) -> Lengths | None:
-    """Return the lengths within a column of a type; None if its texts have none.
+    """Return the CHAR and VARCHAR lengths within a column of type `kind`, or None if it has none.
 
-    Raises `CorruptMetadata`, beginning with `where`, for text that is not the type.
+    Raises `CorruptMetadata`, whose message starts with `where`, if `text` does not match the type.
     """
     lengths, end = _Reader(text, where).lengths(kind, 0)
     if end != len(text):
@@ -28,17 +28,17 @@ def text_lengths(text: str, kind: t.Type, where: str) -> Lengths | None:
 
 
 def _wrong(text: str, where: str) -> CorruptMetadata:
-    return CorruptMetadata(f"{where} has a type with lengths that is not its own: {text!r}")
+    return CorruptMetadata(f"{where} has CHAR or VARCHAR lengths that do not match its type: {text!r}")
 
 
 class _Reader:
-    """Reads one text; positions are offsets in it."""
+    """Parses one type text; positions are offsets in it."""
 
     def __init__(self, text: str, where: str) -> None:
         self._text, self._where = text, where
 
     def lengths(self, kind: t.Type, at: int) -> tuple[Lengths | None, int]:
-        """The lengths of the type that begins at a position, and its end."""
+        """Return the lengths of the type that starts at a position, and the position after it."""
         match kind:
             case t.Struct():
                 return self._nested_lengths("struct<", [each.type for each in kind.fields], at, named=True)

@@ -1,6 +1,6 @@
-"""The table features of Delta, and what lakescan does with tables that have them (protocol, "Table Features").
+"""The table features of Delta, and what lakescan supports for tables with them (protocol, "Table Features").
 
-This is the only list. A feature that is not in it is refused by readers, writers and vacuum.
+This is the only list. Readers, writers and VACUUM refuse a feature that is not in it.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from lakescan.common import types as t
 
 
 class Support(Flag):
-    """What lakescan can do with a table that has a feature."""
+    """The operations that lakescan supports on a table that has a feature."""
 
     NONE = 0
     READ = auto()
-    # New files and commits comply with it, or as long as the table declares nothing under it.
+    # New files and commits comply with the feature, at least while the table does not use it.
     WRITE = auto()
-    # Every file of the table is named by an action of the log, so that others can be removed.
+    # Every file of the table is named by an action in the log, so other files can be deleted.
     VACUUM = auto()
 
 
 _R, _W, _V = Support.READ, Support.WRITE, Support.VACUUM
-LISTED = 7  # the writer version from which on the protocol lists features by name
-READERS_LISTED = 3  # the same of reader versions
+LISTED = 7  # the first writer version whose protocol lists features by name
+READERS_LISTED = 3  # the same for reader versions
 
 
 @dataclass(frozen=True)
 class Feature:
     """A table feature.
 
-    - `support`: what lakescan does with tables that have it. Reads ask only for features that readers must know.
+    - `support`: the operations that lakescan supports. READ is only checked for reader features.
     - `writer_version`: the oldest writer version that implies it; LISTED if it is only listed by name.
-    - `reader_version`: the oldest reader version that implies it, if an older one than READERS_LISTED does.
-    - `property`: the table property, and its value, that brings it to a table.
-    - `brought_by`: whether columns of a type bring it to a new table.
+    - `reader_version`: the oldest reader version that implies it, if it is older than READERS_LISTED.
+    - `property`: the table property and value that add it to a table.
+    - `brought_by`: takes a column type; returns whether that adds the feature to a new table.
     - `why_not`: why tables with it are not read, for messages.
     """
 
@@ -112,23 +112,23 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {  # the features that a feature depend
     "variantShredding": ("variantType",),
 }
 FEATURES: Mapping[str, Feature] = {each.name: each for each in _ALL}
-_NEW_WRITER_VERSION = 2  # of a new table that no property asks more of
+_NEW_WRITER_VERSION = 2  # of a new table whose properties do not need more
 
 
 def unsupported_features(names: Iterable[str], support: Support) -> list[str]:
-    """Return those of the features for which lakescan does not have a support, in order of their names."""
+    """Return the features that lack this support, sorted by name."""
     return sorted(n for n in names if n not in FEATURES or support not in FEATURES[n].support)
 
 
 def why_not_read(name: str, default: str) -> str:
-    """Return why tables with a feature are not read."""
+    """Return why tables with a feature are not read, or `default`."""
     return (FEATURES[name].why_not if name in FEATURES else "") or default
 
 
 def implied_features(writer_version: int, reader_version: int = READERS_LISTED - 1) -> frozenset[str]:
-    """Return the features that versions imply; writer versions from LISTED on, none.
+    """Return the features that protocol versions imply; empty for writer versions from LISTED.
 
-    A feature of readers takes both versions: writer version 6 with reader version 1 has no column mapping.
+    A reader feature needs both versions: writer version 6 with reader version 1 does not imply column mapping.
     """
     if writer_version >= LISTED:
         return frozenset()
@@ -137,40 +137,46 @@ def implied_features(writer_version: int, reader_version: int = READERS_LISTED -
 
 
 def oldest_reader(name: str) -> int:
-    """Return the oldest reader version that tables with a feature can have; features not known are for writers."""
+    """Return the oldest reader version that tables with a feature can have.
+
+    Unknown features count as writer features.
+    """
     if not is_for_readers(name):
         return 1
     return FEATURES[name].reader_version or READERS_LISTED
 
 
 def add_dependencies(names: Iterable[str]) -> frozenset[str]:
-    """Return features with those that they depend on."""
+    """Return the features and the features that they depend on."""
     given = frozenset(names)
     return given.union(*(_NEEDED.get(name, ()) for name in given))
 
 
 def dependent_features(name: str) -> list[str]:
-    """Return the features that depend on one."""
+    """Return the features that depend on this one."""
     return sorted(each for each, needed in _NEEDED.items() if name in needed)
 
 
 def is_for_readers(name: str) -> bool:
-    """Return whether readers, too, must know a feature: those that reads never ask for have no support of theirs."""
+    """Return whether a feature is a reader feature.
+
+    A known feature is one if it has READ support or a reason why it is not read.
+    """
     return name in FEATURES and (Support.READ in FEATURES[name].support or bool(FEATURES[name].why_not))
 
 
 def type_feature(kind: t.Type) -> str | None:
-    """Return the feature that columns of a type bring to a table; None for most types."""
+    """Return the feature that a column type adds to a table; None for most types."""
     return next((each.name for each in _ALL if each.brought_by is not None and each.brought_by(kind)), None)
 
 
 def property_feature(name: str, value: str) -> str | None:
-    """Return the feature that a table property brings to a table; None for most."""
+    """Return the feature that a table property adds to a table; None for most properties."""
     return next((each.name for each in _ALL if each.property == (name, value)), None)
 
 
 def new_table_features(properties: Mapping[str, str]) -> list[str]:
-    """Return the features that a new table with these properties has, those of its types left out."""
+    """Return the features of a new table with these properties, without those of its column types."""
     return [
         each.name
         for each in _ALL

@@ -26,15 +26,15 @@ def schema_string(columns: Iterable[t.Field]) -> str:
 
 
 def append_columns(schema: str, columns: Iterable[t.Field]) -> str:
-    """Return a schema's JSON with more columns at its end; what it says of the others is kept."""
+    """Return a schema's JSON with more columns at its end; existing columns are unchanged."""
     node = parse_json(schema, "the table's schema")
     return json.dumps({**node, "fields": [*node["fields"], *map(field_node, columns)]}, separators=(",", ":"))
 
 
 def set_identity_marks(schema: str, marks: Iterable[Mapping[str, int]]) -> str | None:
-    """Return a schema's JSON with the last ids of identity columns, of all that tasks have assigned, by column.
+    """Return a schema's JSON with new high-water marks of identity columns, or None without any.
 
-    None if there are none.
+    Each of `marks` maps columns to the last values that one task has assigned.
     """
     by_column: dict[str, list[int]] = {}
     for each in marks:
@@ -52,7 +52,7 @@ def set_identity_marks(schema: str, marks: Iterable[Mapping[str, int]]) -> str |
 def assign_column_ids(schema: str, last_id: int) -> tuple[str, int]:
     """Return a schema's JSON with an id and a physical name for each field that has none, and the highest id.
 
-    New ids follow `last_id`, which other writers may not have kept up to date, and those of the schema.
+    New ids come after `last_id` and the ids of the schema, since other writers may not have kept `last_id` up to date.
     """
     node = parse_json(schema, "the table's schema")
     last_id = max([last_id, *(field.get("metadata", {}).get(_ID, 0) for field in _fields(node))])
@@ -66,7 +66,7 @@ def assign_column_ids(schema: str, last_id: int) -> tuple[str, int]:
 
 
 def keep_mapping(schema: str, before: str) -> str:
-    """Return a schema's JSON in which columns have the ids and physical names of those in `before` that they replace.
+    """Return a schema's JSON with the column ids and physical names of the columns in `before` that it replaces.
 
     A column replaces one of the same name and type. Names and nullability of nested fields belong to the type.
     """
@@ -82,16 +82,16 @@ def keep_mapping(schema: str, before: str) -> str:
 
 
 def _plain(kind: Any) -> Any:
-    """A type's JSON without the metadata of nested fields."""
+    """Return a type's JSON without the metadata of nested fields."""
     if isinstance(kind, Mapping):
         return {name: _plain(each) for name, each in kind.items() if name != "metadata"}
     return [_plain(each) for each in kind] if isinstance(kind, list) else kind
 
 
 def check_partitioning(columns: Collection[t.Field], names: Collection[str]) -> None:
-    """Raise `UnsupportedFeature` for partition columns of types without a text, and if they are all columns.
+    """Raise `UnsupportedFeature` for partition columns whose type has no text form, or if they are all columns.
 
-    Data files do not have the partition columns: without any other, they would not even tell how many rows there are.
+    Data files do not store partition columns, so a file without any other column would not even have a row count.
     """
     for column in columns:
         if column.name in names and (column.type not in _ATOMIC and not isinstance(column.type, _WITH_PARAMETERS)):
@@ -104,7 +104,7 @@ def check_partitioning(columns: Collection[t.Field], names: Collection[str]) -> 
 
 
 def _fields(node: Any) -> Iterator[dict[str, Any]]:
-    """The fields of all structs in a schema, at any depth."""
+    """Yield the fields of all structs in a schema, at any depth."""
     left = [node]
     while left:
         each = left.pop(0)
@@ -120,7 +120,7 @@ def field_node(field: t.Field) -> dict[str, Any]:
     """Return a column as schema JSON; raises `UnsupportedFeature` for a type that the format does not have."""
     if field.write_default is not None:
         raise UnsupportedFeature(
-            f"a default of column {field.name!r} of a Delta table", "Writers here would not write the default."
+            f"a default of column {field.name!r} of a Delta table", "lakescan would not write the default."
         )
     metadata = {} if field.doc is None else {"comment": field.doc}
     return {"name": field.name, "type": type_node(field.type), "nullable": not field.required, "metadata": metadata}

@@ -1,4 +1,4 @@
-"""Protocol and metaData actions: parsed, checked, and with other features (protocol, "Table Features")."""
+"""Protocol and metaData actions: parse them, check them, and change the table features (protocol, "Table Features")."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ class Protocol:
 
     @property
     def features(self) -> frozenset[str]:
-        """The table features in force: those listed, and those that older versions imply."""
+        """The table features in force: listed ones, and those that older protocol versions imply."""
         listed = self.reader_features | self.writer_features
         return listed | implied_features(self.min_writer_version, self.min_reader_version)
 
     @staticmethod
     def weakest(names: Collection[str]) -> Protocol:
-        """The weakest protocol that has exactly these features, as Delta on Spark normalises them.
+        """Return the lowest protocol that has exactly these features, normalized like Delta on Spark.
 
-        That is one of the older versions if it implies these and no other; else they are listed for writers, and for
-        readers, too, if one of them is listed by readers alone. A table whose only feature of readers is column mapping
-        keeps reader version 2.
+        That is an older version if it implies exactly these features. Otherwise they are listed as writer features, and
+        also as reader features if one of them requires that. A table whose only reader feature is column mapping keeps
+        reader version 2.
         """
         wanted = frozenset(names)
         reader = max([1, *map(oldest_reader, wanted)])
@@ -77,13 +77,13 @@ class Protocol:
         return Protocol(reader, LISTED, for_readers if reader == READERS_LISTED else frozenset(), wanted)
 
     def with_features(self, names: Collection[str]) -> Protocol:
-        """The weakest protocol that has this one's features and more; itself if it has them all."""
+        """Return the lowest protocol with these additional features; this one if it has them all."""
         if not set(names) - self.features:
             return self
         return Protocol.weakest(self.features | set(names))
 
     def remove_features(self, names: Collection[str]) -> Protocol:
-        """The weakest protocol that has this one's features but for some."""
+        """Return the lowest protocol with this one's features except these."""
         return Protocol.weakest(self.features - set(names))
 
     def check_readable(self, location: str) -> None:
@@ -97,7 +97,10 @@ class Protocol:
             )
 
     def check_supports(self, support: Support, doing: str, location: str) -> None:
-        """Raise `UnsupportedFeature` if the writer version, or a feature, does not allow `doing` something."""
+        """Raise `UnsupportedFeature` if lakescan lacks this support for the writer version or a feature.
+
+        `doing` names the operation in the message, such as "writing to".
+        """
         if self.min_writer_version > LISTED:
             raise UnsupportedFeature(f"Delta writer version {self.min_writer_version}", f"{location} needs it.")
         for feature in unsupported_features(self.features, support):
@@ -156,9 +159,9 @@ class Metadata:
         return parse_schema(self.schema_string, self.column_mapping_mode, self.where)
 
     def _check_unmapped(self) -> None:
-        """Refuse a schema with physical names but no mapping mode.
+        """Raise `CorruptMetadata` for a schema with physical names but no column mapping mode.
 
-        Data files may have the physical names; looked up by logical names, their columns would read as null.
+        Data files may have the physical names. Looked up by logical names, their columns would read as null.
         """
         mapped = parse_schema(self.schema_string, "name", self.where)
         if renamed := [f.name for f in walk(mapped.fields) if f.physical_name != f.name]:
@@ -179,7 +182,10 @@ class Metadata:
 
 
 def _format_options(action: Action) -> dict[str, str]:
-    """The options of the data files' format; one other than Parquet is refused. Writers may omit the format."""
+    """Return the options of the data file format, which writers may omit.
+
+    Raises `UnsupportedFeature` unless Parquet.
+    """
     file_format = action.get("format")
     provider = file_format.get("provider") if isinstance(file_format, dict) else None
     if (file_format is not None and not isinstance(file_format, dict)) or not isinstance(provider, str | None):
@@ -189,15 +195,12 @@ def _format_options(action: Action) -> dict[str, str]:
             f"Delta tables of {short_json(provider)} files",
             f"{action.where} declares this format; only Parquet is read.",
         )
-    options = (file_format or {}).get("options")  # only kept for others, so nothing depends on what it is
+    options = (file_format or {}).get("options")  # only kept for other clients, so any value is accepted
     return {k: v for k, v in options.items() if isinstance(v, str)} if isinstance(options, dict) else {}
 
 
 def check_known(protocol: Protocol, doing: str, location: str) -> None:
-    """Raise `UnsupportedFeature` for a table with features that may change what its log is made of.
-
-    Known features do not, unless the table's newest commits are known to a catalog only.
-    """
+    """Raise `UnsupportedFeature` for unknown features, since they may add other content to the log."""
     if protocol.min_writer_version > LISTED:
         raise UnsupportedFeature(f"Delta writer version {protocol.min_writer_version}", f"{location} needs it.")
     for name in sorted(protocol.features):
@@ -205,12 +208,12 @@ def check_known(protocol: Protocol, doing: str, location: str) -> None:
             raise UnsupportedFeature(f"{doing} Delta tables with the feature {name!r}", f"{location} has it.")
 
 
-# The protocol, "Reader Requirements for Change Data Feed": columns that change feeds have beside those of the table.
+# Columns that change data feeds add to the table's (protocol, "Reader Requirements for Change Data Feed").
 _OF_CHANGES = {"_change_type", "_commit_version", "_commit_timestamp"}
 
 
 def check_columns(metadata: Metadata) -> None:
-    """Raise `CorruptMetadata` for a schema that cannot be read, `UnsupportedFeature` for names of a change feed."""
+    """Raise `CorruptMetadata` for an unreadable schema, `UnsupportedFeature` for columns of a change data feed."""
     names = {name.lower(): name for name in metadata.schema().names}
     if metadata.properties.change_feed and (taken := sorted(_OF_CHANGES & names.keys())):
         raise UnsupportedFeature(
@@ -223,7 +226,7 @@ CLUSTERING = "delta.clustering"
 
 
 def clustering_paths(domain: Action | None) -> list[tuple[str, ...]]:
-    """Return the clustering columns by their physical names; none without the domain. Raises `CorruptMetadata`."""
+    """Return the physical paths of the clustering columns; empty without the domain. Raises `CorruptMetadata`."""
     if domain is None:
         return []
     where = f"{domain.where}: the clustering configuration"

@@ -43,16 +43,16 @@ _IDS = range(2**31)  # Parquet field ids have 32 bits
 def parse_schema(text: str, mapping_mode: str, where: str) -> Schema:
     """Parse the schema of a metaData action; with column mapping, fields have its ids and physical names.
 
-    Fields for which Delta has no id get one that is unique in the schema. Raises `CorruptMetadata`, beginning with
-    `where`, for text that is not a schema, and for duplicate names, ids or physical names; with column mapping, also
-    for a field without id or physical name, which would otherwise read as missing from every file.
+    Fields without an id in Delta get one that is unique in the schema. Raises `CorruptMetadata`, whose message starts
+    with `where`, for text that is not a schema, and for duplicate names, ids or physical names. With column mapping, it
+    is also raised for a field without id or physical name, which would read as missing from every file.
     """
     node = parse_json(text, f"{where}: the table's schema")
     return Schema(_SchemaReader(mapping_mode in ("id", "name"), where, node).struct(node, "", 0).fields)
 
 
 def _mapped_ids(node: Any) -> set[int]:
-    """All column mapping ids in a schema, at any depth."""
+    """Return all column mapping ids in a schema, at any depth."""
     ids, left = set(), [node]
     while left:
         each = left.pop()
@@ -66,7 +66,7 @@ def _mapped_ids(node: Any) -> set[int]:
 
 
 class _SchemaReader:
-    """Reads one schema."""
+    """Parses one schema."""
 
     def __init__(self, mapped: bool, where: str, node: Any) -> None:
         self._mapped, self._where = mapped, where
@@ -174,22 +174,24 @@ def _atomic_type(name: str) -> t.Type:
 
 
 def _char_length(metadata: dict[str, Any]) -> int:
-    """The length of a CHAR(n) column, which the schema stores as string; 0 for other columns."""
+    """Return the length of a CHAR(n) column, which the schema stores as string; 0 for other columns."""
     raw = metadata.get(_LENGTHS)
     match = _CHAR.fullmatch(raw) if isinstance(raw, str) else None
     return 0 if match is None else int(match[1])
 
 
 def _apply_lengths(kind: t.Type, text: Any) -> t.Type:
-    """A column's type, with the lengths of CHAR(n) within a struct, list or map, which its metadata keeps as text.
+    """Return a column's type with the CHAR(n) lengths within a struct, list or map, which its metadata records as text.
 
-    A text that is not the type, as writers leave it that change a member alone, says no length.
+    A text that does not match the type is ignored: some writers do not update it when they change a nested field.
     """
     if not isinstance(kind, t.Struct | t.ListOf | t.MapOf):
         return kind
     if not isinstance(text, str) or _INNER_CHAR.search(text) is None:
         return kind
-    from lakescan.delta.metadata.char_types import text_lengths  # readers of other tables need no writers' modules
+    from lakescan.delta.metadata.char_types import (
+        text_lengths,
+    )  # reading tables without such columns needs no writer module
 
     try:
         return _pad_type(kind, text_lengths(text, kind, ""))

@@ -1,4 +1,4 @@
-"""The table properties of Delta: what they are called, what they do, and how their values are read and written."""
+"""The table properties of Delta: their names, their meaning, and how their values are parsed and validated."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _bytes(value: str) -> str:
 
 
 def _duration(value: str) -> str:
-    """A duration in units that all writers know: for others, some silently use their default."""
+    """Return a duration in units that all writers parse; for other units, some silently use their default."""
     match = _DURATION.fullmatch(value.strip())
     if match is None:
         raise ValueError("a duration such as 'interval 30 days', in weeks or smaller units")
@@ -70,7 +70,7 @@ def _number(value: str) -> str:
 
 
 def _interval(text: str) -> timedelta:
-    """The duration that an existing table has, in all units that Delta knows but months and years."""
+    """Parse a duration in any of Delta's units except months and years; raises `ValueError`."""
     match = _INTERVAL.fullmatch(text)
     parts = [] if match is None else re.findall(r"(\d+)\s+([a-z]+?)s?\b", match[1].lower())
     if not parts or any(unit not in _UNITS for _, unit in parts):
@@ -91,7 +91,7 @@ def _lower(text: str) -> str:
 class DeltaProperties(Properties):
     """The properties of a Delta table (`configuration`)."""
 
-    # What writers must obey
+    # Rules for writers
     append_only: Property[bool] = Property(
         "delta.appendOnly", False, is_true, "whether rows may only be added", check=_flag
     )
@@ -105,7 +105,7 @@ class DeltaProperties(Properties):
         "delta.columnMapping.mode",
         "none",
         str.lower,
-        "whether columns are found in data files by id, by physical name, or by their own",
+        "how columns are found in data files: by logical name (none), physical name (name) or id",
         check=one_of("none", "name"),
     )
     max_column_id: Property[int] = Property(
@@ -123,26 +123,30 @@ class DeltaProperties(Properties):
         "delta.enableRowTracking", False, is_true, "whether rows keep ids and commit versions", check=_flag
     )
     row_id_column: Property[str | None] = Property(
-        "delta.rowTracking.materializedRowIdColumnName", None, str, "the column of moved rows' ids", is_internal=True
+        "delta.rowTracking.materializedRowIdColumnName",
+        None,
+        str,
+        "the file column with moved rows' ids",
+        is_internal=True,
     )
     row_version_column: Property[str | None] = Property(
         "delta.rowTracking.materializedRowCommitVersionColumnName",
         None,
         str,
-        "the column of moved rows' commit versions",
+        "the file column with moved rows' commit versions",
         is_internal=True,
     )
     suspends_row_tracking: Property[bool] = Property(
         "delta.rowTrackingSuspended", False, is_true, "whether new rows get no ids", is_internal=True
     )
     in_commit_timestamps: Property[bool] = Property(
-        "delta.enableInCommitTimestamps", False, is_true, "whether commits hold their time", check=_flag
+        "delta.enableInCommitTimestamps", False, is_true, "whether commits record their time", check=_flag
     )
     in_commit_since: Property[int] = Property(
         "delta.inCommitTimestampEnablementVersion",
         0,
         _since,
-        "the first version whose commit holds its time",
+        "the first version whose commit records its time",
         is_internal=True,
         error=CorruptMetadata,
     )
@@ -150,14 +154,14 @@ class DeltaProperties(Properties):
         "delta.inCommitTimestampEnablementTimestamp", None, str, "the time of that version", is_internal=True
     )
     universal_formats: Property[str] = Property(
-        "delta.universalFormat.enabledFormats", "", str.lower, "formats whose metadata is kept of the same files"
+        "delta.universalFormat.enabledFormats", "", str.lower, "other table formats whose metadata is maintained"
     )
     # Data files
     target_file_size: Property[int] = Property(
         "delta.targetFileSize",
         128 * 2**20,
         parse_size,
-        "bytes of a data file, past which the next is begun",
+        "target size of a data file in bytes",
         check=_bytes,
     )
     codec: Property[str] = Property(
@@ -227,7 +231,7 @@ class DeltaProperties(Properties):
         "delta.requireCheckpointProtectionBeforeVersion",
         0,
         _since,
-        "the version before which commits are removed only all together",
+        "commits before this version are only removed all together",
         is_internal=True,
         error=CorruptMetadata,
     )
@@ -238,31 +242,31 @@ class DeltaProperties(Properties):
         "delta.checkpoint.writeStatsAsJson",
         True,
         boolean,
-        "whether checkpoints hold statistics as text",
+        "whether checkpoints have statistics as JSON text",
         check=_flag,
     )
     struct_stats: Property[bool] = Property(
         "delta.checkpoint.writeStatsAsStruct",
         True,
         boolean,
-        "whether checkpoints hold statistics as columns",
+        "whether checkpoints have statistics as columns",
         check=_flag,
     )
     transaction_retention: Property[timedelta | None] = Property(
         "delta.setTransactionRetentionDuration",
         None,
         _interval,
-        "how long ids of applications are kept",
+        "how long transaction ids of applications are kept",
         check=_duration,
         error=UnsupportedFeature,
     )
     reader_version: Property[str] = Property(
-        "delta.minReaderVersion", "1", str, "the protocol of readers", check=_version(1, 2)
+        "delta.minReaderVersion", "1", str, "reader version of the protocol", check=_version(1, 2)
     )
     writer_version: Property[str] = Property(
-        "delta.minWriterVersion", "2", str, "the protocol of writers", check=_version(1, 2, 3, 4, 5, 6)
+        "delta.minWriterVersion", "2", str, "writer version of the protocol", check=_version(1, 2, 3, 4, 5, 6)
     )
-    # Of other writers: checked, and kept
+    # For other writers: validated and stored, without effect here
     auto_optimize: Property[str] = Property(
         "delta.autoOptimize",
         "false",
@@ -319,28 +323,28 @@ class DeltaProperties(Properties):
 
     @property
     def constraints(self) -> dict[str, str]:
-        """The CHECK constraints of the table, as SQL, by name."""
+        """The CHECK constraints of the table as SQL, by name."""
         return {n[len(CONSTRAINT) :]: sql for n, sql in self.texts.items() if n.lower().startswith(CONSTRAINT)}
 
     @property
     def has_iceberg_metadata(self) -> bool:
-        """Whether Iceberg metadata is kept of the same files (UniForm)."""
+        """True if Iceberg metadata is maintained for the same files (UniForm)."""
         return "iceberg" in self.universal_formats
 
 
-# A property that demands something of writers is a promise to every reader of the table. Unknown names that begin with
-# `delta.` are refused; all other names are the user's own, and kept.
+# Readers of a table rely on properties that set rules for writers. So unknown names that start with `delta.` are
+# refused. All other names belong to the user and are stored.
 
 FEATURE = "delta.feature."
 _OF_CATALOG = "Only its catalog can make such a table: create it in a catalog of type unity."
-# Features that are not asked for by their names, and what to do instead.
+# Features that cannot be requested by name, and advice for the user.
 _INSTEAD = {
     "catalogManaged": _OF_CATALOG,
     "catalogOwned-preview": _OF_CATALOG,
     "clustering": "Set the clustering columns: ALTER TABLE ... CLUSTER BY.",
-    "checkpointProtection": "It comes with ALTER TABLE ... DROP FEATURE of a feature that readers must know.",
+    "checkpointProtection": "ALTER TABLE ... DROP FEATURE adds it when it drops a reader feature.",
 }
-# Unsupported properties, with the only value that is accepted, and why others are not.
+# Unsupported properties, with the only accepted value, and the reason for refusing others.
 _UNSUPPORTED: Mapping[str, tuple[str, str]] = {
     "delta.compatibility.symlinkFormatManifest.enabled": ("false", "lakescan does not maintain symlink manifests."),
     "delta.enableIcebergCompatV1": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
@@ -352,7 +356,7 @@ _UNSUPPORTED: Mapping[str, tuple[str, str]] = {
 }
 
 
-# Properties that users set: those that writers honour, or that do not affect rows.
+# Properties that users can set: lakescan's writer obeys them, or they do not affect rows.
 SETTABLE: Mapping[str, Property[Any]] = {
     name: each
     for name, each in DeltaProperties.declarations().items()
@@ -362,17 +366,17 @@ _SPELLING = {name.lower(): name for name in (*SETTABLE, *_UNSUPPORTED)}
 
 
 def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties to record, with Delta's spelling of their names and normalised values.
+    """Return the properties to store for a new table, with Delta's spelling of their names and normalized values.
 
-    Features are left out. Raises `InvalidOption` for unknown Delta properties and invalid
-    values, and `UnsupportedFeature` for properties that lakescan's writers do not honour.
+    Features are left out. Raises `InvalidOption` for unknown Delta properties and invalid values, and
+    `UnsupportedFeature` for properties that lakescan's writer does not obey.
     """
     checked: dict[str, str] = {}
     for name, value in properties.items():
         if not name.lower().startswith("delta."):
             checked[name] = value
         elif name.lower().startswith(FEATURE):
-            continue  # the protocol has it: see `asked_features`
+            continue  # stored in the protocol, see `asked_features`
         elif name.lower().startswith(CONSTRAINT):
             raise UnsupportedFeature(f"{name!r} for a new table", "Add the constraint with ALTER TABLE, as in Delta.")
         else:
@@ -382,7 +386,7 @@ def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def canonical_name(name: str) -> str:
-    """Return Delta's spelling of a property's name, in any case; raises `InvalidOption`, which names the nearest."""
+    """Return Delta's spelling of a property name, in any case; raises `InvalidOption` that suggests the nearest."""
     known = _SPELLING.get(name.lower())
     if known is None:
         raise InvalidOption(f"Delta has no table property {name!r}.{nearest(name, _SPELLING.values())}")
@@ -390,9 +394,9 @@ def canonical_name(name: str) -> str:
 
 
 def checked_value(name: str, value: str, where: str) -> str:
-    """Return the value of a property as it is recorded; `where` is for messages.
+    """Return the value of a property as it is stored; `where` is for messages.
 
-    Raises `InvalidOption` for an invalid value, `UnsupportedFeature` for one that writers here do not honour.
+    Raises `InvalidOption` for an invalid value, `UnsupportedFeature` for one that lakescan's writer does not obey.
     """
     if name in _UNSUPPORTED:
         harmless, why = _UNSUPPORTED[name]
@@ -406,16 +410,16 @@ def checked_value(name: str, value: str, where: str) -> str:
 
 
 def asked_features(properties: Mapping[str, str], has: Collection[str]) -> set[str]:
-    """Return the features that properties of a new table ask for by their names: `delta.feature.<name>`.
+    """Return the features that a new table's properties `delta.feature.<name>` request.
 
-    `has` are the features that the table has anyway. Raises what `asked_feature` raises.
+    `has` are the features that the table has anyway. Raises the errors of `asked_feature`.
     """
     named = ((name, str(value)) for name, value in properties.items() if name.lower().startswith(FEATURE))
     return {asked_feature(name[len(FEATURE) :], value, has, "a new table") for name, value in named}
 
 
 def asked_feature(name: str, value: str, has: Collection[str], where: str) -> str:
-    """Return Delta's spelling of a feature that a property `delta.feature.<name>` asks for.
+    """Return Delta's spelling of the feature that a property `delta.feature.<name>` requests.
 
     Args:
         name: The feature, in any case.
@@ -423,8 +427,9 @@ def asked_feature(name: str, value: str, has: Collection[str], where: str) -> st
         has: The features that the table has already, which are not checked.
         where: The table, for messages.
 
-    Raises `InvalidOption` for a feature or value that is not known, `UnsupportedFeature` for a feature that writers
-    here do not support.
+    Raises:
+        InvalidOption: The feature or value is unknown.
+        UnsupportedFeature: lakescan cannot write tables with the feature.
     """
     known = {each.lower(): each for each in FEATURES}.get(name.lower())
     if value.strip().lower() not in ("supported", "enabled"):
@@ -434,6 +439,6 @@ def asked_feature(name: str, value: str, has: Collection[str], where: str) -> st
     if known not in has and (known in _INSTEAD or Support.WRITE not in FEATURES[known].support):
         raise UnsupportedFeature(
             f"the feature {known!r} for {where}",
-            _INSTEAD.get(known, "Writers here do not support it: they could not write to the table any more."),
+            _INSTEAD.get(known, "lakescan does not support it and could no longer write to the table."),
         )
     return known

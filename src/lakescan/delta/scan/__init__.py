@@ -1,1 +1,1 @@
-"""Turn file actions into the file table: partition values, statistics, deletion vectors, change feed."""
+"""Turn file actions into the file table: partition values, statistics, deletion vectors, change data feed."""

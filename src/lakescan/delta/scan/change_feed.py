@@ -1,9 +1,9 @@
-"""The change data feed: find the files, and rows in them, that hold the changes of a version range (protocol, "Add CDC
-File" and "Reader Requirements for AddCDCFile").
+"""The change data feed: find the files, and the rows in them, that hold the changes of a version range.
 
-If a version has cdc actions, only those count. Otherwise added files are inserts and removed files are deletes; if one
-commit adds and removes the same file, its deletion vectors are compared: rows only in the new vector were deleted, rows
-only in the old vector were restored (inserts).
+Protocol, "Add CDC File" and "Reader Requirements for AddCDCFile". If a version has cdc actions, only those count.
+Otherwise added files are inserts and removed files are deletes. If one commit adds and removes the same file, its
+deletion vectors are compared: rows only in the new vector were deleted, and rows only in the old vector were restored,
+which makes them inserts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNCHANGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDel
 
 
 def range_after(start: int | str | datetime | None, end: int | str | datetime | None) -> ChangeRange:
-    """The range of versions after `start`, up to and including `end`; raises `InvalidOption` for names of states."""
+    """Return the range of versions after `start`, up to and including `end`; raises `InvalidOption` for text."""
     _check_no_names(start, end)
     after = start + timedelta(milliseconds=1) if isinstance(start, datetime) else None
     return ChangeRange(
@@ -45,7 +45,7 @@ def range_after(start: int | str | datetime | None, end: int | str | datetime | 
 
 
 def range_from(start: int | str | datetime, end: int | str | datetime | None) -> ChangeRange:
-    """The range of versions from `start` to `end`, both included; raises `InvalidOption` for names of states."""
+    """Return the range of versions from `start` to `end`, both inclusive; raises `InvalidOption` for text."""
     _check_no_names(start, end)
     if lowest := [state for state in (start, end) if isinstance(state, int) and state < 0]:
         raise InvalidOption(f"{lowest[0]} is not a Delta version: they are 0 or more")
@@ -66,11 +66,11 @@ def _check_no_names(*states: object) -> None:
 def resolve_range(
     wanted: ChangeRange, location: str, newest: int, times: Callable[[], Mapping[int, int]]
 ) -> tuple[int, int]:
-    """The first and last version of a range; the last is before the first if the range has no commit.
+    """Return the first and last version of a range; the last is before the first if the range has no commit.
 
-    A start timestamp means the first commit at or after it, an end timestamp the last commit at or before it; an end
-    beyond the newest version means the newest. `times` returns commit times in milliseconds, by version. Raises
-    `InvalidOption` and `NoSuchSnapshot`.
+    A start timestamp means the first commit at or after it, an end timestamp the last commit at or before it. An end
+    beyond the newest version means the newest. `times` returns commit times in milliseconds since 1970, by version.
+    Raises `InvalidOption` and `NoSuchSnapshot`.
     """
     start = wanted.start_version
     if wanted.start_timestamp is not None:
@@ -89,7 +89,7 @@ def resolve_range(
 
 
 def first_since(times: Mapping[int, int], timestamp: datetime, location: str) -> int:
-    """The first version committed at or after `timestamp`; raises `NoSuchSnapshot`."""
+    """Return the first version committed at or after `timestamp`; raises `NoSuchSnapshot`."""
     later = [version for version, at in times.items() if at >= to_millis(timestamp)]
     if not later:
         newest = from_millis(max(times.values())) if times else "none"
@@ -106,7 +106,10 @@ def _last_until(times: Mapping[int, int], timestamp: datetime, location: str) ->
 
 
 def check_recorded(start: int, end: int, metadata: Iterable[tuple[int, Metadata]], location: str) -> None:
-    """Refuse a range in which the table did not always record changes. `metadata` are (version, metadata), in order."""
+    """Raise `UnsupportedFeature` if the table did not record changes in the whole range.
+
+    `metadata` are (version, metadata) pairs in ascending order.
+    """
     missing = None
     for version, each in metadata:
         if missing is None and not each.properties.change_feed:
@@ -126,7 +129,10 @@ def check_recorded(start: int, end: int, metadata: Iterable[tuple[int, Metadata]
 
 
 def check_schemas(read: Schema, metadata: Iterable[tuple[int, Metadata]], location: str) -> None:
-    """Refuse a range whose versions cannot be read with one schema: columns may only have been added or widened."""
+    """Raise `UnsupportedFeature` unless all versions can be read with the schema `read`.
+
+    Earlier versions may only lack columns or have narrower types.
+    """
     for version, each in metadata:
         if problem := difference(each.schema(), read):
             raise UnsupportedFeature(
@@ -136,7 +142,10 @@ def check_schemas(read: Schema, metadata: Iterable[tuple[int, Metadata]], locati
 
 
 def difference(theirs: Schema, read: Schema) -> str | None:
-    """Why rows of one schema cannot be read with another, which may only have more or wider columns; else None."""
+    """Return why rows of one schema cannot be read with another, or None if they can.
+
+    The read schema may only have additional or wider columns.
+    """
     return _incompatible(theirs.fields, read.fields, "")
 
 
@@ -157,7 +166,7 @@ def _incompatible(theirs: tuple[t.Field, ...], ours: tuple[t.Field, ...], path: 
 
 
 def has_no_changes(commit: LogText) -> bool:
-    """Whether a commit is a MERGE whose metrics count no changed row: the files it rewrote are not changes."""
+    """Return whether a commit is a MERGE whose metrics count no changed row; the files it rewrote are not changes."""
     info = commit_info(commit)
     metrics = info.get("operationMetrics")
     if info.get("operation") != "MERGE" or not isinstance(metrics, dict):
@@ -166,14 +175,14 @@ def has_no_changes(commit: LogText) -> bool:
 
 
 def changed_files(actions: pa.Table, unchanged: set[int], times: Mapping[int, int], location: str) -> pa.Table:
-    """The files that hold the changes, as file actions with additional columns: `change_type` (null if the file has
-    the column itself), `commit_timestamp`, and `kept_vector`, a deletion vector of the only rows to read (`vector` has
-    the rows to leave out).
+    """Return the files that hold the changes, as file actions with additional columns.
 
-    The oldest commit comes first, and of each commit the deletes: changes can be applied in this order.
+    These are `change_type` (null if the file has the column itself), `commit_timestamp`, and `kept_vector`, a deletion
+    vector of the only rows to read (`vector` has the rows to leave out). The oldest commit comes first, and within a
+    commit the deletes, so changes can be applied in this order.
 
     `actions` come from `ActionReader.changes`; adds and removes of `unchanged` versions are ignored. `times` are commit
-    times in milliseconds, by version.
+    times in milliseconds since 1970, by version.
     """
     recorded = pc.is_in(actions["version"], value_set=pc.unique(_where(actions, "cdc")["version"]))
     counts = pc.and_not(actions["data_change"], pc.is_in(actions["version"], value_set=pa.array(unchanged, pa.int64())))
@@ -204,7 +213,7 @@ def _where(actions: pa.Table, action: str) -> pa.Table:
 
 
 def _partner(files: pa.Table, others: pa.Table) -> pa.Array:
-    """For each file, the row number of the same path and version in `others`; null if there is none."""
+    """Return for each file the row number of the same path and version in `others`; null if missing."""
     keys, theirs = (
         pc.binary_join_element_wise(
             x["version"].cast(pa.string()), canonical_paths(x["path"].combine_chunks()), "/"
@@ -215,15 +224,15 @@ def _partner(files: pa.Table, others: pa.Table) -> pa.Array:
 
 
 def _changes(files: pa.Table, change: str | None) -> pa.Table:
-    """Files whose rows, except those in their deletion vector, are all changes of this type."""
+    """Return files whose rows, except those in their deletion vector, are all changes of this type."""
     files = files.append_column("change_type", pa.repeat(pa.scalar(change, pa.string()), files.num_rows))
     return files.append_column("kept_vector", pa.nulls(files.num_rows, VECTOR))
 
 
 def _differences(files: pa.Table, *, dropped: pa.Table, kept: pa.Table, change: str) -> pa.Table:
-    """Files whose rows in the vector of `kept` but not in that of `dropped` are changes of this type.
+    """Return files whose rows in the vector of `kept` but not in that of `dropped` are changes of this type.
 
-    Leaves out files without a vector in `kept`.
+    Files without a vector in `kept` are left out.
     """
     place = files.schema.get_field_index("vector")
     paired = _changes(files.set_column(place, "vector", dropped["vector"]), change)

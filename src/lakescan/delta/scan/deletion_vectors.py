@@ -31,8 +31,8 @@ _SIZE_AND_CRC = 8
 def decode_z85(text: bytes) -> bytes:
     """Decode Base85 in the Z85 alphabet, five characters to four bytes; raises `CorruptMetadata`.
 
-    The protocol pads with bytes, which the descriptor's size cuts off. Rust's library for Z85 pads the last group with
-    up to three `#` in front instead, one for each byte that is missing; no other group can begin with `#`.
+    The protocol pads the bytes at the end, and the descriptor's size removes the padding. Rust's Z85 library instead
+    pads the last group with up to three `#` at the start, one for each missing byte. No other group can start with `#`.
     """
     digits = _DIGIT[np.frombuffer(text, dtype=np.uint8)]
     if len(text) % 5 or (digits == 255).any():
@@ -49,14 +49,14 @@ def decode_z85(text: bytes) -> bytes:
 
 
 def encode_z85(data: bytes) -> str:
-    """Encode bytes, a multiple of four, in Base85 in the Z85 alphabet."""
+    """Encode bytes in Base85 with the Z85 alphabet; their number must be a multiple of four."""
     words = np.frombuffer(data, dtype=">u4").astype(np.int64)
     digits = words[:, None] // _POWERS % 85
     return np.frombuffer(_ALPHABET, dtype=np.uint8)[digits].tobytes().decode()
 
 
 def _words(digits: np.ndarray) -> np.ndarray:
-    """The numbers of groups of five digits; those above `_LARGEST` are no words of four bytes."""
+    """Return the numbers that groups of five digits represent; those above `_LARGEST` do not fit into four bytes."""
     return digits.astype(np.int64) @ _POWERS
 
 
@@ -65,7 +65,10 @@ def _not_base85(text: bytes) -> CorruptMetadata:
 
 
 def delete_table(vectors: pa.StructArray, location: str, *, kept: bool = False) -> pa.Table:
-    """The delete table of non-null descriptors, one row each; with `kept`, vectors are of the rows to read instead."""
+    """Return the delete table of non-null descriptors, one row each.
+
+    With `kept`, the vectors contain the rows to read instead of the deleted rows.
+    """
     kinds, where, offsets, sizes, counts = (vectors.field(f.name) for f in vectors.type)
     rows = len(vectors)
     inline = pc.equal(kinds, "i")
@@ -97,7 +100,7 @@ def delete_table(vectors: pa.StructArray, location: str, *, kept: bool = False) 
 def _paths(kinds: pa.Array, where: pa.Array, location: str) -> pa.Array:
     is_uuid = pc.equal(kinds, "u")
     uris = pc.if_else(pc.equal(kinds, "p"), where, pa.scalar(None, pa.string()))
-    absolute = adopt_root(decoded_paths(uris), location)  # as paths of adds
+    absolute = adopt_root(decoded_paths(uris), location)  # like paths of adds
     if not pc.any(is_uuid).as_py():
         return absolute
     encoded = where.filter(is_uuid)
@@ -129,7 +132,7 @@ def _uuids(encoded: pa.Array) -> pa.Array:
 
 
 def _inline(where: pa.Array, inline: pa.Array, sizes: pa.Array) -> pa.Array:
-    """Decode inline vectors and cut them to their size; null for others. Costs one Python call per inline vector."""
+    """Decode inline vectors and cut them to their size, at one Python call per vector; null for others."""
     rows = zip(where.to_pylist(), inline.to_pylist(), sizes.to_pylist(), strict=True)
     return pa.array(
         [decode_z85(text.encode())[:size] if is_inline else None for text, is_inline, size in rows],

@@ -1,4 +1,4 @@
-"""Versions as commits of a stream, and the states that a scan selects: rows of a version, changes, or increments."""
+"""Versions as commits of a stream, and the snapshot states of a scan: rows of a version, changes, or increments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lakescan.delta.scan.change_feed import ENABLED, difference
 from lakescan.formats.increments import RESTART, Commit, CommitChange, Increment, files_of_part
 from lakescan.formats.table_format import SnapshotState
 
-# What a commit does to rows, by whether it adds files and whether it removes some.
+# The kind of change that a commit makes, by whether it adds files and whether it removes files.
 _CHANGES = {
     (True, False): CommitChange.APPEND,
     (True, True): CommitChange.OVERWRITE,
@@ -57,21 +57,21 @@ class DeltaCommitReader:
                 yield self._commit(text, *(each[:, number].tolist() for each in totals))
 
     def read_adds(self, files: tuple[LogFile, ...]) -> Iterator[pa.Table]:
-        """The adds of these versions that change data, in the order of the log; `path` is a location."""
+        """Yield the adds of these versions that change data, in log order; `path` is a location."""
         for batch in batches(files):
             added = self._data(self.reader.changes(read_commits(batch, self.reader.storage)), "add")
             check_partitions(added)
             yield resolve_paths(added, self.location)
 
     def sort_live_files(self, files: pa.Table) -> pa.Table:
-        """Live files of a version without excluded ones, sorted by modification time and path."""
+        """Return live files without excluded ones, sorted by modification time and path."""
         if self.exclude is not None:
             names = pc.replace_substring_regex(files["path"], f"^{re.escape(self.location.rstrip('/'))}/", "")
             files = files.filter(pc.invert(pc.match_substring_regex(names, self.exclude)))
         return files.sort_by([("modification_time", "ascending"), ("path", "ascending")])
 
     def _data(self, actions: pa.Table, name: str) -> pa.Table:
-        """The actions of this name that change data, without excluded files, in the order of the log."""
+        """Return the actions of this name that change data, without excluded files, in log order."""
         mask = pc.and_(pc.equal(actions["action"], name), actions["data_change"])
         if self.exclude is not None:
             mask = pc.and_not(mask, pc.match_substring_regex(actions["path"], self.exclude))
@@ -97,7 +97,7 @@ class DeltaCommitReader:
         )
 
     def _obstacle(self, text: LogText) -> str | None:
-        """Why the stream cannot read past this commit with its schema; None if it can.
+        """Return why the stream cannot read past this commit with its schema, or None if it can.
 
         Raises `UnsupportedFeature` if the commit upgrades the table to an unsupported protocol.
         """
@@ -117,9 +117,10 @@ class DeltaCommitReader:
 
 
 class SeenCommits:
-    """Cache of commits: a stream examines all commits ahead of it for every batch and backlog, but reads each once.
+    """Cache of commits, for a stream that examines all commits ahead of it for every batch and backlog.
 
-    Drops commits before the first one requested, so that memory is bounded by the commits ahead.
+    Each commit is read once. Commits before the first one requested are dropped, so memory is bounded by the commits
+    ahead.
     """
 
     def __init__(self, reader: DeltaCommitReader) -> None:
@@ -128,13 +129,16 @@ class SeenCommits:
         self._start: tuple[int, str | None] | None = None
 
     def start_obstacle(self, version: int, look: Callable[[], str | None]) -> str | None:
-        """The obstacle of a stream's first version; that of a later one is known from the commits since."""
+        """Return the obstacle of a stream's first version, found by `look`.
+
+        Later versions have none here, since their obstacles are found in the commits.
+        """
         if self._start is None or version < self._start[0] or self._start[1] is not None:
             self._start = version, look()
         return self._start[1] if version == self._start[0] else None
 
     def commits(self, files: tuple[LogFile, ...]) -> Iterator[Commit]:
-        """The commits of consecutive versions, oldest first."""
+        """Yield the commits of consecutive versions, oldest first."""
         self._seen = {version: commit for version, commit in self._seen.items() if version >= files[0].version}
         known = next((place for place, file in enumerate(files) if file.version not in self._seen), len(files))
         yield from [self._seen[file.version] for file in files[:known]]
@@ -144,7 +148,7 @@ class SeenCommits:
 
 
 def _totals(actions: pa.Table, files: Sequence[LogFile]) -> np.ndarray:
-    """Number of files, rows and bytes of each version's actions: a 3 x versions array."""
+    """Return number of files, rows and bytes of each version's actions, as a 3 x versions array."""
     version = actions["version"].to_numpy() - files[0].version
     place = np.searchsorted([file.version - files[0].version for file in files], version)
     counted = pc.struct_field(pc.extract_regex(pc.fill_null(actions["stats"], ""), _ROWS), "rows")
@@ -157,7 +161,7 @@ def _totals(actions: pa.Table, files: Sequence[LogFile]) -> np.ndarray:
 
 
 def as_inserts(files: pa.Table, version: int, milliseconds: int) -> pa.Table:
-    """Live files of a version as changes: all their rows are inserts of that version, committed at `milliseconds`."""
+    """Return live files as changes: all rows are inserts of `version`, committed at `milliseconds` since 1970."""
     committed = pa.scalar(milliseconds, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
     place = files.schema.get_field_index("version")
     files = files.set_column(place, "version", pa.repeat(pa.scalar(version, pa.int64()), files.num_rows))
@@ -171,10 +175,10 @@ def actions_of(
     live: Callable[[int], pa.Table],
     in_order: Callable[[pa.Table], pa.Table],
 ) -> Iterator[pa.Table]:
-    """The file actions of an increment, in a deterministic order.
+    """Yield the file actions of an increment, in a deterministic order.
 
-    `changes` returns the file actions of versions in the order of the log, `live` the live files of one version by
-    modification time and path, and `in_order` sorts a version's files by the increment's `ordered_by`.
+    `changes` returns the file actions of versions in log order, `live` the live files of one version by modification
+    time and path, and `in_order` sorts a version's files by the increment's `ordered_by`.
     """
     for is_whole, parts in increment.runs():
         if is_whole:
@@ -187,16 +191,16 @@ def actions_of(
 
 @dataclass(frozen=True)
 class VersionRows(SnapshotState):
-    """The live files of a version."""
+    """Snapshot state: the live files of a version."""
 
     version: DeltaVersion
 
 
 @dataclass(frozen=True)
 class RangeChanges(SnapshotState):
-    """The change feed of the versions from `start` to `end`, both inclusive; empty if `end` is before `start`.
+    """Snapshot state: the change feed of versions `start` to `end`, both inclusive; empty if `end` is before `start`.
 
-    `version` is the one whose schema the rows have.
+    Rows have the schema of `version`.
     """
 
     version: DeltaVersion
@@ -205,13 +209,13 @@ class RangeChanges(SnapshotState):
 
     @property
     def is_ordered(self) -> bool:
-        """True: the changes of the oldest commit come first."""
+        """Always True: the changes of the oldest commit come first."""
         return True
 
 
 @dataclass(frozen=True)
 class IncrementState(SnapshotState):
-    """The files of an increment: rows that commits added, or changes that they recorded, by what it is `of`."""
+    """Snapshot state: the files of an increment of `of`, which are added rows or recorded changes."""
 
     of: VersionRows | RangeChanges
     increment: Increment
@@ -223,7 +227,7 @@ class IncrementState(SnapshotState):
 
     @property
     def is_ordered(self) -> bool:
-        """True: the rows of the oldest commit come first."""
+        """Always True: the rows of the oldest commit come first."""
         return True
 
 
@@ -231,10 +235,10 @@ DeltaState = VersionRows | RangeChanges | IncrementState
 
 
 def whole_state(state: DeltaState) -> VersionRows | RangeChanges:
-    """What the state selects when it is not restricted to an increment."""
+    """Return the state without the restriction to an increment."""
     return state.of if isinstance(state, IncrementState) else state
 
 
 def is_feed(state: DeltaState) -> bool:
-    """Whether rows are recorded changes."""
+    """Return whether the rows of a state are recorded changes."""
     return isinstance(whole_state(state), RangeChanges)

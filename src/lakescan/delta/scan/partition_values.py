@@ -19,8 +19,8 @@ NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 def typed_values(texts: pa.Array, field: t.Field, where: Callable[[int], str] | None = None) -> pa.Array:
     """Parse the values of a partition column; the empty text is null for every type.
 
-    Timestamps without an offset are UTC. Raises `CorruptMetadata` for a text that is not of the column's type; `where`
-    gives the file of a row, for the message.
+    Timestamps without an offset are UTC. Raises `CorruptMetadata` for a text that does not fit the column's type;
+    `where` returns the file of a row, for the message.
     """
     is_null = pc.or_kleene(pc.equal(texts, ""), pc.equal(texts, NULL_PARTITION))
     values = pc.if_else(pc.fill_null(is_null, True), pa.scalar(None, pa.string()), texts)
@@ -37,7 +37,7 @@ def typed_values(texts: pa.Array, field: t.Field, where: Callable[[int], str] | 
 
 
 def _first_wrong(values: pa.Array, kind: t.Type) -> int:
-    """The row of a value that cannot be parsed, by bisection; there must be one."""
+    """Return the row of a value that cannot be parsed, found by bisection; there must be one."""
     start, stop = 0, len(values)
     while stop - start > 1:
         middle = (start + stop) // 2

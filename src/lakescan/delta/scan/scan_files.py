@@ -29,8 +29,9 @@ from lakescan.planning.prune import might_match
 class DeltaScanFiles:
     """Plans the files of a version, or of the changes of a version range.
 
-    `columns` are the columns whose statistics are needed. `always` maps field ids to columns of the file actions that
-    hold a constant for all rows of the file; `sometimes` to columns that do so only where they are not null.
+    - `columns`: the columns whose statistics are needed.
+    - `always`: maps field ids to columns of the file actions that hold a constant for all rows of the file.
+    - `sometimes`: like `always`, for columns that hold a constant only where they are not null.
     """
 
     location: str
@@ -42,7 +43,7 @@ class DeltaScanFiles:
     sometimes: Mapping[int, str]
 
     def candidates(self, actions: pa.Table) -> Candidates:
-        """The files that may have matching rows; `actions` may have a `kept_vector` in addition to `vector`."""
+        """Return the files that may have matching rows; `actions` may have a `kept_vector` in addition to `vector`."""
         if not actions.num_rows:
             return Candidates(FileTable.empty())
         texts = actions["partition"].combine_chunks()
@@ -66,7 +67,7 @@ class DeltaScanFiles:
         return Candidates.prune_table(table, self.predicate, exact, actions.num_rows - kept.num_rows)
 
     def sort_actions(self, actions: pa.Table, field_id: int) -> pa.Table:
-        """File actions sorted by the lower bounds of a column, one of `columns` or a partition column."""
+        """Return file actions sorted by the lower bounds of a column, one of `columns` or a partition column."""
         stats = replace(self, predicate=TRUE).candidates(actions).table.stats
         return actions.take(order_by_lower_bound(stats.get(field_id, ColumnStats()).lower, actions.num_rows))
 
@@ -76,7 +77,7 @@ class DeltaScanFiles:
         return FileStats(actions["stats"], parsed_stats(actions), self.schema, known, counts)
 
     def _deletes(self, actions: pa.Table) -> tuple[pa.Table, pa.ListArray]:
-        """The delete table, and for each file the list of its rows in that table."""
+        """Return the delete table, and for each file the list of its rows in that table."""
         tables, owners = [], []
         for column, kept in (("vector", False), ("kept_vector", True)):
             if column in actions.column_names:
@@ -94,7 +95,7 @@ class DeltaScanFiles:
     def _constants(
         self, actions: pa.Table, values: Mapping[int, pa.Array]
     ) -> tuple[dict[str, pa.Array], dict[int, tuple[int, ...]]]:
-        """The constants of files by field id, with each file's spec id; and the constant fields of each spec.
+        """Return the constants of files by field id, with each file's spec id, and the constant fields of each spec.
 
         Files of spec 0 have all constants; files of spec 1 store the `sometimes` columns themselves.
         """

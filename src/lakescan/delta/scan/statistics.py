@@ -1,7 +1,7 @@
 """Convert file statistics, `stats` (JSON text) and `stats_parsed` (checkpoint columns), to column statistics.
 
 Implements "Per-file Statistics" of the protocol. Only the columns of the filter are parsed. Statistics that cannot be
-parsed are ignored; they never fail a read.
+parsed are ignored and never fail a read.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.corrupt_statistics import delta_bounds, delta_exact, delta_null_counts, drop_contradictions
 from lakescan.reading.type_promotion import pad_bounds
 
-# NaN and infinities, which JSON has no numbers for, are texts, and useless as bounds. This cannot match within a text,
-# where quotation marks are escaped.
+# NaN and infinities, which are texts in JSON, are useless as bounds. The pattern cannot match within a text, where
+# quotation marks are escaped.
 NOT_FINITE = r':\s*"(?:NaN|[+-]?Inf(?:inity)?)"'
 _LEADING_COUNT = r'^\s*\{\s*"numRecords"\s*:\s*(?P<n>\d{1,18})\s*[,}]'
 _NUMBER: dict[t.Type, pa.DataType] = {
@@ -50,7 +50,7 @@ _PARSERS = 8
 class FileStats:
     """The statistics of many files, in the order of their file actions.
 
-    With `counts`, the number of rows of each file is known already.
+    `counts` are the numbers of rows of the files, if they are known already.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class FileStats:
         self._json = self._parse(stats.slice(0, 0) if counts is not None and not self._fields else stats)
 
     def record_counts(self) -> pa.Array:
-        """The number of rows of each file, including deleted ones; null if not recorded."""
+        """Return the number of rows of each file, including deleted ones; null if not recorded."""
         return self._pick(("numRecords",), pa.int64()) if self._counts is None else self._counts
 
     def columns(self) -> dict[int, ColumnStats]:
-        """Statistics by field id."""
+        """Return column statistics by field id."""
         counts = self.record_counts()
         return {i: self._column(f, self._paths[i], counts) for i, f in self._fields.items()}
 
@@ -89,11 +89,11 @@ class FileStats:
 
     @cached_property
     def _tight(self) -> pa.Array:
-        """Whether bounds are actual values, rather than wider ones (protocol, `tightBounds`)."""
+        """A mask of files whose bounds are actual values rather than wider ones (protocol, `tightBounds`)."""
         return pc.fill_null(self._pick(("tightBounds",), pa.bool_()), True)
 
     def _bound(self, path: tuple[str, ...], kind: t.Type, *, upper: bool) -> pa.Array | None:
-        """Bounds in the column's type; None for types whose bounds pruning cannot use."""
+        """Return bounds in the column's type; None for types whose bounds pruning cannot use."""
         if kind not in _NUMBER and not isinstance(kind, t.Timestamp | t.Decimal):
             return None
         bounds = [self._widen_bounds(each, path, kind, upper) for each in (self._parsed, self._json)]
@@ -101,7 +101,10 @@ class FileStats:
         return pc.coalesce(*known) if known else None
 
     def _widen_bounds(self, recorded: pa.StructArray | None, path: tuple[str, ...], kind: t.Type, upper: bool) -> Any:
-        """Bounds of `stats` or `stats_parsed`, widened by what writers lose; None if they do not fit the type."""
+        """Return bounds of `stats` or `stats_parsed`, widened by the writers' rounding.
+
+        None if they do not fit the type.
+        """
         values = _walk(recorded, path)
         try:
             return None if values is None else widen_bounds(values, kind, upper=upper)
@@ -114,7 +117,7 @@ class FileStats:
         return pc.coalesce(*known) if known else pa.nulls(len(self._json), kind)
 
     def _parse(self, stats: pa.ChunkedArray) -> pa.StructArray:
-        """Parse all chunks in a few threads: Arrow releases the GIL meanwhile."""
+        """Parse all chunks in a few threads, since Arrow releases the GIL."""
         with ThreadPoolExecutor(_PARSERS) as pool:
             chunks = list(pool.map(self._parse_chunk, stats.chunks))
         return pa.concat_arrays(chunks) if chunks else pa.array([], pa.struct(list(self._json_schema())))
@@ -145,13 +148,13 @@ class FileStats:
 
 
 def add_record_counts(actions: pa.Table) -> pa.Table:
-    """File actions with the column `record_count`: the number of rows of each file; null if not recorded."""
+    """Return file actions with the column `record_count`, the number of rows of each file; null if not recorded."""
     counts = FileStats(actions["stats"], parsed_stats(actions), Schema(()), ()).record_counts()
     return actions.append_column("record_count", counts)
 
 
 def parsed_stats(actions: pa.Table) -> pa.StructArray | None:
-    """The column `stats_parsed` of file actions, if there is one."""
+    """Return the column `stats_parsed` of file actions, or None without one."""
     if "stats_parsed" not in actions.column_names:
         return None
     parsed = actions["stats_parsed"].combine_chunks()
@@ -159,13 +162,13 @@ def parsed_stats(actions: pa.Table) -> pa.StructArray | None:
 
 
 def _leading_counts(stats: pa.Array) -> pa.Array | None:
-    """`numRecords`, if every text begins with it, as most writers do: avoids parsing JSON. Else None."""
+    """Return `numRecords` without parsing JSON if every text starts with it, as most writers do; else None."""
     counts = pc.struct_field(pc.extract_regex(stats, _LEADING_COUNT), "n")
     return counts.cast(pa.int64()) if counts.null_count == stats.null_count else None
 
 
 def _nested_type(leaves: list[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataType:
-    """A struct type with a leaf at each path."""
+    """Return a struct type that has a leaf of each type at its path."""
     heads: dict[str, list[tuple[tuple[str, ...], pa.DataType]]] = {}
     for path, kind in leaves:
         heads.setdefault(path[0], []).append((path[1:], kind))
@@ -175,7 +178,7 @@ def _nested_type(leaves: list[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataTy
 
 
 def _cast(values: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
-    """Values cast to a type; None if that fails: such statistics are ignored."""
+    """Cast values to a type; return None if that fails, since such statistics are ignored."""
     try:
         return None if values is None else values.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -183,7 +186,7 @@ def _cast(values: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
 
 
 def _walk(array: pa.StructArray | None, path: tuple[str, ...]) -> pa.Array | None:
-    """The member at a path of nested structs, or None if there is none."""
+    """Return the field at a path of nested structs, or None without one."""
     for name in path:
         if array is None or not pa.types.is_struct(array.type):
             return None
@@ -192,9 +195,8 @@ def _walk(array: pa.StructArray | None, path: tuple[str, ...]) -> pa.Array | Non
     return array
 
 
-# Statistics are JSON: writers convert decimals to doubles, truncate timestamps to milliseconds and texts to a prefix,
-# and print floats with too few digits. A bound widened by that much holds for every row. Unreadable bounds become
-# null.
+# Writers of JSON statistics convert decimals to doubles, truncate timestamps to milliseconds and texts to a prefix, and
+# print floats with too few digits. A bound widened by that much holds for every row. Unreadable bounds become null.
 
 # A decimal in JSON: up to 38 digits before and after the point. With 128 bits, Arrow's parser would let values that are
 # too large wrap around.
@@ -247,7 +249,7 @@ def _floats(values: pa.Array, kind: t.Type, upper: bool) -> pa.Array:
     numbers = pc.fill_null(values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
     outwards, most = np.inf if upper else -np.inf, float(np.finfo(width).max)
     with np.errstate(over="ignore", invalid="ignore"):
-        finite = np.clip(numbers, -most, most)  # writers may round the greatest numbers beyond the type's range
+        finite = np.clip(numbers, -most, most)  # writers may round the largest numbers beyond the type's range
         wide = finite + np.copysign(np.abs(finite) * error + faults.LEAST_FLOAT, outwards)
         bounds = np.nextafter(wide.astype(width), width(outwards))
     return pa.array(bounds, mask=values.is_null().to_numpy(zero_copy_only=False))
@@ -256,7 +258,7 @@ def _floats(values: pa.Array, kind: t.Type, upper: bool) -> pa.Array:
 def _decimals(values: pa.Array, kind: t.Decimal, upper: bool) -> pa.Array:
     """Round outwards to the type's scale; where a double is not exact, also widen by its possible error.
 
-    The least and greatest 64-bit whole numbers become null: the actual value may not have fitted.
+    The minimum and maximum 64-bit integers become null, since the actual value may not have fitted.
     """
     values, most = values.cast(DECIMALS), PyDecimal((0, (9,) * kind.precision, -kind.scale))
     values = within(values, most)
@@ -274,7 +276,7 @@ def _decimals(values: pa.Array, kind: t.Decimal, upper: bool) -> pa.Array:
 
 
 def within(values: pa.Array, most: PyDecimal) -> pa.Array:
-    """Decimals between -most and most; null for others."""
+    """Return decimals between -most and most; null for others."""
     low, high = _scalar(most.copy_negate(), values), _scalar(most, values)  # the operator - would round to 28 digits
     fits = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
     return pc.if_else(fits, values, pa.scalar(None, values.type))
@@ -306,10 +308,11 @@ def _times(values: pa.Array, kind: t.Timestamp, upper: bool) -> pa.Array:
 
 
 def _texts(values: pa.Array) -> pa.Array:
-    """Upper bounds of texts: a truncated bound, a prefix and a tie-breaker, has to cover all texts with that prefix.
+    """Return upper bounds of texts that also hold for truncated texts.
 
-    The tie-breaker may sort before the text that was cut off (U+FFFD sorts before an emoji), or be its beginning. The
-    least text above all texts with the prefix is the prefix with its last character replaced by the next one.
+    A truncated bound is a prefix and a tie-breaker. The tie-breaker may sort before the text that was cut off (U+FFFD
+    sorts before an emoji), or be its start. The lowest text above all texts with the prefix is the prefix with its last
+    character replaced by the next one.
     """
     is_cut = pc.fill_null(pc.match_substring_regex(values, _TIE_BREAKER), False)
     if not pc.any(is_cut).as_py():
