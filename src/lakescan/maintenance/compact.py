@@ -1,4 +1,4 @@
-"""Compaction: rewrite the files of each partition that are small, or have deletes, and sort their rows if asked to."""
+"""Compaction: rewrite the files of each partition that are small or have deletes, optionally sorted."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ def compact(
     executor: PlanningExecutor | None = None,
     options: CompactOptions | None = None,
 ) -> CompactResult:
-    """Rewrite files that are beyond the limits of the options: in one commit, or in several with partial progress.
+    """Rewrite the files that the options select, in one commit, or in several with partial progress.
 
-    `where` limits the compaction to files that may have matching rows. Rows keep their ids where the table tracks them.
-    Raises `CommitConflict` if another writer changed the files; with partial progress, if this happened to all commits.
+    `where` limits the compaction to files that may have matching rows. Rows keep their row ids if the table tracks
+    them. Raises `CommitConflict` if a concurrent commit changed the files; with partial progress, only if all commits
+    failed.
     """
     options = options or CompactOptions()
     require(target, Rewrites).check_rewritable()
@@ -75,7 +76,7 @@ def compact(
 
 
 def _split_commits(groups: np.ndarray, options: CompactOptions) -> Iterator[np.ndarray]:
-    """Masks of the files that are rewritten in each commit."""
+    """Yield a mask of the files to rewrite in each commit."""
     numbers = np.unique(groups[groups >= 0])
     most = options.partial_progress_max_commits if options.partial_progress_enabled else 1
     for some in np.array_split(numbers, min(most, max(len(numbers), 1))):
@@ -85,7 +86,7 @@ def _split_commits(groups: np.ndarray, options: CompactOptions) -> Iterator[np.n
 
 @dataclass
 class _Compaction:
-    """One compaction: all of its commits rewrite files of one plan, of the state in which the target was opened."""
+    """One compaction, whose commits all rewrite files of one plan, made for the state that was opened."""
 
     target: Target
     where: str | None
@@ -95,10 +96,10 @@ class _Compaction:
     arrangement: CompactionOrder | None
     executor: PlanningExecutor | None
     options: CompactOptions
-    _gone: list[str] = field(default_factory=list)  # files that earlier commits have rewritten
+    _gone: list[str] = field(default_factory=list)  # paths of files that earlier commits have rewritten
 
     def rewrite(self, chosen: np.ndarray) -> CompactResult:
-        """Rewrite files in one commit."""
+        """Rewrite the chosen files in one commit."""
         some = self.scan.plan_of(self.plan, pa.array(chosen))
         zorder_by = () if self.arrangement is None else self.arrangement.zorder_by
         how = RewriteSettings(
@@ -114,7 +115,7 @@ class _Compaction:
         return CompactResult(new.files, new.rows, new.bytes, len(some.table), removed_bytes, note=note)
 
     def remove_dangling(self) -> None:
-        """Remove deletes that apply to no file, in a commit of their own."""
+        """Remove deletes that apply to no file, in a separate commit."""
         if unused := self._find_unused_deletes(FileTable.empty()):
             require(self.target, Rewrites).rewrite((), (), RewriteSettings(unused))
 
@@ -125,7 +126,7 @@ class _Compaction:
         return rewrite_sorted(writes, self.scan, plan, groups, self.arrangement, self.executor)
 
     def _find_unused_deletes(self, table: FileTable) -> list[tuple[str, int | None]]:
-        """The delete files that no file needs once those of the table are rewritten."""
+        """Return the delete files that no file needs once the files of the table are rewritten."""
         everything = self.options.remove_dangling_deletes
         if not everything and not table.drop_unused_deletes().deletes.num_rows:
             return []
@@ -147,7 +148,7 @@ def _add_results(one: CompactResult, other: CompactResult) -> CompactResult:
 
 
 def _all_rows(target: Target, where: str | None) -> ScanSpec:
-    """A scan of all rows of the files that may match a filter, with the metadata columns that a rewrite keeps."""
+    """Return a scan of all rows of files that may match a filter, with the metadata columns that a rewrite keeps."""
     scan = replace(target.scan.select_columns(target.writes.lineage_writes.schema), ignores_residuals=True)
     return scan if where is None else scan.where(where)
 
@@ -155,7 +156,7 @@ def _all_rows(target: Target, where: str | None) -> ScanSpec:
 def _commit_as_planned(
     target: Target, where: str | None, table: FileTable, files: Sequence[WrittenFile], how: RewriteSettings
 ) -> None:
-    """Commit the rewrite of `table`, and retry after concurrent commits, unless the target does so itself.
+    """Commit the rewrite of `table`, and retry after concurrent commits unless the target does so itself.
 
     Raises `CommitConflict` if one of them changed the rewritten files or their deletes.
     """
@@ -174,12 +175,12 @@ def _commit_as_planned(
 
 
 def unused_deletes(table: FileTable, gone: np.ndarray, *, everything: bool = False) -> list[tuple[str, int | None]]:
-    """Return the delete files, and the offsets of vectors in them, that apply to files which are `gone` alone.
+    """Return path and offset of delete files that only apply to files in `gone`.
 
-    `table` are all data files of a state with its deletes. Data files that others add later cannot need them: position
-    deletes name files that are there, and files keep a sequence number that is not older than these equality deletes.
-    Vectors are left out, since they go with their data file. With `everything`, deletes are included that apply to no
-    file even now.
+    `table` has all data files of a state with their deletes. Data files that are added later cannot need the deletes:
+    position deletes name existing files, and rewritten files keep a sequence number that is not older than the equality
+    deletes. Deletion vectors are left out, since they are removed with their data file. With `everything`, deletes that
+    already apply to no file are included.
     """
     count, uses = table.deletes.num_rows, table.references
     needed, used = uses.where(~gone).reference_mask(count), uses.reference_mask(count)
@@ -194,7 +195,7 @@ def unused_deletes(table: FileTable, gone: np.ndarray, *, everything: bool = Fal
 
 @dataclass(frozen=True)
 class _SortGroup:
-    """Write the rows of a group, sorted. Pickled for workers."""
+    """Writes the rows of a group, sorted; pickled for workers."""
 
     writes: TableWrites
     arrangement: CompactionOrder
@@ -220,11 +221,11 @@ def rewrite_sorted(
     arrangement: CompactionOrder,
     executor: PlanningExecutor | None,
 ) -> list[WrittenFile]:
-    """Write the rows of a plan, sorted over each group; `groups` has the group number of each file of the plan.
+    """Write the rows of a plan, sorted within each group; `groups` has the group number of each file of the plan.
 
-    Groups are sorted one after the other in this process, with bounded memory and files in the temporary folder. An
-    executor has a task for each; if it can exchange rows, as Spark can, workers share groups. All new files are removed
-    on failure.
+    Groups are sorted one after the other in this process, with bounded memory and temporary files. An executor runs one
+    task per group; if it can exchange rows, as Spark can, several workers sort one group. All new files are deleted on
+    failure.
     """
     if not len(plan.table):
         return []
@@ -243,17 +244,19 @@ def rewrite_sorted(
         raise
 
 
-_SMALL = 0.75  # of the target file size: smaller files are merged
+_SMALL = 0.75  # share of the target file size below which files are merged
 _RATIO = 0.3
 _FILES = 2
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Limits beyond which files are rewritten; sizes in bytes.
+    """Thresholds that decide which files are rewritten; sizes in bytes.
 
-    - `deletes`: delete files of one data file, None for no limit; `ratio`: deleted rows of its rows.
-    - `files`: how many files of a partition are rewritten for their sizes, at least.
+    - `smallest`, `largest`: file sizes; None for no largest.
+    - `deletes`: number of delete files of a data file, None for no limit; `ratio`: share of deleted rows.
+    - `files`: minimum number of files of a partition that are rewritten for their sizes.
+    - `group_size`: maximum size of a group of files that are rewritten together.
     - `by_size`: whether sizes count; `everything`: whether all files are rewritten.
     """
 
@@ -268,7 +271,7 @@ class Thresholds:
 
     @staticmethod
     def resolve(options: WriteOptions, target_size: int) -> Thresholds:
-        """The limits that options set; raises `InvalidOption` if the target size is not between those of files."""
+        """Return the thresholds that options set; raises `InvalidOption` if they contradict the target file size."""
         given = options if isinstance(options, CompactOptions) else CompactOptions()
         smallest, largest = given.min_file_size_bytes, given.max_file_size_bytes
         if smallest is not None and smallest > target_size:
@@ -291,7 +294,7 @@ class Thresholds:
         )
 
     def groups(self, table: FileTable) -> np.ndarray:
-        """Return the group number of each file, -1 for a file that stays. The files of a group have one partition."""
+        """Return the group number of each file, -1 for a file that stays; all files of a group have one partition."""
         sizes = pc.fill_null(table.files["size"], 0).to_numpy()
         deleted, large = self.have_deletes(table), self._is_large(sizes)
         chosen = deleted | large | (self.by_size & (sizes < self.smallest))
@@ -317,7 +320,7 @@ class Thresholds:
         return result
 
     def have_deletes(self, table: FileTable) -> np.ndarray:
-        """Whether files have too many deletes, or too many deleted rows."""
+        """Return a mask of the files that have too many deletes or deleted rows."""
         counts = table.references.counts
         many: np.ndarray = np.zeros(len(table), dtype=bool) if self.deletes is None else counts >= self.deletes
         rows = pc.fill_null(table.files["record_count"], 0).to_numpy()
@@ -325,7 +328,7 @@ class Thresholds:
 
 
 def deleted_rows(table: FileTable) -> np.ndarray:
-    """The rows of each file that are deleted by position, by deletes that apply to no other of the files."""
+    """Return the number of rows of each file that are deleted by position; deletes of several files are not counted."""
     uses = table.references
     rows = pc.fill_null(table.deletes["record_count"], 0).to_numpy()
     is_own = np.bincount(uses.number, minlength=len(rows)) == 1
@@ -333,9 +336,9 @@ def deleted_rows(table: FileTable) -> np.ndarray:
 
 
 def _pack_groups(partition: np.ndarray, sizes: np.ndarray, most: int) -> np.ndarray:
-    """The group number of each file: one group for each partition, several for a partition that is larger than `most`.
+    """Return the group number of each file: one group per partition, several for a partition larger than `most` bytes.
 
-    Groups are numbered by partition, in the order in which partitions first occur.
+    Groups are numbered by partition, in order of first occurrence.
     """
     _, first, code = np.unique(partition, return_index=True, return_inverse=True)
     part = np.zeros(len(code), dtype=np.int64)

@@ -1,7 +1,7 @@
-"""Equality deletes become deletes by position, which readers apply without comparing keys.
+"""Convert equality deletes to position deletes, which readers apply without comparing keys.
 
-Workers read the keys of the files that such deletes apply to, and find the rows that these delete. One commit adds
-deletes of these rows, and removes the equality deletes: the table has the same rows as before.
+Workers read the keys of the files that equality deletes apply to, and find the deleted rows. One commit adds position
+deletes for these rows and removes the equality deletes, so the table has the same rows as before.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lakescan.writing.table_writes import WrittenFile
 
 @dataclass(frozen=True)
 class _DeletedRowFinder:
-    """Finds the rows of a task group that equality deletes delete. Pickled for workers."""
+    """Finds the rows of a task group that equality deletes delete; pickled for workers."""
 
     context: ReadContext
     equality: EqualityDeletes | None = None
@@ -53,7 +53,7 @@ class _DeletedRowFinder:
 
 
 def convert_equality_deletes(target: Target, executor: PlanningExecutor | None = None) -> ConvertResult:
-    """Replace the equality deletes of a table by deletes by position; see `Table.convert_equality_deletes`."""
+    """Replace the equality deletes of a table by position deletes; see `Table.convert_equality_deletes`."""
     converted = require(target, EqualityDeleteConversion)
     gone = converted.equality_deletes()
     if not gone:
@@ -74,7 +74,7 @@ def convert_equality_deletes(target: Target, executor: PlanningExecutor | None =
 
 
 def _find_deleted_rows(plan: ScanPlan, context: ReadContext, executor: PlanningExecutor | None) -> dict[str, BitMap64]:
-    """The rows that equality deletes delete, by data file."""
+    """Return the rows that equality deletes delete, by data file."""
     shared = EqualityDeletes(context, plan.deletes, lambda: _scan_tasks(plan)) if executor is None else None
     found: dict[str, BitMap64] = {}
     for some in (executor or LOCAL).map(_DeletedRowFinder(context, shared), plan.groups):

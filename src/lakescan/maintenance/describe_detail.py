@@ -1,4 +1,4 @@
-"""What an Iceberg table is and how large it is, as one row with the names of Delta's DESCRIBE DETAIL."""
+"""DESCRIBE DETAIL for Iceberg tables: one row with the column names of Delta's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DETAIL = pa.schema(
 
 
 def iceberg_detail(spec: ScanSpec, name: str | None) -> pa.Table:
-    """Return the row: counts are those of the current snapshot's summary; `createdAt` is that of the oldest one."""
+    """Return the row, with the counts of the current snapshot's summary; `createdAt` is the oldest snapshot's time."""
     table, current = spec.table, spec.snapshot
     snapshots = as_table(spec.metadata_table("snapshots"))
     times = sorted(each for each in snapshots["committed_at"].to_pylist() if each is not None)

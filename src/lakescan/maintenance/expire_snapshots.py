@@ -1,4 +1,4 @@
-"""Expiry together with its files: those go that only expired snapshots had."""
+"""Expire snapshots and delete the files that only expired snapshots referenced."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def expire_with_files(
     snapshots: Sequence[int] = (),
     executor: PlanningExecutor | None = None,
 ) -> tuple[ExpireResult, Mapping[str, int]]:
-    """Expire snapshots, then remove the files that no snapshot has any more; see `SnapshotExpiry.expire`.
+    """Expire snapshots, then delete the files that no snapshot references any more; see `SnapshotExpiry.expire`.
 
-    Files stay that other tables reference whose metadata is in the same folder, and those in other folders than the
-    table's own: they were added from there, and may be files of others, too. Returns what expired, and how many
-    files of each kind (`SnapshotFiles`) were removed. Those that could not be removed stay as orphans.
-    An executor that exchanges rows, as Spark's does, reads manifests, compares and removes on its workers.
+    Files stay that other tables with metadata in the same folder reference. So do files outside the table's own
+    folders: they were added from there, and may belong to others. Returns the result of the expiry, and the number of
+    deleted files of each kind (`SnapshotFiles`). Files that could not be deleted stay as orphans. An executor that
+    exchanges rows, as Spark's does, reads manifests, compares and deletes on its workers.
     """
     expiry = require(target, SnapshotExpiry)
     result = expiry.expire(older_than, retain_last, snapshots=snapshots)

@@ -1,4 +1,4 @@
-"""Sort rows that may not fit into memory: they are divided into ranges on disk, and each range is sorted by itself."""
+"""Sort rows that may not fit into memory: divide them into ranges on disk, and sort each range."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from lakescan.writing.table_writes import TableWrites, WrittenFile
 
 Read = Callable[[Sequence[str] | None], Iterator[pa.RecordBatch]]  # the columns (None: all) -> the rows
 MEMORY = 256 * 2**20  # bytes of rows that are sorted in memory
-_RANGE = 64 * 2**20  # bytes of a range, about
-_RANGES = 256  # at most: each is an open file
+_RANGE = 64 * 2**20  # approximate bytes of a range
+_RANGES = 256  # maximum number of ranges, each of which is an open file
 _SAMPLE = 100_000
-_SLICE = 65_536  # rows of a batch of sorted rows
+_SLICE = 65_536  # rows per sorted batch
 
 
 def sorted_rows(
     read: Read, columns: Sequence[str], ranking: Callable[[pa.Table], Ranking], memory: int = MEMORY
 ) -> Iterator[pa.RecordBatch]:
-    """Yield all rows in order. Rows with equal keys stay in the order in which they are read.
+    """Yield all rows in order; rows with equal keys keep the order of reading.
 
-    `read` reads the rows, up to three times, each time the same. `ranking` makes how they are compared from a sample of
-    the `columns`. At most about twice `memory` bytes of rows are held, or a 256th of all of them if that is more.
+    `read` reads the rows, up to three times, each time the same. `ranking` returns the comparison from a sample of the
+    `columns`. Holds at most about twice `memory` bytes of rows, or a 256th of all rows if that is more.
     """
     batches = read(None)
     held: list[pa.RecordBatch] = []
@@ -80,7 +80,7 @@ def _sample_table(rows: pa.Table) -> pa.Table:
 
 
 def _sample(batches: Iterator[pa.RecordBatch]) -> tuple[pa.Table, int]:
-    """Every n-th row, with its number, so that up to twice `_SAMPLE` are kept; and how many rows there are."""
+    """Return every n-th row with its number, at most twice `_SAMPLE` rows, and the total number of rows."""
     step, count = 1, 0
     kept: list[pa.Table] = []
     rows = 0
@@ -100,12 +100,12 @@ _NUMBER = "__lakescan_number"
 
 
 def add_row_numbers(rows: pa.Table, numbers: np.ndarray) -> pa.Table:
-    """Rows with their numbers, which divide those with equal keys."""
+    """Return rows with their numbers, which order rows with equal keys."""
     return rows.append_column(_NUMBER, pa.array(numbers, pa.int64()))
 
 
 def range_bounds(sample: pa.Table, compare: Ranking, ranges: int) -> pa.Table:
-    """The rows of the sample at which ranges begin. Numbers of rows divide those with equal keys."""
+    """Return the rows of the sample at which ranges start; row numbers order rows with equal keys."""
     order = np.lexsort([sample[_NUMBER].to_numpy(), *compare(sample)[::-1]])
     places = np.unique(np.linspace(0, len(order), ranges + 1).astype(np.int64)[1:-1])
     return sample.take(pa.array(order[places]))
@@ -141,7 +141,7 @@ def _divide_rows(
 
 
 def join_batches(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
-    """Join batches into tables of up to `most` bytes, or one batch."""
+    """Join batches into tables of about `most` bytes; a larger batch becomes a table of its own."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -155,7 +155,7 @@ def join_batches(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Ta
 
 
 def range_numbers(rows: pa.Table, compare: Ranking, bounds: pa.Table) -> np.ndarray:
-    """The number of the range of each row: how many bounds are not above it."""
+    """Return the range number of each row: the number of bounds that are not above it."""
     both = pa.concat_tables([bounds.select(rows.column_names), rows])
     order = np.lexsort([both[_NUMBER].to_numpy(), *compare(both)[::-1]])
     is_bound = order < bounds.num_rows
@@ -166,16 +166,16 @@ def range_numbers(rows: pa.Table, compare: Ranking, bounds: pa.Table) -> np.ndar
 
 
 # Workers first return a sample of the keys. Its quantiles are the bounds of ranges of about the target file size, one
-# share each: workers divide rows by them, and sort the rows of each share, which may be on disk.
+# shard each. Workers divide rows into these shards, and sort the rows of each shard, which may be on disk.
 
-_GROUP_SAMPLE = 100_000  # rows of the keys of a group
-_CHUNK = 32 * 2**20  # bytes of rows that are divided at once
+_GROUP_SAMPLE = 100_000  # rows in the key sample of a group
+_CHUNK = 32 * 2**20  # bytes of rows that are divided together
 _UNKNOWN = 1_000  # every n-th row is sampled if the number of rows is not recorded
 
 
 @dataclass(frozen=True)
 class _GroupPart:
-    """A part of a sorted group: the group's number, the number of its first share, and what to read."""
+    """A part of a sorted group: the group's number, the number of its first shard, and the tasks to read."""
 
     group: int
     first: int
@@ -184,7 +184,7 @@ class _GroupPart:
 
 @dataclass(frozen=True)
 class _SampleKeys:
-    """Every `step`-th row's keys of a part. Pickled for workers."""
+    """Samples the keys of every `step`-th row of a part; pickled for workers."""
 
     context: ReadContext
     columns: tuple[str, ...]
@@ -204,7 +204,7 @@ class _SampleKeys:
 
 @dataclass(frozen=True)
 class _DivideRows:
-    """Divide the rows of a part by the ranges of its group. Pickled for workers."""
+    """Divides the rows of a part by the ranges of its group; pickled for workers."""
 
     writes: TableWrites
     arrangement: CompactionOrder
@@ -228,7 +228,7 @@ class _DivideRows:
 
 @dataclass(frozen=True)
 class _SortShare:
-    """Sort the rows of a share, and write them. Pickled for workers."""
+    """Sorts the rows of a shard and writes them; pickled for workers."""
 
     writes: TableWrites
     arrangement: CompactionOrder
@@ -271,9 +271,9 @@ def sort_by_exchange(
     executor: ExchangingExecutor,
     write_id: str,
 ) -> list[WrittenFile]:
-    """Write the rows of a plan, sorted over each group; `groups` numbers the files of the plan from 0.
+    """Write the rows of a plan, sorted within each group; `groups` numbers the files of the plan from 0.
 
-    `contexts` are those to read all columns, and to read those of the keys.
+    `contexts` are the read contexts for all columns, and for the key columns.
     """
     of_split = groups[plan.splits["file"].to_numpy()]
     lengths = plan.splits["length"].to_numpy()
@@ -304,7 +304,7 @@ def sort_by_exchange(
 
 
 def _sample_steps(plan: ScanPlan, groups: np.ndarray) -> tuple[int, ...]:
-    """Of how many rows of each group one is sampled."""
+    """Return the sampling interval of each group: every n-th row is sampled."""
     rows = plan.files["record_count"].fill_null(-1).to_numpy()
     known = np.bincount(groups, weights=np.maximum(rows, 0))
     unknown = np.bincount(groups, weights=rows < 0) > 0

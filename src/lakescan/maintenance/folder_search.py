@@ -1,4 +1,4 @@
-"""Candidates for removal in folders, which are divided for workers: by the folders inside, or by ranges of keys."""
+"""Search folders for orphan candidates on workers, divided by subfolders or by key ranges."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from lakescan.storage.listing import LISTED, Range, list_files, ranges_of
 from lakescan.storage.locations import is_in, normal
 from lakescan.tables.base import FileRules
 
-_FOLDERS, _DEPTH = 256, 4  # folders that workers list, at least if there are as many down to this depth
-_TASKS = 256  # groups of folders at most, each of which one worker lists
+_FOLDERS, _DEPTH = 256, 4  # minimum number of folders to list, if there are as many down to this depth
+_TASKS = 256  # maximum number of folder groups, one per worker task
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder to list: all that is below it, only the files directly in it, or a range of keys of it."""
+    """A folder to list: everything below it, only the files directly in it, or a key range of it."""
 
     location: str
     is_deep: bool
@@ -32,11 +32,11 @@ class Folder:
 
 @dataclass(frozen=True)
 class FolderContents:
-    """What a first look at some folders has found.
+    """The result of a first listing of some folders.
 
     - `tables`: the locations of other tables; `metadata`: the metadata files in the table's own metadata folder.
-    - `count`: how many files were listed.
-    - `files`: a local file with what was listed; None where workers cannot hand it on.
+    - `count`: the number of files that were listed.
+    - `files`: a local file with the listing; None if workers cannot pass it on.
     """
 
     folders: tuple[Folder, ...]
@@ -48,11 +48,10 @@ class FolderContents:
 
 @dataclass(frozen=True)
 class FolderSearch:
-    """Lists folders for candidates from before `cutoff`, outside of `others` (tables) and of `shared` metadata.
+    """Lists folders for candidates older than `cutoff`, outside of `others` (tables) and of `shared` metadata.
 
-    `roots` are the folders that are searched, normalized.
-    `kept_in` is a local folder for what the first look lists, so that nothing is listed twice; None if there is none
-    that all workers see.
+    `roots` are the folders that are searched, normalized. `kept_in` is a local folder for the first listing, so that
+    nothing is listed twice; None without a folder that all workers can access.
     """
 
     storage: Storage
@@ -69,7 +68,7 @@ class FolderSearch:
         return Listing(location, self.rules.partition_names, self.rules.shown, self.roots)
 
     def list_folders(self, folders: tuple[Folder, ...]) -> FolderContents:
-        """List folders for other tables, and the table's own metadata files."""
+        """List folders for other tables, and for the table's own metadata files."""
         listing, tables, metadata = self._listing, set[str](), list[FileEntry]()
         path = None if self.kept_in is None else str(Path(self.kept_in, f"{uuid4()}.arrow"))
         count, writer = 0, None if path is None else pa.ipc.new_file(path, LISTED)
@@ -86,7 +85,7 @@ class FolderSearch:
         return FolderContents(folders, frozenset(tables), tuple(metadata), count, path)
 
     def candidates(self, found: FolderContents) -> Iterator[pa.Table]:
-        """The candidates of these folders (`LISTED`), in parts."""
+        """Yield the candidates of these folders (`LISTED`), in parts."""
         listing = self._listing
         parts = self._files(found.folders) if found.files is None else _read_listing(found.files)
         for part in parts:
@@ -106,10 +105,10 @@ def _read_listing(path: str) -> Iterator[pa.Table]:
 
 
 def folders_to_list(storage: Storage, folders: Sequence[str]) -> list[Folder]:
-    """The folders divided for workers.
+    """Return the folders divided for workers.
 
-    In S3 by ranges of keys; elsewhere by the folders inside them, level by level, until there are enough. Each is
-    whole where folders inside are not listed.
+    In S3 they are divided by key ranges, elsewhere by their subfolders, level by level, until there are enough. A
+    folder whose subfolders cannot be listed is not divided.
     """
     flat, deep = list[Folder](), list[str]()
     for each in outermost_folders(storage, folders):
@@ -129,12 +128,12 @@ def folders_to_list(storage: Storage, folders: Sequence[str]) -> list[Folder]:
 
 
 def folder_tasks(folders: Sequence[Folder]) -> list[tuple[Folder, ...]]:
-    """The folders in groups that workers list; neighbours, which are often alike in size, in different ones."""
+    """Return the folders in groups for workers; neighbours, which often have similar sizes, are in different groups."""
     count = min(_TASKS, len(folders))
     return [tuple(folders[at::count]) for at in range(count)]
 
 
 def outermost_folders(storage: Storage, folders: Sequence[str]) -> list[str]:
-    """The folders without those inside another one."""
+    """Return the folders without those inside another one."""
     places = {normal(storage.current_location(each)): each for each in folders}
     return [each for place, each in places.items() if not any(is_in(place, other) for other in places)]

@@ -1,4 +1,4 @@
-"""Listed files of a table's folders, in columns: which may be orphans, which are metadata, which show other tables."""
+"""Classify listed files of a table's folders: orphan candidates, metadata, and files of other tables."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from lakescan.tables.base import FileRules
 
 @dataclass(frozen=True)
 class Listing:
-    """What listed files (`listing.LISTED`) are to the table at `location` (normalized); places are compared normalized.
+    """Classifies listed files (`listing.LISTED`) for the table at `location`; locations are compared normalized.
 
-    `partitions` are the names of partition columns: folders named after them are never hidden, and neither are names
-    that start with one of `shown`. Elsewhere, names below the folders `elsewhere` (normalized) may be hidden.
+    - `partitions`: the names of partition columns; folders named after them are never hidden.
+    - `shown`: prefixes of names that are never hidden.
+    - `elsewhere`: normalized folders outside the table that are searched, too; only names below them can be hidden.
     """
 
     location: str
@@ -30,7 +31,7 @@ class Listing:
     elsewhere: tuple[str, ...] = ()
 
     def candidates(self, files: pa.Table, cutoff: datetime, others: Collection[str], shared: str | None) -> pa.Table:
-        """The files from before a time that are neither hidden, nor in another table's folder, nor in `shared`."""
+        """Return files older than `cutoff` that are neither hidden, nor in another table's folder, nor in `shared`."""
         moment = pa.scalar(cutoff, pa.timestamp("us", "UTC"))
         old = files.filter(pc.fill_null(pc.less(files["modified"], moment), False))
         places = normalize(old["location"])
@@ -41,7 +42,7 @@ class Listing:
         return old.filter(pc.and_not(mine, self._hidden(names)))
 
     def _hidden(self, names: pa.Array) -> pa.Array:
-        """Whether names are hidden for Spark and Hadoop: they start with _ or a dot, and are no partition folder."""
+        """Return a mask of names that Spark and Hadoop hide: they start with _ or a dot, except partition folders."""
         marked = pc.match_substring_regex(names, r"^[_.]")
         for each in self.shown:
             marked = pc.and_not(marked, pc.starts_with(names, each))
@@ -63,11 +64,11 @@ class Listing:
         return is_marked and name.partition("=")[0] not in self.partitions
 
     def other_tables(self, files: pa.Table) -> set[str]:
-        """The normalized locations of other tables in these folders: those with a Delta log or Iceberg metadata."""
+        """Return the normalized locations of other tables in these folders, by their Delta logs or Iceberg metadata."""
         return table_folders(files) - {self.location}
 
     def metadata_files(self, files: pa.Table) -> list[FileEntry]:
-        """The Iceberg metadata files in the table's own metadata folder."""
+        """Return the Iceberg metadata files in the table's own metadata folder."""
         found = metadata_of_tables(files)
         folders = pc.replace_substring_regex(normalize(found["location"]), "/metadata/[^/]*$", "")
         mine = found.filter(pc.equal(folders, self.location))
@@ -78,7 +79,7 @@ class Listing:
 
 
 def metadata_in_folder(storage: Storage, rules: FileRules) -> list[FileEntry]:
-    """The Iceberg metadata files in the table's own metadata folder: of other tables at the same location, too."""
+    """Return the Iceberg metadata files in the table's metadata folder, including those of other tables there."""
     listing = Listing(normal(storage.current_location(rules.location)), rules.partition_names)
     return [
         each for part in list_files(storage, rules.metadata_folder, deep=False) for each in listing.metadata_files(part)
@@ -86,7 +87,7 @@ def metadata_in_folder(storage: Storage, rules: FileRules) -> list[FileEntry]:
 
 
 def enclosing_tables(storage: Storage, rules: FileRules, folders: Sequence[str]) -> frozenset[str]:
-    """The normalized locations of other tables that have one of these folders inside them."""
+    """Return the normalized locations of other tables that contain one of these folders."""
     own, found, seen = normal(storage.current_location(rules.location)), set[str](), set[str]()
     listing = Listing(own, rules.partition_names)
     for each in folders:

@@ -36,25 +36,34 @@ def remove_orphans(
     ignore_retention: str | None = None,
     executor: PlanningExecutor | None = None,
 ) -> OrphanResult:
-    """Remove orphan files from the table's folders, or from `location`.
+    """Delete orphan files from the table's folders, or from `location`.
 
-    Only files last modified before `older_than` are removed; by default, those of the format's default age. Ages are
-    measured by the store's clock. The folders are listed before the table's metadata is read, so that a file committed
-    in between is not taken for an orphan. Files in a `location` elsewhere that other tables of the catalog reference
-    stay. With `lite`, the candidates are the files that the table's log says were removed; with an `inventory`, those
-    that it lists. An executor that exchanges rows, as Spark's does, lists, compares and removes on its workers; by
-    default threads of this process do, which hold names in temporary files. With `dry_run`, nothing is removed.
-    Otherwise raises `InvalidOption` if `older_than` is less than 24 hours, or the table's retention, ago, or if
-    `location` is above the table's folder. `ignore_retention` is a reason to allow younger files; it is logged.
+    The folders are listed before the table's metadata is read, so that a file committed in between does not count as an
+    orphan. In a `location` outside the table's folder, files that other tables of the catalog reference are kept.
+
+    Args:
+        target: The table.
+        older_than: Only files last modified before this time, by the store's clock; by default the format's minimum
+            age.
+        dry_run: Only return the files.
+        location: The folder to search instead of the table's folders.
+        lite: The candidates are the files that the table's log records as removed; no folder is listed.
+        inventory: The candidates are the files of this table, see `inventory_files`; no folder is listed.
+        ignore_retention: A reason to allow younger files, which is logged.
+        executor: Lists, compares and deletes on its workers if it exchanges rows, as Spark's does. By default threads
+            of this process do, with file names in temporary files.
+
+    Raises `InvalidOption`, except in a dry run, if `older_than` is less than 24 hours or the table's retention ago, or
+    if `location` is above the table's folder.
     """
     rules, storage = require(target, OrphanRemoval).file_rules(), target.storage
     now = datetime.now(UTC) if dry_run else store_time(storage, rules.clock_folder)  # a dry run writes nothing
     cutoff = now - rules.default_age if older_than is None else older_than
     if ignore_retention is not None and not str(ignore_retention).strip():
-        raise InvalidOption("ignore_retention is the reason for which young files are removed: it is empty")
+        raise InvalidOption("ignore_retention is the reason for removing young files: it must not be empty")
     if ignore_retention is not None:
         _LOG.warning(
-            "%s: files from before %s are removed in spite of the retention, because: %s",
+            "%s: files from before %s are removed despite the retention, because: %s",
             rules.location,
             cutoff.isoformat(),
             ignore_retention,
@@ -82,11 +91,11 @@ def remove_orphans(
 
 
 def _check_not_above(location: str, folder: str) -> None:
-    """Refuse a location above the table's folder: that has files of others, too, which no table references."""
+    """Raise `InvalidOption` for a location above the table's folder, since files of others there look like orphans."""
     if may_overlap(location, folder) and is_in(path_of(folder), path_of(location)):
         raise InvalidOption(
-            f"remove_orphans from {location} would remove what others have beside the table's folder {folder}: give "
-            "that folder, or one in it. A dry run lists what it would remove."
+            f"remove_orphans from {location} would remove files of others next to the table's folder {folder}: give "
+            "that folder, or one in it. A dry run lists the files that it would remove."
         )
 
 
@@ -100,7 +109,7 @@ def _check_age(cutoff: datetime, now: datetime, least: timedelta, what: str) -> 
 
 
 def store_time(storage: Storage, folder: str) -> datetime:
-    """The current time of a store: the modification time of a file that is written to `folder` and removed again.
+    """Return the current time of a store: the modification time of a temporary file in `folder`.
 
     Raises `StorageError` for a store that does not return modification times.
     """
@@ -121,19 +130,20 @@ def store_time(storage: Storage, folder: str) -> datetime:
 _COLUMNS = ("path", "length", "isDir", "modificationTime")  # Delta's, of VACUUM ... USING INVENTORY
 _ABSOLUTE = r"^(?:/|[a-zA-Z][a-zA-Z0-9+.-]*:/)"
 _STEPS_BACK = r"(?:^|/)\.\.(?:/|$)"
-_AT_ONCE = 10_000  # files that are looked up in one call
+_AT_ONCE = 10_000  # number of files to look up in one call
 
 
 def inventory_files(inventory: Any, location: str) -> pa.Table:
-    """The files of an inventory that are in the table's folder (`listing.LISTED`).
+    """Return the files of an inventory that are in the table's folder (`listing.LISTED`).
 
-    It is a table (Arrow, or anything with an Arrow stream) with the columns `path` (absolute, or within the table's
-    folder), `length` in bytes, `isDir` and `modificationTime` in milliseconds since 1970. Raises `InvalidOption`.
+    The inventory is a table (Arrow, or anything with an Arrow stream) with the columns `path` (absolute, or relative to
+    the table's folder), `length` in bytes, `isDir` and `modificationTime` in milliseconds since 1970. Raises
+    `InvalidOption`.
     """
     try:
         table = inventory if isinstance(inventory, pa.Table) else pa.table(inventory)
     except (TypeError, ValueError, pa.ArrowException) as error:
-        raise InvalidOption(f"the inventory is no table but {type(inventory).__name__}") from error
+        raise InvalidOption(f"the inventory is {type(inventory).__name__}, not a table") from error
     if missing := [name for name in _COLUMNS if name not in table.column_names]:
         raise InvalidOption(
             f"the inventory has no column {missing[0]!r}: it takes {', '.join(_COLUMNS)}."
@@ -155,7 +165,7 @@ def inventory_files(inventory: Any, location: str) -> pa.Table:
 
 
 def removed_files(target: Target, rules: FileRules) -> pa.Table:
-    """The files that the table's log says were removed (`LISTED`), as far as they are in the table's folder yet."""
+    """Return the files (`LISTED`) that the table's log records as removed and that are still in the table's folder."""
     parts = [each.cast(pa.string()) for each in require(target, RemovedFilesLog).files_removed()]
     inside = pc.unique(pa.concat_arrays([pa.array([], pa.string()), *parts]))
     inside = inside.filter(is_below_any(inside, [rules.location]))

@@ -1,4 +1,4 @@
-"""Purge: drop an Iceberg table with its files, except files that another table of the catalog references."""
+"""Purge: drop an Iceberg table and delete its files, except files that another table of the catalog references."""
 
 from __future__ import annotations
 
@@ -30,15 +30,18 @@ _LOG = logging.getLogger("lakescan")
 
 
 def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
-    """Drop a table and remove the files that its metadata references; return the locations of the removed files.
+    """Drop a table and delete the files that its metadata references; return the locations of the deleted files.
 
-    Files that other tables of the catalog reference are kept, of tables whose location or folder properties reach into
-    the folders of this one. Files in other folders than the table's own are kept, too: they were added from there
-    (`add_files`), and may be files of others, whether a catalog knows these or not. So are those that a copy of the
-    table references whose metadata is in its folder. Iceberg's JVM removes them. A
-    catalog server is asked to purge the table itself; the result is then empty. The references are read before the
-    table is dropped. Raises `UnsupportedFeature` for a table whose `gc.enabled` is false, or that the catalog also has
-    under another name.
+    A catalog server purges the table itself, and the result is empty. For other catalogs, these files are kept,
+    although Iceberg's Java implementation deletes them:
+
+    - files that other tables of the catalog reference whose location or folder properties overlap with the table's
+      folders;
+    - files outside the table's own folders, which were added from there (`add_files`) and may belong to others;
+    - files that a copy of the table references whose metadata is in its folder.
+
+    The references are read before the table is dropped. Raises `UnsupportedFeature` for a table with `gc.enabled`
+    false, or that the catalog also has under another name.
     """
     from pyiceberg.catalog import MetastoreCatalog
 
@@ -90,7 +93,7 @@ def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
 
 
 def _current_uuid(catalog: Catalog, identifier: Identifier) -> str | None:
-    """The table uuid that a name has now; None if no table has it."""
+    """Return the uuid of the table that has this name now, or None without one."""
     from pyiceberg.exceptions import NoSuchTableError
 
     try:

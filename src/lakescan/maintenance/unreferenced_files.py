@@ -1,7 +1,7 @@
-"""Files to remove found by workers: they list folders or read manifests, and compare shares of all names.
+"""Find files to delete on workers: they list folders or read manifests, and compare file names shard by shard.
 
-No process holds all files: each worker has a part of the files, or one share of all names, at a time. Where workers
-have no folder in common, folders are listed twice: for other tables inside them, then for candidates.
+No process holds all files: each worker has a part of the files, or one shard of all names, at a time. If workers share
+no folder, folders are listed twice: for other tables inside them, then for candidates.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from lakescan.tables.base import FileRules, KnownLocations, ReferenceClaims, Ref
 from lakescan.tables.capabilities import OrphanRemoval, require
 
 _LOG = logging.getLogger("lakescan")
-_SHARE, _MOST_SHARES = 200_000, 2000  # names of a share, about; shares at most
-_SPLIT = 100_000  # rows that are divided at once
-_CHUNK = 20_000  # files that a worker removes
+_SHARE, _MOST_SHARES = 200_000, 2000  # approximate number of names per shard; maximum number of shards
+_SPLIT = 100_000  # rows that are divided together
+_CHUNK = 20_000  # files that a worker deletes per task
 _ROWS = pa.schema(
     [
         pa.field("location", pa.string()),
-        pa.field("size", pa.int64()),  # bytes of a candidate, where they are known
+        pa.field("size", pa.int64()),  # bytes of a candidate, if known
         pa.field("kind", pa.string()),  # of a candidate: 'data', 'manifest', ...
-        pa.field("named", pa.bool_()),  # whether metadata names it; otherwise it is a candidate
-        # Of a name that holds only if nothing newer is said of the same entry; see `ReferenceClaims`.
+        pa.field("named", pa.bool_()),  # whether metadata references it; otherwise it is a candidate
+        # For a reference that only holds if there is no newer one of the same entry; see `ReferenceClaims`.
         pa.field("entry", pa.string()),
         pa.field("rank", pa.int64()),
         pa.field("holds", pa.bool_()),
@@ -53,21 +53,21 @@ _ROWS = pa.schema(
 
 @dataclass(frozen=True)
 class ComparisonResult:
-    """What a share has: candidates that nothing names (`location`, `size`, `kind`); or why they cannot be told."""
+    """The unreferenced candidates of a shard (`location`, `size`, `kind`), or why they cannot be determined."""
 
     orphans: pa.Table
     unclear: tuple[str, str] | None = None
 
 
 class FileRowSource(Protocol):
-    """What a worker reads, as rows (`_ROWS`): candidates for removal, or files that are named. Pickled for workers."""
+    """Rows (`_ROWS`) for a worker to read: candidates for removal, or referenced files. Pickled for workers."""
 
     @property
     def count(self) -> int:
-        """About how many rows there are."""
+        """The approximate number of rows."""
 
     def rows(self) -> Iterator[pa.Table]:
-        """The rows, in chunks."""
+        """Yield the rows, in chunks."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,11 @@ class FolderCandidates:
 
     @property
     def count(self) -> int:
-        """As many as files were listed, at most."""
+        """The number of listed files, which is an upper limit."""
         return self.found.count
 
     def rows(self) -> Iterator[pa.Table]:
-        """All of them."""
+        """Yield the candidates in the folders."""
         for part in self.search.candidates(self.found):
             yield _as_file_rows(part["location"], size=part["size"])
 
@@ -96,17 +96,17 @@ class ListedCandidates:
 
     @property
     def count(self) -> int:
-        """As many as files."""
+        """The number of files."""
         return int(self.files.num_rows)
 
     def rows(self) -> Iterator[pa.Table]:
-        """All of them."""
+        """Yield all files."""
         yield _as_file_rows(self.files["location"], size=self.files["size"])
 
 
 @dataclass(frozen=True)
 class ExpiredSnapshotFiles:
-    """The files of expired snapshots below the folders that are the table's own."""
+    """The files of expired snapshots that are in the table's own folders."""
 
     part: SnapshotFiles
     owned: tuple[str, ...]
@@ -114,11 +114,11 @@ class ExpiredSnapshotFiles:
 
     @property
     def count(self) -> int:
-        """As many as a share has: a part is some manifests."""
+        """The rows of one shard as an estimate: a part is some manifests."""
         return _SHARE
 
     def rows(self) -> Iterator[pa.Table]:
-        """They have kinds, and no sizes."""
+        """Yield the files, with kinds and without sizes."""
         for everything in self.part.files():
             files = everything.filter(folder_mask(self.storage, everything["path"], self.owned))
             yield _as_file_rows(files["path"], kind=files["kind"])
@@ -126,17 +126,17 @@ class ExpiredSnapshotFiles:
 
 @dataclass(frozen=True)
 class MetadataReferences:
-    """The files that a part of the metadata names."""
+    """The files that a part of the metadata references."""
 
     part: ReferencedFiles
 
     @property
     def count(self) -> int:
-        """As many as a share has, unless they are known: a part is some manifests, or a part of a log."""
+        """The number of locations if known, else the rows of one shard as an estimate."""
         return len(self.part.chunk) if isinstance(self.part, KnownLocations) else _SHARE
 
     def rows(self) -> Iterator[pa.Table]:
-        """All of them."""
+        """Yield the referenced files."""
         if isinstance(self.part, ReferenceClaims):
             for some in self.part.claims():
                 columns = {name: some[name] for name in ("entry", "rank", "holds")}
@@ -148,13 +148,13 @@ class MetadataReferences:
 
 @dataclass(frozen=True)
 class FileComparison:
-    """Divides candidates and named files into shares by name, and compares those of a share."""
+    """Divides candidates and referenced files into shards by name, and compares those of a shard."""
 
     storage: Storage
     shares: int
 
     def split(self, item: FileRowSource) -> Iterator[tuple[int, pa.Table]]:
-        """The rows by share."""
+        """Yield the rows of an item, keyed by shard."""
         for rows in _merge_small_parts(item.rows()):
             keys = comparison_keys(self.storage, rows["location"].combine_chunks())
             share = (hashes(keys) % np.uint64(self.shares)).astype(np.int64)
@@ -165,7 +165,7 @@ class FileComparison:
                 yield int(share[start]), rows.take(pa.array(order[start:end]))  # a slice is pickled as the whole
 
     def take(self, tables: Iterator[pa.Table]) -> ComparisonResult:
-        """The candidates of a share that nothing names, each once."""
+        """Return the unreferenced candidates of a shard, each once."""
         whole = pa.concat_tables(tables)
         named = whole.filter(whole["named"])
         candidates = whole.filter(pc.invert(whole["named"]))
@@ -181,7 +181,7 @@ class FileComparison:
 
 
 def _referenced_locations(named: pa.Table) -> pa.Array:
-    """The locations whose names hold: always, or by the newest that is said of their entry."""
+    """Return the locations that are referenced unconditionally, or by the newest claim of their entry."""
     always = named["entry"].is_null()
     claims = named.filter(pc.invert(always))
     locations = [named.filter(always)["location"].combine_chunks()]
@@ -204,7 +204,7 @@ def _as_file_rows(
 
 
 def _merge_small_parts(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Merge small parts (one per folder or manifest) into larger ones, so that there are few tables of each share."""
+    """Merge small parts (one per folder or manifest) into larger ones, so that each shard gets few tables."""
     some, count = list[pa.Table](), 0
     for part in parts:
         some.append(part)
@@ -223,7 +223,7 @@ def find_orphans(
     cutoff: datetime,
     executor: ExchangingExecutor,
 ) -> pa.Table:
-    """Orphan files from before `cutoff` in folders (`location`, `size`); workers list and compare.
+    """Return orphan files older than `cutoff` in folders (`location`, `size`); workers list and compare.
 
     Raises `UnsupportedFeature` if it is unclear whether files belong to the table.
     """
@@ -248,7 +248,10 @@ def find_orphans(
 def find_listed_orphans(
     target: Target, rules: FileRules, files: pa.Table, cutoff: datetime, executor: ExchangingExecutor
 ) -> pa.Table:
-    """Orphan files among listed ones (`listing.LISTED`), as `find_orphans`; else, metadata files alone are listed."""
+    """Return the orphan files among listed ones (`listing.LISTED`), like `find_orphans`.
+
+    Only metadata files are listed.
+    """
     storage = target.storage
     listing = Listing(normal(storage.current_location(rules.location)), rules.partition_names, rules.shown)
     metadata = [*listing.metadata_files(files), *metadata_in_folder(storage, rules)]
@@ -259,7 +262,7 @@ def find_listed_orphans(
 
 
 def shared_metadata_folder(rules: FileRules, metadata: Sequence[FileEntry], storage: Storage) -> str | None:
-    """The folder of another format's metadata, if that shares the table's data files."""
+    """Return the folder of another format's metadata if that format shares the table's data files, else None."""
     if rules.shared_metadata is None or not (rules.is_shared or metadata):
         return None
     return normal(storage.current_location(rules.shared_metadata))
@@ -273,10 +276,11 @@ def select_unreferenced_files(
     executor: ExchangingExecutor,
     elsewhere: Sequence[ReferencedFiles] = (),
 ) -> pa.Table:
-    """The candidates that the table does not reference (`location`, `size`, `kind`), each once.
+    """Return the candidates that are unreferenced (`location`, `size`, `kind`), each once.
 
-    Nor do tables whose `metadata` files are in the same folder, nor what is named `elsewhere`. The table is read anew;
-    commits that are made meanwhile are read at the end. Raises `UnsupportedFeature` as `removal.unreferenced_by_name`.
+    Neither the table may reference them, nor tables whose `metadata` files are in the same folder, nor the parts in
+    `elsewhere`. The table is reopened, and concurrent commits are read at the end. Raises `UnsupportedFeature` like
+    `removal.unreferenced_by_name`.
     """
     storage, before = target.storage, target.reopen()
     parts: list[ReferencedFiles] = [*require(before, OrphanRemoval).parts_in_use(since, metadata), *elsewhere]
@@ -305,9 +309,9 @@ def _location_array(files: pa.Table) -> pa.Array:
 
 
 def remove_files(storage: Storage, files: pa.Table, executor: PlanningExecutor) -> pa.Table:
-    """Remove files by their `location`, chunk by chunk on workers; return those that were removed.
+    """Delete files by their `location`, in chunks on workers; return the files that were deleted.
 
-    If it is interrupted, running it again removes the others.
+    After an interruption, running it again deletes the others.
     """
     chunks = chunks_of(files["location"].combine_chunks(), _CHUNK)
     left = [each for some in executor.map(partial(_remove_chunk, storage), chunks) for each in some]
@@ -318,7 +322,7 @@ def remove_files(storage: Storage, files: pa.Table, executor: PlanningExecutor) 
 
 
 def run_with_exchange(executor: PlanningExecutor | None, run: Callable[[ExchangingExecutor], pa.Table]) -> pa.Table:
-    """Run something with an executor that exchanges rows: the given one, or one of temporary files in this process."""
+    """Call `run` with an executor that exchanges rows: the given one, or one with temporary files."""
     if isinstance(executor, ExchangingExecutor):
         return run(executor)
     with FileExchange(executor) as files:
@@ -334,7 +338,7 @@ def _no_references(folder: str) -> Iterator[pa.Array]:
 
 
 def _references_since(before: Target, cutoff: datetime, metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:
-    """What commits since `before` name: files that they added, and what the metadata file itself names now."""
+    """Yield locations referenced since `before`: files of newer commits, and those the metadata file names."""
     yield from before.files_added_since(before.base_state)
     yield from next(iter(require(before.reopen(), OrphanRemoval).parts_in_use(cutoff, metadata))).locations()
 
@@ -344,9 +348,9 @@ R = TypeVar("R")
 
 
 class FileExchange:
-    """An executor that exchanges rows by files in a temporary folder; what it maps, another executor runs.
+    """An executor that exchanges rows through files in a temporary folder; another executor runs the work.
 
-    It is a context, at whose end the folder is removed.
+    It is a context manager, which deletes the folder at its end.
     """
 
     def __init__(self, executor: PlanningExecutor | None = None) -> None:
@@ -375,13 +379,13 @@ class FileExchange:
         shares: int,
         /,
     ) -> Iterator[R]:
-        """Split each item into (share, table) pairs, then take the tables of each share one by one, in order."""
+        """Split each item into (shard, table) pairs, then yield the result of `take` for the tables of each shard."""
         self._exchanges += 1
         folder = Path(self.folder, str(self._exchanges))
         folder.mkdir()
 
         def write(numbered: tuple[int, T]) -> tuple[Path, list[int]]:
-            """A file for each item: its batches, and the share of each."""
+            """Write one file for an item; return its path and the shard of each of its batches."""
             number, item = numbered
             path, found, writer = folder / f"{number}.arrow", list[int](), None
             try:
@@ -426,13 +430,13 @@ _NUMBERS = pa.schema(
 
 @dataclass(frozen=True)
 class _FileNumbers:
-    """Divides files into shares by the numbers that links to a file share, and takes those that are linked."""
+    """Finds candidates that are linked to referenced files, in shards of local files by inode number."""
 
     storage: Storage
     shares: int
 
     def split(self, item: tuple[ReferencedFiles, bool]) -> Iterator[tuple[int, pa.Table]]:
-        """The existing files of a part; links of named ones are followed."""
+        """Yield the existing files of a part, keyed by shard; links of referenced files are followed."""
         part, is_named = item
         for chunk in part.locations():
             numbers = file_numbers(self.storage, chunk.to_pylist(), follow=is_named)
@@ -445,7 +449,10 @@ class _FileNumbers:
                 yield int(number), table.filter(pa.array(share == number))
 
     def take(self, tables: Iterator[pa.Table]) -> pa.Array:
-        """The candidates with another name that is named. Their own, which the log once named, is none."""
+        """Return the candidates that are the same file as a referenced one with another name.
+
+        An old reference to the candidate's own name does not count.
+        """
         whole = pa.concat_tables(tables)
         if not pc.any(whole["named"]).as_py() or pc.all(whole["named"]).as_py():
             return pa.array([], pa.string())
@@ -461,7 +468,10 @@ class _FileNumbers:
 def unlinked_mask(
     storage: Storage, locations: pa.Array, parts: Sequence[ReferencedFiles], names: int, executor: ExchangingExecutor
 ) -> pa.Array:
-    """The mask of locations that no named location leads to; `parts` name about so many files (`names`)."""
+    """Return a mask of the locations that no reference in `parts` is linked to.
+
+    `names` is the approximate number of references.
+    """
     kept = pa.repeat(True, len(locations))
     if not len(locations) or split_location(storage.current_location(locations[0].as_py()))[0] != "file":
         return kept
@@ -474,5 +484,5 @@ def unlinked_mask(
 
 
 def chunks_of(values: pa.Array, size: int) -> list[pa.Array]:
-    """Values in chunks for workers: copies, since a slice is pickled with the whole array."""
+    """Return the values in chunks for workers; they are copies, since a slice is pickled with the whole array."""
     return [values.take(pa.array(range(at, min(at + size, len(values))))) for at in range(0, len(values), size)]

@@ -1,7 +1,7 @@
-"""How the rows of a compaction are arranged: sorted by terms, or along a Z-order curve through several columns.
+"""The row order of a compaction: sorted by terms, or along a Z-order curve through several columns.
 
-The curve interleaves the bits of the columns' positions among quantiles of a sample, so that each column counts alike
-whatever its range and distribution are. Nulls come first.
+The curve interleaves the bits of the columns' positions among quantiles of a sample, so that each column has the same
+weight whatever its range and distribution. Nulls come first.
 """
 
 from __future__ import annotations
@@ -18,23 +18,25 @@ from lakescan.options.compact import CompactOptions
 from lakescan.writing.sort_keys import SortKey, plain_terms, ranks_of
 from lakescan.writing.table_writes import TableWrites
 
-Ranking = Callable[[pa.Table], list[np.ndarray]]  # rows -> keys, the most significant first; compared within one call
-_BITS, _WORD = 16, 63  # of a column's position, at most; of an interleaved key
+Ranking = Callable[
+    [pa.Table], list[np.ndarray]
+]  # rows -> keys, the most significant first; comparable only within one call
+_BITS, _WORD = 16, 63  # maximum bits of a column's position; maximum bits of an interleaved key
 _ZORDER = "zorder"
 
 
 @dataclass(frozen=True)
 class CompactionOrder:
-    """An order of rows: `terms`, or the curve through the columns `zorder_by`. Pickled for workers."""
+    """A row order: `terms`, or the Z-order curve through the columns `zorder_by`. Pickled for workers."""
 
     terms: tuple[SortTerm, ...] = ()
     zorder_by: tuple[str, ...] = ()
 
     @staticmethod
     def resolve(options: CompactOptions, writes: TableWrites, name: str) -> CompactionOrder | None:
-        """The order that options ask for; None for the strategy `binpack`.
+        """Return the order that options request; None for the strategy `binpack`.
 
-        Raises `InvalidOption` if there is nothing to sort by, `NoSuchColumn`.
+        Raises `InvalidOption` if there is nothing to sort by, and `NoSuchColumn`.
         """
         if options.strategy == "binpack":
             return None
@@ -46,22 +48,22 @@ class CompactionOrder:
         terms = tuple(SortTerm.parse(each) for each in texts)
         found = CompactionOrder((), columns) if columns else CompactionOrder(terms or writes.own_order)
         if not found.terms and not found.zorder_by:
-            raise InvalidOption(f"{name} has no sort order: say what to sort by, sort_order='a, b DESC'")
+            raise InvalidOption(f"{name} has no sort order: give one, such as sort_order='a, b DESC'")
         if len(found.zorder_by) > _WORD:
-            raise InvalidOption(f"zorder-by has {len(found.zorder_by)} columns: a few are of use, {_WORD} the most")
+            raise InvalidOption(f"zorder-by has {len(found.zorder_by)} columns, of at most {_WORD}; a few are useful")
         found.keys(writes)  # raises
         return found
 
     def keys(self, writes: TableWrites) -> Sequence[SortKey]:
-        """The keys of the terms, or of the columns."""
+        """Return the sort keys of the terms, or of the Z-order columns."""
         return writes.sort_keys(self.terms or plain_terms(self.zorder_by))
 
     def columns(self, writes: TableWrites) -> list[str]:
-        """The columns of the table that the keys are made from."""
+        """Return the columns of the table that the keys are computed from."""
         return list(dict.fromkeys(key.column for key in self.keys(writes)))
 
     def ranking(self, writes: TableWrites, sample: pa.Table) -> Ranking:
-        """How rows are compared, given a sample of all of them."""
+        """Return the function that computes comparable keys of rows, given a sample of all rows."""
         keys = self.keys(writes)
         if self.terms:
             return lambda rows: [key.ranks(rows) for key in keys]
@@ -76,7 +78,7 @@ class CompactionOrder:
 
 
 def _quantiles(values: pa.Array, most: int) -> pa.Array:
-    """Distinct values, in order, that divide the others into parts of about the same size."""
+    """Return at most `most` distinct values, in order, that divide the others into parts of about the same size."""
     values = values.drop_null()
     order = np.argsort(ranks_of(values), kind="stable")
     places = np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).astype(np.int64)) if len(order) else order
@@ -86,7 +88,7 @@ def _quantiles(values: pa.Array, most: int) -> pa.Array:
 
 
 def _position(values: pa.Array, bounds: pa.Array, bits: int) -> np.ndarray:
-    """The position of each value among the bounds, spread over the whole range of this many bits; nulls are 0."""
+    """Return the position of each value among the bounds, scaled to this number of bits; nulls are 0."""
     ranks = ranks_of(pa.concat_arrays([bounds, values]))
     place = np.searchsorted(ranks[: len(bounds)], ranks[len(bounds) :], side="right")
     result: np.ndarray = place * ((1 << bits) - 1) // max(len(bounds), 1)
@@ -94,7 +96,7 @@ def _position(values: pa.Array, bounds: pa.Array, bits: int) -> np.ndarray:
 
 
 def interleave_bits(places: Sequence[np.ndarray], bits: int) -> np.ndarray:
-    """Numbers whose bits are those of the places in turn, the most significant first; below 2 ** 63."""
+    """Return numbers that interleave the bits of the places, the most significant first; below 2 ** 63."""
     result = np.zeros(len(places[0]), dtype=np.int64)
     for bit in reversed(range(bits)):
         for place in places:

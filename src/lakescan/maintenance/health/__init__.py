@@ -1,4 +1,4 @@
-"""The health of tables: what their files and metadata cost readers, and the maintenance that mends it."""
+"""Table health: the costs of a table's files and metadata for readers, and the maintenance that reduces them."""
 
 from lakescan.maintenance.health.maintain import MaintainResult, MaintenanceAction, MaintenanceStep, maintain
 from lakescan.maintenance.health.measure import measure_health

@@ -1,4 +1,4 @@
-"""Maintenance of a table by its health: each step that it needs, in order, whatever becomes of the others."""
+"""Maintain a table by its health: run each step that it needs, in order, even if another step fails."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _LOG = logging.getLogger("lakescan")
 
 @dataclass(frozen=True)
 class MaintenanceAction:
-    """A step of maintenance: a method of `Table` by its name, what runs it, and what tells what it would do.
+    """A maintenance step, named after the `Table` method that it calls.
 
-    - `run`: does it; `look`: says what it would do, None if the finding says so.
-    - `always`: whether it is done without a finding, since metadata alone does not tell whether it is needed; not for a
-      table whose files may not be removed.
+    - `run`: runs the step; `look`: returns a preview of it, None if the finding is one.
+    - `always`: whether the step runs without a finding, since metadata does not show whether it is needed. It does not
+      run for a table whose files may not be removed.
     """
 
     name: str
@@ -31,12 +31,12 @@ class MaintenanceAction:
 
 @dataclass(frozen=True)
 class MaintenanceStep:
-    """What became of one step of `Table.maintain`.
+    """The outcome of one step of `Table.maintain`.
 
     Attributes:
         name: The method of `Table` that it called, such as 'compact'.
         outcome: What it did, or would do, as a sentence; empty if it failed.
-        error: Why it failed; None if it did not.
+        error: The error if it failed, else None.
 
     Example:
         >>> print(orders.maintain().steps[0])
@@ -54,7 +54,7 @@ class MaintenanceStep:
 
 @dataclass(frozen=True, repr=False)
 class MaintainResult:
-    """What `Table.maintain` did; with `dry_run`, what it would do.
+    """The steps that `Table.maintain` ran or, with `dry_run`, would run.
 
     Attributes:
         table: The table's name, or its location.
@@ -82,7 +82,7 @@ class MaintainResult:
         return f"MaintainResult({'; '.join(map(str, self.steps)) or 'nothing to do'})"
 
     def _repr_html_(self) -> str:
-        """The result as notebooks show it: a row a step."""
+        """Return the result as an HTML table for notebooks, one row per step."""
         title = f"Maintenance of {self.table}{' (nothing changed)' if self.dry_run else ''}"
         if not self.steps:
             return section(title, pre_block(str(self)))
@@ -101,9 +101,16 @@ def maintain(
 ) -> MaintainResult:
     """Run the steps that a table needs.
 
-    The table is looked at anew before each step, if one before it has changed it. A step that fails is logged and
-    recorded, and the next ones run: none depends on another. `report` is told the name of each step as it begins.
-    Raises `InvalidOption` for steps to `skip` that there are not.
+    Args:
+        table: The table's name, for messages.
+        look: Measures the table's health; called again after each step that may have changed the table.
+        steps: All steps, in order.
+        skip: Names of steps to leave out.
+        dry_run: Only describe the steps.
+        report: Called with the name of each step before it runs.
+
+    A step that fails is logged and recorded, and the next ones run, since no step depends on another. Raises
+    `InvalidOption` for unknown steps to `skip`.
     """
     known = [step.name for step in steps]
     for name in skip:

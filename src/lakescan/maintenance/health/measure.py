@@ -1,4 +1,4 @@
-"""Measure a table's health: columns of its file table and facts of its metadata become figures and findings."""
+"""Measure a table's health: compute figures and findings from its file table and the facts of its metadata."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from lakescan.storage.locations import split_location
 from lakescan.tables.results import OrphanResult
 from lakescan.tables.scan_spec import ScanSpec
 
-_SHOWN = 20  # partitions
-_MOST_LOCAL = 10_000  # local files, which are looked up unasked
+_SHOWN = 20  # number of partitions in the figures
+_MOST_LOCAL = 10_000  # up to so many local files are looked up by default
 
 
 def measure_health(
     name: str, spec: ScanSpec, orphans: OrphanResult | None = None, *, missing: bool | None = None
 ) -> TableHealth:
-    """The health of the state that a scan of all rows selects.
+    """Return the health of the snapshot or version that a scan selects.
 
     Args:
         name: The table's name, or its location.
-        spec: The scan.
-        orphans: A dry run of the removal of orphans.
-        missing: Whether to look up all files in storage; None for those that are looked up without cost.
+        spec: A scan of all rows.
+        orphans: The result of a dry run of orphan removal, if there was one.
+        missing: Whether to look up all files in storage; None looks up only local files, unless there are many.
     """
     files = spec.file_table()
     facts = spec.table.metadata_facts(spec.snapshot, files, datetime.now(UTC))
@@ -45,7 +45,7 @@ def measure_health(
 
 
 def _find_missing_files(spec: ScanSpec, files: FileTable, wanted: bool | None) -> tuple[str, ...] | None:
-    """The data and delete files that are not in storage; None if they were not looked up."""
+    """Return the data and delete files that are not in storage, or None if they were not looked up."""
     storage = spec.storage
     paths = [*files.files["path"].to_pylist(), *files.deletes["path"].unique().drop_null().to_pylist()]
     if wanted is None:
@@ -123,7 +123,7 @@ class _Measurement:
         return TableHealth(**figures, findings=findings_of(bare, self.files, facts, self._fields(), times))
 
     def _fields(self) -> list[str]:
-        """The partition fields as text; commas in parentheses do not divide them."""
+        """Return the partition fields as text; commas in parentheses do not separate them."""
         return [each.strip() for each in re.split(r",(?![^(]*\))", self.spec.table.partitioning)]
 
     def _deletes(self) -> dict[str, int]:
@@ -142,7 +142,7 @@ class _Measurement:
 
 
 def _histogram(sizes: np.ndarray) -> pa.Table:
-    """How many files there are from each power of two on, from the first to the last that has some."""
+    """Return the number of files per power of two of their size (`SIZES`), from the first to the last with files."""
     if not len(sizes):
         return SIZES.empty_table()
     powers = np.floor(np.log2(np.maximum(sizes, 1))).astype(int)
@@ -152,7 +152,7 @@ def _histogram(sizes: np.ndarray) -> pa.Table:
 
 
 def _partition_figures(files: pa.Table, numbers: np.ndarray, sizes: np.ndarray, small: np.ndarray) -> pa.Table:
-    """The partitions with the most small files, then those with the most bytes."""
+    """Return the partitions with the most small files, then those with the most bytes (`PARTITIONS`)."""
     if not len(numbers):
         return PARTITIONS.empty_table()
     count = np.bincount(numbers)
@@ -168,25 +168,25 @@ def _partition_figures(files: pa.Table, numbers: np.ndarray, sizes: np.ndarray, 
 
 
 def _partition_text(partition: dict[str, object] | None) -> str:
-    """A partition as folders name it; fields that only other partition specs have are null."""
+    """Return a partition as folders name it; fields of other partition specs are null."""
     found = [f"{name}={'null' if value is None else value}" for name, value in (partition or {}).items()]
     return "/".join(found) or "all files"
 
 
-# Iceberg's defaults of rewrite_data_files: a few small files, or a few deleted rows, are not worth a rewrite.
+# The defaults of Iceberg's rewrite_data_files: a few small files, or a few deleted rows, are not worth a rewrite.
 COMPACTION = CompactOptions(min_input_files=5, delete_ratio_threshold=0.3)
 _COMPACT_PYTHON = "table.compact(min_input_files=5, delete_ratio_threshold=0.3)"
 _COMPACT_SHELL = "-o min-input-files=5 -o delete-ratio-threshold=0.3"
-_FEW, _MANY = 4, 100  # partitions: with fewer, skew or small ones say nothing
-_TINY = 1 / 16  # of the target file size: partitions this small on average are too many
+_FEW, _MANY = 4, 100  # minimum numbers of partitions for findings about skew and about small partitions
+_TINY = 1 / 16  # average partition size, as a share of the target file size, below which there are too many partitions
 
 
 def findings_of(
     health: TableHealth, files: FileTable, facts: MetadataFacts, fields: Sequence[str], times: Collection[str]
 ) -> tuple[Finding, ...]:
-    """The findings in the order in which they are mended.
+    """Return the findings, in the order of maintenance.
 
-    `fields` are the partition fields as text, such as 'day(ts)', `times` the columns of dates and timestamps.
+    `fields` are the partition fields as text, such as 'day(ts)', `times` the names of date and timestamp columns.
     """
     name = shlex.quote(health.table)
     return (
@@ -205,7 +205,7 @@ def findings_of(
 
 
 def _missing_files(name: str, health: TableHealth) -> Iterator[Finding]:
-    """Files that are not in storage: reads of the table fail, and only a copy or an older state brings them back."""
+    """Yield a finding for files that are not in storage, so that reads of the table fail."""
     if health.missing:
         shown = ", ".join(health.missing[:_FEW]) + (", ..." if len(health.missing) > _FEW else "")
         word = health.state_word
@@ -240,7 +240,7 @@ def _equality_deletes(name: str, health: TableHealth, files: FileTable) -> Itera
 
 
 def _compaction(name: str, health: TableHealth, files: FileTable, facts: MetadataFacts) -> Iterator[Finding]:
-    """What a compaction would rewrite, by its own rules."""
+    """Yield a finding for the files that a compaction with the options `COMPACTION` would rewrite."""
     if not health.files:
         return
     rules = Thresholds.resolve(COMPACTION, health.target_file_size)
@@ -339,14 +339,14 @@ def _snapshots(name: str, health: TableHealth, facts: MetadataFacts) -> Iterator
 
 
 def _removed_files(name: str, health: TableHealth, facts: MetadataFacts) -> Iterator[Finding]:
-    """Delta's removed files past their retention, unless a listing has told which of them are still there."""
+    """Yield a finding for Delta's removed files past their retention, unless orphans were already searched."""
     kept = facts.kept
     if facts.log is not None and kept.removable_files and health.orphans is None:
         yield Finding(
             "removed files",
             f"{pluralize(kept.removable_files, 'file')} were removed from the table before its retention, and may "
-            "be in "
-            "storage yet",
+            "still be in "
+            "storage",
             kept.removable_files,
             kept.removable_bytes,
             True,
@@ -403,7 +403,7 @@ def _small_partitions(
 
 
 def coarser_field(field: str, times: Collection[str]) -> str:
-    """A partition field with fewer values, as SQL; empty if there is none that the field itself suggests."""
+    """Return a partition field with fewer values, as SQL; empty if the field does not suggest one."""
     for transform, wider in (("hour", "days"), ("day", "months"), ("month", "years")):
         if found := re.fullmatch(rf"{transform}s?\((.+)\)", field):
             return f"{wider}({found[1]})"
@@ -413,7 +413,7 @@ def coarser_field(field: str, times: Collection[str]) -> str:
 
 
 def _advice(kind: str, what: str, name: str, health: TableHealth, python: str, change: str) -> Finding:
-    """What takes a decision of yours: another partitioning; a format whose partitions are fixed needs a new table."""
+    """Return a finding that the user has to decide on: other partitioning, which in Delta takes a new table."""
     if health.manifests is not None:
         return Finding(kind, what, 0, 0, False, python, f'lakescan sql "ALTER TABLE {name} {change}"')
     source = f"delta.`{health.table}`" if "/" in health.table else health.table

@@ -1,4 +1,4 @@
-"""The health of a table as one self-contained HTML page, with inline styles (light and dark) and SVG charts."""
+"""Render the health of a table as a self-contained HTML page, with inline styles (light and dark) and SVG charts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakescan.planning.explain.summary import human_bytes, pluralize
 
 
 def health_as_html(health: TableHealth) -> str:
-    """The page."""
+    """Return the health as an HTML page."""
     title = f"Health of {health.table}"
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -23,7 +23,10 @@ def health_as_html(health: TableHealth) -> str:
 
 
 def health_as_section(health: TableHealth) -> str:
-    """The page's content with its style, for notebooks: it applies to it alone, with the colours of their theme."""
+    """Return the page's content with its style for notebooks.
+
+    The style is scoped to it and uses the notebook's colours.
+    """
     style = _style() + files("lakescan.maintenance.health").joinpath("notebook.css").read_text()
     return f'<div class="lakescan-health"><style>@scope {{ {style} }}</style>{_section(health)}</div>'
 
@@ -34,7 +37,7 @@ def _style() -> str:
 
 
 def _section(health: TableHealth) -> str:
-    state = "nothing to mend" if health.is_healthy else pluralize(len(health.findings), "finding")
+    state = "nothing to fix" if health.is_healthy else pluralize(len(health.findings), "finding")
     mark = "good" if health.is_healthy else "due"
     committed = "" if health.committed_at is None else f", committed {health.committed_at:%Y-%m-%d %H:%M:%S} UTC"
     return (
@@ -74,7 +77,7 @@ def _findings(findings: Sequence[Finding]) -> str:
         f"<pre><code>{escape(each.shell)}</code></pre><pre><code>{escape(each.python)}</code></pre></article>"
         for each in findings
     )
-    return f'<h3>What is worth mending</h3><div class="findings">{cards}</div>'
+    return f'<h3>What is worth fixing</h3><div class="findings">{cards}</div>'
 
 
 def _cost(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""What `Table.health` returns: figures of a table's files and metadata, and what is worth mending."""
+"""The result of `Table.health`: figures of a table's files and metadata, and findings that are worth fixing."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ PARTITIONS = pa.schema(
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that makes a table slower to read or larger than it has to be, and what mends it.
+    """A problem that makes a table slower to read or larger than necessary, and the call that fixes it.
 
     Attributes:
         name: What it is about, such as 'small files'.
         what: One sentence with the figures.
-        files: How many files mending it rewrites or removes; at most, where the metadata does not say more.
-        bytes: Their size.
+        files: How many files the fix rewrites or removes; an upper limit if the metadata has no exact number.
+        bytes: The total size of these files in bytes.
         removes: Whether these files are removed; otherwise they are rewritten.
-        python: The call that mends it, of a table `table`.
-        shell: The command that mends it.
-        step: The name of the method of `Table` that `maintain` calls; empty if it takes a decision of yours.
+        python: The call that fixes it, for a table `table`.
+        shell: The command that fixes it.
+        step: The name of the method of `Table` that `maintain` calls; empty if you have to decide.
 
     Example:
         >>> [finding.shell for finding in orders.health().findings]
@@ -53,7 +53,7 @@ class Finding:
 
     @property
     def cost(self) -> str:
-        """What mending it costs, or frees, as text."""
+        """The files and bytes that the fix rewrites or removes, as text."""
         if not self.files:
             return ""
         doing = "removes" if self.removes else "rewrites"
@@ -66,52 +66,52 @@ class Finding:
 
 @dataclass(frozen=True, repr=False)
 class TableHealth:
-    """The health of a table, from its metadata alone. It prints as sentences, and notebooks show it as a page.
+    """The health of a table, measured from its metadata. It prints as sentences, and notebooks show it as a page.
 
     Sizes are in bytes. Figures that a format does not have are None.
 
     Attributes:
         table: The table's name, or its location.
         format: 'iceberg' or 'delta'.
-        version: The snapshot id or version that was looked at; None before the first.
+        version: The snapshot id or version that was measured; None before the first.
         committed_at: When it was committed.
         files: How many data files there are.
-        bytes: Their size.
-        rows: How many rows they have, before deletes; files that do not say so count as none.
+        bytes: The total size of the data files.
+        rows: How many rows they have, before deletes; files without a row count are not counted.
         target_file_size: The size that writers aim at.
-        small_files: How many data files are smaller than 75% of it.
-        small_bytes: Their size.
+        small_files: How many data files are smaller than 75% of the target file size.
+        small_bytes: The total size of the small files.
         sizes: How many files there are of each size: `at_least` doubles from one row to the next.
         partition_count: How many partitions have files.
         largest_partition: The share of the bytes that are in the largest partition, from 0 to 1.
         partitions: The partitions with the most small files, at most 20: `partition`, `files`, `bytes`, `small_files`.
-        position_delete_files: How many files of position deletes there are.
-        equality_delete_files: How many files of equality deletes there are.
+        position_delete_files: How many position delete files there are.
+        equality_delete_files: How many equality delete files there are.
         deletion_vectors: How many deletion vectors there are.
-        delete_bytes: The size of all deletes.
+        delete_bytes: The total size of all deletes.
         unused_deletes: How many deletes apply to no data file.
         files_with_deletes: How many data files have deletes.
-        most_deletes: The most deletes that one data file has.
+        most_deletes: The largest number of deletes of one data file.
         deleted_rows: How many rows are deleted by position; deletes of several files are not counted.
-        metadata_bytes: The size of what is read before the first data file.
+        metadata_bytes: The size of the metadata that is read before the first data file.
         manifests: How many manifests the snapshot has (Iceberg).
-        manifest_bytes: Their size (Iceberg).
+        manifest_bytes: The total size of the manifests (Iceberg).
         log_commits: How many commits are read after the checkpoint (Delta).
         checkpoint: The version of the newest checkpoint (Delta); None without one.
-        checkpoint_at: When it was written (Delta).
+        checkpoint_at: When the checkpoint was written (Delta).
         snapshots: How many snapshots or versions can be read.
         oldest: When the oldest of them was committed.
-        expirable: How many snapshots expire now by the table's properties (Iceberg).
-        retained_files: How many files only older snapshots or versions need, as far as the metadata says.
-        retained_bytes: Their size.
+        expirable: How many snapshots the table's properties allow to expire now (Iceberg).
+        retained_files: How many files only older snapshots or versions need, according to the metadata.
+        retained_bytes: The total size of the retained files.
         clustering: The columns that the table is clustered by (Delta).
         primary_key: The columns that identify a row (Iceberg).
         replaces_by_key: Whether appended rows replace those with their keys (`write.upsert.enabled`, Iceberg).
         owns_files: Whether files of the table may be removed; not if `gc.enabled` is false (Iceberg).
-        orphans: How many files nothing references; None if they were not asked for.
-        orphan_bytes: Their size.
+        orphans: How many files are unreferenced; None if they were not searched.
+        orphan_bytes: The total size of the orphans.
         missing: The data and delete files that are not in storage; None if they were not looked up.
-        findings: What is worth mending, in the order in which `Table.maintain` does it.
+        findings: The problems worth fixing, in the order of `Table.maintain`.
 
     Example:
         >>> print(orders.health())
@@ -163,25 +163,26 @@ class TableHealth:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether nothing is worth mending."""
+        """True if the table has no findings."""
         return not self.findings
 
     @property
     def state_word(self) -> str:
-        """What a state of the table is called: 'snapshot' where there are manifests, else 'version'."""
+        """The format's word for a state of the table: 'snapshot' for Iceberg, 'version' for Delta."""
         return "version" if self.manifests is None else "snapshot"
 
     @property
     def state(self) -> str:
-        """The version in the format's own words, such as 'snapshot 4712'."""
+        """The measured state in the format's words, such as 'snapshot 4712'."""
         word = self.state_word
         return f"no {word} yet" if self.version is None else f"{word} {self.version}"
 
     def sentences(self) -> tuple[str, ...]:
-        """The figures as sentences.
+        """Return the figures as sentences.
 
         Returns:
-            One for data files, deletes, metadata, and what older states keep each; and one for a key, if there is one.
+            One sentence each for data files, deletes, metadata and older states, and one for the primary key, if there
+                is one.
 
         Example:
             >>> orders.health().sentences()[0]
@@ -201,7 +202,7 @@ class TableHealth:
         key = f"the key is {', '.join(self.primary_key)}"
         if self.replaces_by_key:
             return (f"{key}: appended rows replace those with their keys (write.upsert.enabled)",)
-        return (f"{key}, and nothing enforces it: append and INSERT add rows beside those with the same key",)
+        return (f"{key}, and nothing enforces it: append and INSERT add rows even if the key exists",)
 
     def _file_sentence(self) -> str:
         text = f"{pluralize(self.files, 'file')} ({human_bytes(self.bytes)})"
@@ -244,7 +245,7 @@ class TableHealth:
         kept = f"{pluralize(self.snapshots, word)}{since}"
         if self.retained_files:
             files = f"{pluralize(self.retained_files, 'file')} ({human_bytes(self.retained_bytes)})"
-            kept += f"; those before the current one keep {files} that it has no more"
+            kept += f"; those before the current one keep {files} that it no longer has"
         if not self.owns_files:
             kept += "; its files are not removed, since gc.enabled is not true"
         if self.orphans is None:
@@ -256,7 +257,7 @@ class TableHealth:
         head = f"{self.table} ({self.format}, {self.state})"
         lines = [f"{head}: {self.sentences()[0]}", *self.sentences()[1:]]
         if self.is_healthy:
-            return "\n".join([*lines, "nothing to mend"])
+            return "\n".join([*lines, "nothing to fix"])
         return "\n".join([*lines, "", *map(str, self.findings)])
 
     def __repr__(self) -> str:
@@ -268,7 +269,7 @@ class TableHealth:
         return health_as_section(self)
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """The health as one self-contained HTML page, for light and dark screens.
+        """Return the health as one self-contained HTML page, for light and dark screens.
 
         Args:
             path: Also write it to this file.
@@ -289,7 +290,7 @@ class TableHealth:
         return page
 
     def to_dict(self) -> Mapping[str, Any]:
-        """The figures and findings as a dictionary of plain values, as `lakescan health --json` prints it.
+        """Return the figures and findings as a dictionary of plain values, as `lakescan health --json` prints it.
 
         Returns:
             A value for each attribute; times as ISO texts.
