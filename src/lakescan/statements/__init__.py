@@ -1,1 +1,1 @@
-"""SQL statements: their syntax, queries, row changes, tables and procedures."""
+"""SQL statements: syntax, queries, row changes, table statements and procedures."""

@@ -1,4 +1,4 @@
-"""`lakescan.sql`: queries in this process, statements that change rows, and those that make, rename and drop tables."""
+"""`lakescan.sql`: run queries, row changes, and statements about tables, views and namespaces in this process."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ def sql(session: SparkSession | None, text: str, /, args: Arguments = None, **fr
 
 
 def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
-    """Run one SQL statement in this process: a query over tables, or one that changes, makes, renames or drops them.
+    """Run one SQL statement in this process: a query, a row change, or a statement about tables, views or namespaces.
 
-    Queries are in Spark's dialect, and are run by DuckDB over scans that read only the columns and files that the query
-    needs. Tables are `catalog.namespace.table`, ``iceberg.`path` `` or ``delta.`path` ``, a metadata table of these
-    (`local.shop.orders.snapshots`), a short name after `USE local.shop`, or a name in `frames`. `VERSION AS OF`,
-    `TIMESTAMP AS OF`, `orders.branch_audit`, `orders.tag_eoy` and `orders@v3` read other states. All places where a
-    statement names a table read the same state.
+    Queries are written in Spark's dialect. DuckDB runs them over scans that read only the columns and files that the
+    query needs. A table is named `catalog.namespace.table`, ``iceberg.`path` `` or ``delta.`path` ``, by a short name
+    after `USE local.shop`, or by a name in `frames`. Metadata tables (`local.shop.orders.snapshots`) are tables too.
+    `VERSION AS OF`, `TIMESTAMP AS OF`, `orders.branch_audit`, `orders.tag_eoy` and `orders@v3` read another snapshot or
+    version. All references to a table in one statement read the same snapshot.
 
-    INSERT, DELETE, UPDATE, MERGE and TRUNCATE TABLE are as Spark's grammar has them; each is one commit. Columns of an
-    INSERT are matched by their places, by a list, or BY NAME, and values that a column cannot hold fail it. EXPLAIN of
-    them shows what they would read, and changes nothing.
+    INSERT, DELETE, UPDATE, MERGE and TRUNCATE TABLE follow Spark's grammar, and each is one commit. INSERT matches
+    columns by position, by a column list, or BY NAME, and fails for values that a column cannot store. EXPLAIN of these
+    statements shows the data that they would read, and changes nothing.
 
     Args:
-        positional: The text; before it, as in earlier versions, may be a Spark session (the statement then runs as
-            `lakescan.spark.sql` runs it) or None.
+        positional: The text of the statement. A Spark session or None may come first, as in earlier versions. With a
+            session, the statement runs as in `lakescan.spark.sql`.
         args: Values of the text's parameters: a dictionary for `:name`, a list for `?`.
-        frames: Tables, scans, or Arrow, pandas and Polars data by the names that the text has for them.
+        frames: Tables, scans, or Arrow, pandas and Polars data, by the names that the text uses for them.
 
     Returns:
-        A lazy `Query` for SELECT, and for statements with rows (SHOW, DESCRIBE, CALL); a table that was created or
-        renamed; an `AlterResult` for other ALTER TABLE; a `WriteResult` for INSERT, a `ChangeResult` for other changes
-        of rows; None for other statements. The page SQL of the documents lists them all.
+        A lazy `Query` for SELECT and for statements that return rows (SHOW, DESCRIBE, CALL). The table or view that was
+        created or renamed. An `AlterResult` for other ALTER TABLE, a `WriteResult` for INSERT, and a `ChangeResult` for
+        other changes of rows. None for all other statements. The documentation page SQL lists them all.
 
     Raises:
-        InvalidStatement: The text is not valid SQL (the message underlines the place), or DuckDB refuses it.
-        NoSuchTable: A table is not there; the message names the nearest.
-        SchemaMismatch: New values do not fit the table's columns; nothing is committed.
-        CommitConflict: Another writer changed what the statement read or replaced.
-        UnsupportedFeature: A statement of another kind.
+        InvalidStatement: The text is not valid SQL (the message underlines the place), or DuckDB rejects it.
+        NoSuchTable: A table does not exist. The message names the nearest.
+        SchemaMismatch: New values do not fit the table's columns. Nothing is committed.
+        CommitConflict: A concurrent commit changed data that the statement read or replaced.
+        UnsupportedFeature: lakescan does not run this kind of statement.
 
     Example:
         >>> lakescan.sql("SELECT country, sum(price) FROM local.shop.orders GROUP BY country").show()
@@ -79,7 +79,7 @@ def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
         ):
             raise UnsupportedFeature(
                 f"EXPLAIN of the statement {' '.join(statement.text.split())[:60]!r}",
-                "Queries are explained, and statements that change rows.",
+                "EXPLAIN takes a query or a statement that changes rows.",
             )
         case StatementKind.EXPLAIN:
             if statement_of(statement.text).kind.changes_rows:
@@ -101,7 +101,7 @@ def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
 
 
 def _arguments(positional: tuple[Any, ...], args: Arguments) -> tuple[Any, str, Arguments]:
-    """The session (None: in this process), the text and the values of parameters."""
+    """Split the arguments of `sql` into session (None to run in this process), text and parameter values."""
     if positional and not isinstance(positional[0], str):
         session, *rest = positional
     else:
@@ -109,14 +109,14 @@ def _arguments(positional: tuple[Any, ...], args: Arguments) -> tuple[Any, str, 
     is_session = session is None or hasattr(session, "sql")
     if not 1 <= len(rest) <= 2 or not isinstance(rest[0], str) or not is_session:
         raise InvalidOption(
-            "sql takes one statement as text: lakescan.sql(text, args=None, **frames); before it may be a Spark session"
+            "sql takes one statement as text, perhaps after a Spark session: lakescan.sql(text, args=None, **frames)"
         )
     return session, rest[0], rest[1] if len(rest) > 1 else args
 
 
 def _define(text: str, args: Arguments, frames: Mapping[str, Any]) -> Any:
     """Run a statement about tables, namespaces or views in this process."""
-    # Imported when they are used: queries, and `import lakescan`, need none of them.
+    # Imported here because queries and `import lakescan` do not need these modules.
     from lakescan.statements.syntax.grammar import nearest_statement, parse_statement
     from lakescan.statements.syntax.token_reader import TokenReader
     from lakescan.statements.tables.context import StatementContext
@@ -126,7 +126,7 @@ def _define(text: str, args: Arguments, frames: Mapping[str, Any]) -> Any:
     statement = parse_statement(text, values)
     if statement is None:
         if not TokenReader(text).words:
-            raise InvalidStatement("the text has no statement")
+            raise InvalidStatement("sql was given a text without a statement: it is empty or has only comments")
         raise UnsupportedFeature(
             f"the statement {' '.join(text.split())[:60]!r}",
             f"{DOCUMENTS}/sql.md lists the statements that run.{nearest_statement(text)}",

@@ -1,7 +1,7 @@
-"""A query in DuckDB's SQL, with the types and the meaning that it has in Spark.
+"""Translate a query of Spark's SQL to DuckDB's SQL, keeping Spark's types and semantics.
 
-`statement` translates a whole query: `queries` (WITH, unions, ORDER BY and LIMIT around a query), `select` (one
-SELECT), `sources` (what its FROM has), `grouping` (its aggregation) and `values` (its expressions, by
-`expressions.scalar`). All columns have names of their own in the translation, so that only `scope` decides what a name
-means. What is not known is refused by its name.
+`translate` handles whole queries (WITH, set operations, ORDER BY and LIMIT around a query), `select` one SELECT,
+`from_clause` its FROM, `aggregates` its grouping, and `expressions` its expressions (by `expressions.scalar`). The
+translation gives generated names to all columns, so only `scope` resolves names. Functions and clauses that cannot be
+translated raise `UnsupportedFeature` with their name.
 """

@@ -1,4 +1,4 @@
-"""Aggregate functions with Spark's types: sums that fail where they exceed them, averages of decimals as decimals."""
+"""Translate aggregate functions with Spark's types, such as sums that fail on overflow and decimal averages."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from lakescan.statements.duckdb.types import cell_of
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """How DuckDB's aggregates are called here.
+    """Builds calls of DuckDB's aggregate functions.
 
-    - `distinct`: of distinct values.
-    - `conditions`: of `FILTER (WHERE ...)`.
-    - `over`: the window, as ` OVER (...)`; empty for an aggregation.
+    - `distinct`: whether to aggregate distinct values.
+    - `conditions`: the conditions of `FILTER (WHERE ...)`.
+    - `over`: the window, as ` OVER (...)`; empty without a window.
     """
 
     distinct: bool = False
@@ -39,17 +39,17 @@ class AggregateCall:
     over: str = ""
 
     def __call__(self, function: str, *args: str) -> str:
-        """A call of a function of DuckDB."""
+        """Return the SQL of a call of a DuckDB function."""
         where = f" FILTER (WHERE {' AND '.join(f'({each})' for each in self.conditions)})" if self.conditions else ""
         return f"{function}({'DISTINCT ' * self.distinct}{', '.join(args)}){where}{self.over}"
 
     def where(self, condition: str) -> AggregateCall:
-        """The same for fewer rows."""
+        """Return a call with one more FILTER condition."""
         return replace(self, conditions=(*self.conditions, condition))
 
 
 def normalize_zero(each: TypedSql) -> str:
-    """The SQL of a value by which rows are grouped: -0.0 is 0.0."""
+    """Return the SQL of a value with -0.0 changed to 0.0, for grouping and comparing."""
     return f"CASE WHEN {each.sql} = 0 THEN 0 ELSE {each.sql} END" if each.type in t.FLOATING else each.sql
 
 
@@ -116,7 +116,7 @@ def _average(call: AggregateCall, each: TypedSql) -> TypedSql:
 
 def _extreme(function: str) -> Callable[..., TypedSql]:
     def apply(call: AggregateCall, each: TypedSql) -> TypedSql:
-        if t.children(each.type):  # nulls within are the least in Spark, and the greatest in DuckDB
+        if t.children(each.type):  # nested nulls are the smallest values in Spark, and the largest in DuckDB
             raise unsupported_error(f"the function {function}() of {each.type}")
         return TypedSql(replace(call, distinct=False)(function, each.sql), each.type)
 
@@ -124,7 +124,7 @@ def _extreme(function: str) -> Callable[..., TypedSql]:
 
 
 def _extreme_by(function: str) -> Callable[..., TypedSql]:
-    """`max_by` or `min_by`: the value in the row with the extreme, which may be null."""
+    """Translate `max_by` or `min_by`: the value, perhaps null, in the row with the extreme."""
 
     def apply(call: AggregateCall, value: TypedSql, order: TypedSql, count: TypedSql | None = None) -> TypedSql:
         if count is not None:
@@ -140,7 +140,7 @@ def _extreme_by(function: str) -> Callable[..., TypedSql]:
         if call.over:
             return TypedSql(f"struct_extract({present(function, f'row({value.sql})', key)}, 1)", value.type)
         rows, extreme = present("list", f"{{'v': {value.sql}, 'o': {key}}}"), present(function[:3], key)
-        sql = f"list_extract(list_filter({rows}, lambda pair: pair.o = {extreme}), -1).v"  # Spark's of several
+        sql = f"list_extract(list_filter({rows}, lambda pair: pair.o = {extreme}), -1).v"  # Spark's choice
         return TypedSql(sql, value.type)
 
     return apply
@@ -156,11 +156,11 @@ def _statistic(function: str, operands: int = 1) -> Callable[..., TypedSql]:
             least = 2 if function == "covar_samp" else 1
             undefined = f"{call('regr_count', *values)} < {least} THEN NULL WHEN {_any_not_finite(call, *values)}"
             return TypedSql(f"CASE WHEN {undefined} THEN {_NAN} ELSE {found} END", t.DOUBLE)
-        if function in ("var_pop", "stddev_pop"):  # DuckDB has 0 for one value that is not finite
+        if function in ("var_pop", "stddev_pop"):  # DuckDB returns 0 for a single value that is not finite
             return TypedSql(
                 f"CASE WHEN {_any_not_finite(call, *values)} OR {found} < 0 THEN {_NAN} ELSE {found} END", t.DOUBLE
             )
-        # Below 0 by an overflow, which Spark has as NaN.
+        # The result is below 0 after an overflow, for which Spark returns NaN.
         return TypedSql(f"CASE WHEN {found} < 0 THEN {_NAN} ELSE {found} END", t.DOUBLE)
 
     return apply
@@ -170,12 +170,12 @@ _NAN = "CAST('NaN' AS DOUBLE)"
 
 
 def _any_not_finite(call: AggregateCall, *values: str) -> str:
-    """Whether a row without nulls has an infinity or NaN."""
+    """Return the SQL of whether a row without nulls has an infinity or NaN."""
     return call("bool_or", f"isnan({' + '.join(f'{each} * 0' for each in values)})")
 
 
 def _squares(call: AggregateCall, y: str, x: str) -> tuple[str, str, str]:
-    """`regr_sxx`, `regr_syy` and `regr_sxy` of two doubles."""
+    """Return the SQL of `regr_sxx`, `regr_syy` and `regr_sxy` of two doubles."""
 
     def sum_squares(function: str, value: str, other: str) -> str:
         finite = f"CASE WHEN ({other}) IS NOT NULL THEN {value} END"
@@ -190,7 +190,7 @@ def _logical(function: str) -> Callable[..., TypedSql]:
 
 
 def _collect_list(call: AggregateCall, each: TypedSql) -> TypedSql:
-    """`collect_list`: without nulls; an empty list if there are no values."""
+    """Translate `collect_list`, which skips nulls and returns an empty list for a group without values."""
     values = call.where(f"({each.sql}) IS NOT NULL")("list", each.sql)
     return TypedSql(f"coalesce({values}, [])", list_of(each.type))
 
@@ -200,7 +200,7 @@ def _collect_set(call: AggregateCall, each: TypedSql) -> TypedSql:
 
 
 def _first(function: str) -> Callable[..., TypedSql]:
-    """`first` and `last`: of a group, that of any row, as in Spark; `IGNORE NULLS` as a second argument."""
+    """Translate `first` and `last`, which take any row of a group as in Spark. The second argument skips nulls."""
 
     def apply(call: AggregateCall, each: TypedSql, ignore: TypedSql | None = None) -> TypedSql:
         kept = call.where(f"({each.sql}) IS NOT NULL") if ignore is not None and ignore.literal is True else call
@@ -212,12 +212,12 @@ def _first(function: str) -> Callable[..., TypedSql]:
 
 
 def percentile(call: AggregateCall, each: TypedSql, fraction: TypedSql) -> TypedSql:
-    """`percentile`: between two values, that on the line through them."""
+    """Translate `percentile` with a constant fraction. Between two values, it interpolates linearly."""
     if not isinstance(fraction.type, t.Decimal | t.Atomic) or fraction.literal is None or call.distinct or call.over:
-        raise unsupported_error("the function percentile() but with one constant number between 0 and 1")
+        raise unsupported_error("the function percentile() with anything other than one constant fraction")
     at = float(fraction.literal)
     if not 0 <= at <= 1:
-        raise unsupported_error(f"the function percentile() at {at}, outside of 0 to 1,")
+        raise unsupported_error(f"the function percentile() at {at}, which is not between 0 and 1,")
     value = _as_double(each, "percentile")
     values = f"list_sort({call.where(f'({each.sql}) IS NOT NULL')('list', value)})"
     place = f"((len({values}) - 1) * CAST('{at!r}' AS DOUBLE))"
@@ -228,7 +228,7 @@ def percentile(call: AggregateCall, each: TypedSql, fraction: TypedSql) -> Typed
 
 
 def _values(call: AggregateCall, each: TypedSql) -> TypedSql:
-    """The values of a group that are not null, as a list."""
+    """Return the non-null values of a group as a list."""
     listed = call.where(f"({each.sql}) IS NOT NULL")("list", each.sql)
     return TypedSql(f"coalesce({listed}, {_empty_list(each.type)})", list_of(each.type))
 
@@ -238,7 +238,7 @@ def _empty_list(kind: t.Type) -> str:
 
 
 def _fraction(each: TypedSql, name: str) -> TypedSql:
-    """One fraction, or a list of them."""
+    """Convert the argument with a fraction, or with a list of fractions."""
     if isinstance(each.type, t.ListOf):
         return cast(each, list_of(t.DOUBLE))
     return implicit_cast(replace(each, literal=None), t.DOUBLE, f"the function {name}()")
@@ -265,7 +265,7 @@ def _percentile(call: AggregateCall, each: TypedSql, fraction: TypedSql, frequen
 def _percentile_approx(
     call: AggregateCall, each: TypedSql, fraction: TypedSql, accuracy: TypedSql | None = None
 ) -> TypedSql:
-    """`percentile_approx`: the exact value, which Spark approximates of more values than its accuracy."""
+    """Translate `percentile_approx` by the exact value. Spark approximates it for many values."""
     at = _fraction(fraction, "percentile_approx")
     if isinstance(at.type, t.ListOf):
         return call_python("aggregates.percentiles_approx", [_values(call, each), at], list_of(each.type))
@@ -273,14 +273,14 @@ def _percentile_approx(
 
 
 def percentile_disc(call: AggregateCall, each: TypedSql, fraction: TypedSql) -> TypedSql:
-    """`percentile_disc(fraction) WITHIN GROUP (ORDER BY each)`."""
+    """Translate `percentile_disc(fraction) WITHIN GROUP (ORDER BY each)`."""
     value = each if isinstance(each.type, Interval) else TypedSql(_as_double(each, "percentile_disc"), t.DOUBLE)
     given = [_values(call, value), _fraction(fraction, "percentile_disc")]
     return call_python("aggregates.percentile_disc", given, value.type)
 
 
 def _approx_count_distinct(call: AggregateCall, each: TypedSql, error: TypedSql | None = None) -> TypedSql:
-    """`approx_count_distinct`: the exact number, which Spark estimates."""
+    """Translate `approx_count_distinct` by the exact number, which Spark estimates."""
     return TypedSql(replace(call, distinct=True)("count", normalize_zero(each)), t.LONG)
 
 
@@ -300,13 +300,13 @@ def _moment(name: str) -> Callable[..., TypedSql]:
 
 
 def listagg(call: AggregateCall, each: TypedSql, separator: TypedSql | None = None, order: str = "") -> TypedSql:
-    """`listagg` and `string_agg`: the texts of a group, with a separator; `order` is that of WITHIN GROUP."""
+    """Translate `listagg` and `string_agg`: join a group's strings. `order` is the ORDER BY of WITHIN GROUP."""
     kind = t.BINARY if each.type == t.BINARY else t.STRING
     value = implicit_cast(each, kind, "the function listagg()")
     glue = literal("", kind) if separator is None else implicit_cast(separator, kind, "the function listagg()")
     if kind == t.BINARY:
         raise unsupported_error("the function listagg() of binary")
-    sorts_here = call.distinct and not order  # as they come, which DuckDB's own DISTINCT does not keep
+    sorts_here = call.distinct and not order  # DuckDB's DISTINCT does not keep the order of the rows
     present = replace(call, distinct=call.distinct and not sorts_here).where(f"({value.sql}) IS NOT NULL")
     listed = present("list", f"{value.sql}{order}")
     texts = TypedSql(listed, list_of(t.STRING))
@@ -358,7 +358,7 @@ def _regression(function: str) -> Callable[..., TypedSql]:
 
 
 def _null_on_overflow(apply: Callable[..., TypedSql]) -> Callable[..., TypedSql]:
-    """`try_sum` and `try_avg`: null where the result exceeds its type."""
+    """Translate `try_sum` and `try_avg`, which return null if the result overflows its type."""
 
     def apply_or_null(call: AggregateCall, each: TypedSql) -> TypedSql:
         found = apply(call, each)
@@ -432,7 +432,7 @@ AGGREGATES: Mapping[str, tuple[Callable[..., TypedSql], int, int]] = {
 
 
 def aggregate(name: str, args: Sequence[TypedSql], call: AggregateCall) -> TypedSql:
-    """A call of an aggregate function; raises `UnsupportedFeature` for arguments that are not known."""
+    """Translate a call of an aggregate function; raises `UnsupportedFeature` for unsupported arguments."""
     apply, least, most = AGGREGATES[name]
     if not least <= len(args) <= most:
         raise unsupported_error(f"the function {name}() with {len(args)} arguments")
@@ -443,14 +443,15 @@ NAME = "g"
 
 
 class MissingAggregation(InvalidStatement):
-    """A column stands in an aggregation outside of keys and aggregate functions."""
+    """A column of an aggregation is used outside of its keys and aggregate functions."""
 
 
 @dataclass
 class Groups:
     """The keys and aggregates of an aggregation.
 
-    - `keys`: over rows. `sets`: what GROUP BY says beyond the keys, over their names; empty without.
+    - `keys`: the expressions of the keys over the rows.
+    - `sets`: the ROLLUP, CUBE and GROUPING SETS of GROUP BY, over the keys' names; empty without them.
     """
 
     keys: list[TypedSql] = field(default_factory=list)
@@ -459,7 +460,7 @@ class Groups:
     _aggregates: dict[str, TypedSql] = field(default_factory=dict)
 
     def add_key(self, value: TypedSql) -> str:
-        """Take a key, and return its name."""
+        """Add a key unless it exists, and return its name."""
         for n, each in enumerate(self.keys):
             if each.sql == value.sql:
                 return f"k{n}"
@@ -467,7 +468,7 @@ class Groups:
         return f"k{len(self.keys) - 1}"
 
     def key(self, node: Any, rows: Callable[[Any], TypedSql]) -> TypedSql | None:
-        """The key that an expression over rows is; None for other expressions."""
+        """Return the key that equals an expression over the rows; None if no key does."""
         if not self.keys or type(node).__name__ in ("Literal", "Star", "Null", "Boolean", "Column", "Window"):
             return None
         try:
@@ -483,14 +484,14 @@ class Groups:
         return None
 
     def column_key(self, value: TypedSql, name: str) -> TypedSql:
-        """What a column of the rows is behind the aggregation: a key."""
+        """Return the key that equals a column; raises `MissingAggregation` if the column is not a key."""
         found = self._key_of(value)
         if found is None:
             raise MissingAggregation(f"the column {name!r} is neither in GROUP BY nor in an aggregate function")
         return found
 
     def aggregate(self, value: TypedSql) -> TypedSql:
-        """Take an aggregate over the rows of a group."""
+        """Add an aggregate over the rows of a group, and return the column of its result."""
         names = list(self._aggregates)
         if value.sql not in self._aggregates:
             self._aggregates[value.sql] = value
@@ -498,13 +499,13 @@ class Groups:
         return replace(value, sql=f"{NAME}.a{names.index(value.sql)}", literal=None)
 
     def grouping(self, name: str, columns: Sequence[TypedSql]) -> TypedSql:
-        """`grouping(key)`, or `grouping_id(...)`: which keys are left out of a row's grouping set."""
+        """Translate `grouping(key)` or `grouping_id(...)`: the keys that a row's grouping set leaves out."""
         if not self.sets:
             raise InvalidStatement(f"{name}() needs GROUP BY with GROUPING SETS, ROLLUP or CUBE")
         keys = []
         for each in columns:
             if (found := self._key_of(each)) is None:
-                raise InvalidStatement(f"{name}() takes what GROUP BY groups by")
+                raise InvalidStatement(f"{name}() takes only keys of GROUP BY")
             keys.append(found.sql.partition(".")[2])
         if not keys:
             keys = [f"k{n}" for n in range(len(self.keys))]
@@ -512,13 +513,13 @@ class Groups:
         return self.aggregate(TypedSql(f"CAST(GROUPING({', '.join(keys)}) AS {sql})", kind))
 
     def sql(self, rest: str) -> str:
-        """The aggregation over a FROM, with its WHERE."""
+        """Return the SQL of the aggregation. `rest` is its FROM and WHERE."""
         keys = [f"{normalize_zero(each)} AS k{n}" for n, each in enumerate(self.keys)]
         aggregates = [f"{sql} AS a{n}" for n, sql in enumerate(self._aggregates)]
         by = self.sets or ", ".join(f"k{n}" for n in range(len(self.keys)))
         listed = ", ".join([*keys, *aggregates]) or "1 AS k"
         if not self._aggregates and not self.keys:
             listed = "count(*) AS k"
-        # Of no rows, DuckDB makes a row for the grouping set (), and Spark makes none.
+        # Without input rows, DuckDB returns a row for the grouping set (), and Spark returns none.
         having = " HAVING count(*) > 0" if self.sets and self.keys else ""
         return f"SELECT {listed} {rest}" + (f" GROUP BY {by}{having}" if by else "")

@@ -1,4 +1,4 @@
-"""Names that Spark gives to columns without one: their expressions, as its analyzer writes them (`toPrettySQL`)."""
+"""Name unnamed result columns as Spark does: by the text of their expressions (`toPrettySQL` of its analyzer)."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _OPERATORS = {
     "BitwiseRightShift": ">>",
 }
 _OPPOSITES = {"NEQ": "=", "NullSafeNEQ": "<=>"}
-# Functions that Spark writes in upper case, or by another name, when they are called by these.
+# Functions whose names Spark changes to upper case or to another name.
 _UPPER = """
 acos acosh asin asinh atan atan2 atanh cbrt cos cosh cot csc degrees dense_rank e exp expm1 hypot log10 log1p log2
 percent_rank pi power radians rank regexp regexp_like rlike sec signum sin sinh sqrt tan tanh
 """
 _SHOWN = {name: name.upper() for name in _UPPER.split()}
 _SHOWN |= {"array_agg": "collect_list", "current_database": "current_schema", "dateadd": "date_add"}
-# Arguments that Spark adds, by the number of those that are given.
+# Default arguments that Spark adds, by function and number of arguments in the call.
 _ADDED = {
     ("approx_percentile", 2): "10000",
     ("bround", 1): "0",
@@ -93,14 +93,14 @@ _ARRAY_SORT = (
 
 @dataclass(frozen=True)
 class Naming:
-    """Names of the columns of one SELECT.
+    """Names the columns of one SELECT.
 
-    - `text`: the statement, in which a number with a suffix can be told from a cast.
-    - `own_path`: a column's name without the table's, and members that follow.
-    - `type_of`: the type of an expression; None if it is not known.
-    - `outer_names`: the columns of this SELECT that a query in it reads.
-    - `parameter`: the text of a parameter's value; None for one without a text.
-    - `windows`: by name.
+    - `text`: the statement, needed to distinguish a number with a suffix from a cast.
+    - `own_path`: removes the table's name from the path of a column and its members.
+    - `type_of`: returns the type of an expression, or None if it is unknown.
+    - `outer_names`: returns the columns of this SELECT that a subquery reads.
+    - `parameter`: returns the text of a parameter's value, or None.
+    - `windows`: the named windows.
     """
 
     text: str
@@ -111,7 +111,7 @@ class Naming:
     windows: dict[str, Any]
 
     def name_of(self, node: Any) -> str:
-        """The name of a column of a result: the one that it is given, or that of its expression."""
+        """Return the name of a result column: its alias, or the text of its expression."""
         from sqlglot import exp
 
         node = _unwrap(node)
@@ -131,7 +131,7 @@ class Naming:
         return self.pretty_sql(node)
 
     def pretty_sql(self, node: Any) -> str:
-        """An expression as Spark writes it within another."""
+        """Return an expression as Spark prints it inside another one."""
         from sqlglot import exp
 
         node = _unwrap(node)
@@ -164,12 +164,12 @@ class Naming:
         match node:
             case exp.Column():
                 return _niladic_call(node) or self._column(self._path(node))
-            case exp.Identifier():  # of a lambda function
+            case exp.Identifier():  # a variable of a lambda function
                 return "namedlambdavariable()"
             case exp.Literal():
                 return str(node.this) if node.is_string else _number(str(node.this))
             case exp.Concat() if all(isinstance(each, exp.Literal) for each in node.expressions):
-                return "".join(str(each.this) for each in node.expressions)  # literals side by side
+                return "".join(str(each.this) for each in node.expressions)  # adjacent literals
             case exp.Boolean():
                 return str(bool(node.this)).lower()
             case exp.Null():
@@ -205,7 +205,7 @@ class Naming:
         return self.own_path(tuple(part.name for part in node.parts))
 
     def _column(self, path: tuple[str, ...]) -> str:
-        """A column and members of it; the value of a map's key stands in brackets."""
+        """Return a column and its members. The key of a map is printed in brackets."""
         from sqlglot import exp
 
         text = path[0]
@@ -225,7 +225,7 @@ class Naming:
         return f"({self.pretty_sql(left)} {word} {self.pretty_sql(right)})"
 
     def _date_arithmetic(self, node: Any) -> str | None:
-        """A date or timestamp that is moved by days or an interval."""
+        """Return a date or timestamp plus or minus days or an interval; None for other arithmetic."""
         from sqlglot import exp
 
         left, right = _unwrap(node.this), _unwrap(node.expression)
@@ -248,7 +248,7 @@ class Naming:
         return kind == t.DATE or isinstance(kind, t.Timestamp)
 
     def _is_literal(self, node: Any) -> bool:
-        """Whether a cast is a number with a suffix (`1L`) in the statement."""
+        """Return whether a cast is written as a number with a suffix (`1L`) in the statement."""
         from sqlglot import exp
 
         if not isinstance(node, exp.Cast) or not isinstance(node.this, exp.Literal) or node.args.get("safe"):
@@ -346,7 +346,7 @@ class Naming:
                 variables = ", ".join("namedlambdavariable()" for _ in node.expressions)
                 return f"lambdafunction({self.pretty_sql(node.this)}, {variables})"
             case exp.Extract():
-                name = node.this.name  # in upper case; Spark has the statement's own
+                name = node.this.name  # in upper case, while Spark keeps the case of the statement
                 written = re.search(rf"\bextract\s*\(\s*({re.escape(name)})\b", self.text, re.IGNORECASE)
                 return f"extract({name if written is None else written[1]} FROM {self.pretty_sql(node.expression)})"
             case exp.Trim():
@@ -479,7 +479,7 @@ class Naming:
 
 
 def _unwrap(node: Any) -> Any:
-    """The expression in parentheses."""
+    """Remove the parentheses around an expression."""
     from sqlglot import exp
 
     while isinstance(node, exp.Paren):
@@ -493,7 +493,7 @@ def _niladic_call(node: Any) -> str | None:
 
 
 def _members(node: Any) -> list[tuple[str, Any]]:
-    """The values of `(a, b)`, which is a struct, with the names of its members."""
+    """Return the members of `(a, b)`, which is a struct, with their names."""
     from sqlglot import exp
 
     return [
@@ -502,7 +502,7 @@ def _members(node: Any) -> list[tuple[str, Any]]:
 
 
 def _number(text: str) -> str:
-    """A number without a suffix, as its value is written."""
+    """Return a number without a suffix as Spark prints its value."""
     if text.isdecimal():
         return str(int(text))
     if "e" in text.lower():
@@ -522,7 +522,7 @@ def _typed_number(text: str, kind: str) -> str:
 
 
 def _type(node: Any) -> str:
-    """A type as Spark writes it."""
+    """Return a type as Spark prints it."""
     from lakescan.expressions.scalar.translate import type_of
     from lakescan.statements.syntax.types import type_text
 
@@ -534,7 +534,7 @@ def _type(node: Any) -> str:
 
 
 def _time_literal(text: str, kind: Any) -> str:
-    """`DATE '...'` and `TIMESTAMP '...'` with all digits."""
+    """Return `DATE '...'` or `TIMESTAMP '...'` with all its digits."""
     word = {"DATE": "DATE", "TIMESTAMPNTZ": "TIMESTAMP_NTZ"}.get(kind.this.name, "TIMESTAMP")
     day = _DATE.match(text.strip())
     time = _TIME.fullmatch(text.strip()[day.end() :]) if day else None
@@ -548,7 +548,7 @@ def _time_literal(text: str, kind: Any) -> str:
 
 
 def _interval(node: Any) -> str:
-    """An interval with the unit, and the digits, that Spark writes."""
+    """Return an interval with the unit and digits that Spark prints."""
     unit = node.args.get("unit")
     text = str(node.this.name).strip() if node.this is not None else ""
     if type(unit).__name__ == "IntervalSpan":

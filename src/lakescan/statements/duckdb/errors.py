@@ -1,4 +1,4 @@
-"""What DuckDB says of a value on which a statement fails, in plain words and with the name of Spark's error."""
+"""Translate DuckDB's messages about values into plain words with the names of Spark's errors."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 
 
 def spark_error_message(message: str) -> str | None:
-    """What is wrong with a value, by DuckDB's message; None for a message about something else.
+    """Translate DuckDB's message about a value that failed; None for other messages.
 
-    A name in capitals is that of Spark's error (ANSI mode).
+    A name in capitals is the name of Spark's error (ANSI mode).
 
     Example:
         >>> spark_error_message("Out of Range Error: Overflow in addition of INT32 (2147483647 + 1)!")

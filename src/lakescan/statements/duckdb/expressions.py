@@ -1,4 +1,4 @@
-"""The expressions of a query: those of `expressions.scalar`, and aggregates, windows, intervals and queries in them."""
+"""Translate the expressions of a query: aggregates, windows, intervals, subqueries, and all of `expressions.scalar`."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _COMPARED = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ")
 
 
 def _comparison_nodes() -> tuple[type, ...]:
-    """Nodes in which times are only compared."""
+    """Return the classes of nodes that only compare dates and timestamps."""
     from sqlglot import exp
 
     return (exp.Select, exp.Alias, exp.Ordered, exp.Group, exp.Predicate, exp.Distinct, exp.Window)
 
 
 class SubqueryTranslator(Protocol):
-    """Translates the queries in an expression."""
+    """Translates subqueries of an expression."""
 
     text: str
     constants: Mapping[str, TypedSql]
@@ -50,14 +50,14 @@ class SubqueryTranslator(Protocol):
     computes_times: bool
 
     def inner(self, node: Any, scope: NameScope) -> tuple[str, list[TypedSql]]:
-        """The SQL of a query, and its columns."""
+        """Return the SQL of a subquery, and its columns."""
 
 
 class ExpressionTranslator(Translator):
     """Translates the expressions of one SELECT.
 
-    With `groups`, they are over the groups of an aggregation, of which `rows` translates the expressions over rows.
-    `not_in_is_opposite`: whether NOT IN of a query is true wherever IN is not; see `in_queries`.
+    With `groups`, expressions are over the groups of an aggregation, and `rows` translates the expressions over its
+    rows. `not_in_is_opposite`: whether NOT IN of a subquery is true wherever IN is not true (see `in_queries`).
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ExpressionTranslator(Translator):
         self._queries = queries
         self._windows = windows or {}
         self._groups, self._rows = groups, rows
-        self._translated: dict[int, tuple[Any, TypedSql]] = {}  # operands whose types had to be known first, by id
+        self._translated: dict[int, tuple[Any, TypedSql]] = {}  # operands translated early for their type, by node id
         self.not_in_is_opposite = False
 
     def _resolve_column(self, path: Names) -> TypedSql:
@@ -131,7 +131,7 @@ class ExpressionTranslator(Translator):
             name = str(node.this).lower()
             known = {*FUNCTIONS, *HIGHER_ORDER, *BY_UNIT, *MOVED_BY_UNIT, "struct"}
             if isinstance(node, exp.Anonymous) and name not in known:
-                raise unsupported_error(f"the function {name}()") from None  # which may be an aggregate function
+                raise unsupported_error(f"the function {name}()") from None  # it may be an aggregate function
             raise
 
     def _translate_column(self, node: Any) -> TypedSql:
@@ -161,15 +161,15 @@ class ExpressionTranslator(Translator):
     def _scalar_subquery(self, node: Any) -> TypedSql:
         sql, columns = self._queries.inner(node, self.scope)
         if len(columns) != 1:
-            raise InvalidStatement(f"a query as a value must have one column; this one has {len(columns)}")
+            raise InvalidStatement(f"a scalar subquery must have one column, and this one has {len(columns)}")
         return TypedSql(f"({sql})", columns[0].type, True)
 
     def _truth_value(self, node: Any) -> TypedSql:
-        """A truth value, simplified as Spark does it, with NOT as far down as Spark puts it."""
+        """Translate a boolean expression, simplified like in Spark, which pushes NOT down to IN."""
         return self._translate_condition(in_queries.simplify(self._condition(node, False)))
 
     def _condition(self, node: Any, is_negated: bool) -> in_queries.Condition:
-        """The operands of AND, OR and NOT in a condition, or in its negation."""
+        """Return the AND, OR and NOT structure of a condition, or of its negation."""
         from sqlglot import exp
 
         node = in_queries.fold_constant_case(node)
@@ -189,7 +189,7 @@ class ExpressionTranslator(Translator):
         return in_queries.AtomicCondition(node, is_negated, key, is_negated == is_opposite)
 
     def _key_of(self, node: Any) -> tuple[Hashable, bool]:
-        """What a condition has in common with others of the same meaning, and whether it is the negation of that."""
+        """Return a key that equal and opposite conditions share, and whether this is the opposite one."""
         from sqlglot import exp
 
         def key(each: Any) -> str:
@@ -245,14 +245,14 @@ class ExpressionTranslator(Translator):
 
     def _aggregate(self, node: Any, called: Any) -> TypedSql:
         if self._groups is None or self._rows is None:
-            raise InvalidStatement(f"the aggregate function {called.name}() cannot stand here")
+            raise InvalidStatement(f"the aggregate function {called.name}() cannot be used here")
         name = str(called.this).lower()
         if name in ("grouping", "grouping_id"):
             return self._groups.grouping(name, [self._rows(each) for each in called.expressions])
         return self._groups.aggregate(self._rows.translate_aggregate(node, ""))
 
     def translate_aggregate(self, node: Any, window: str) -> TypedSql:
-        """An aggregate with its FILTER and what else stands behind its parentheses; `window` is its OVER."""
+        """Translate an aggregate call with its FILTER and WITHIN GROUP. `window` is the SQL of its OVER."""
         from sqlglot import exp
 
         filters: list[str] = []
@@ -274,7 +274,7 @@ class ExpressionTranslator(Translator):
             args = []
         call = AggregateCall(distinct, tuple(filters), window)
         values = [self(each) for each in args]
-        if filters and not distinct and not window:  # as in Spark, which fails for excluded rows in these two
+        if filters and not distinct and not window:  # with DISTINCT or OVER, Spark fails even for excluded rows
             kept = " AND ".join(f"({each})" for each in filters)
             values = [replace(v, sql=f"CASE WHEN {kept} THEN {v.sql} END") if v.raises else v for v in values]
         if order is not None:
@@ -316,20 +316,20 @@ class ExpressionTranslator(Translator):
     # Times
 
     def _shift_date(self, node: Any) -> TypedSql | None:
-        """A date and a number of days; None for other operands."""
+        """Translate a date plus or minus a number of days; None for other operands."""
         from sqlglot import exp
 
         first, second = self(node.this), self(node.expression)
         if first.type == t.DATE and second.type in (t.BYTE, t.SHORT, t.INT):
             return time_functions.shift_days("+" if isinstance(node, exp.Add) else "-")(first, second)
-        # Not to be translated once more: in a chain of sums, the time would double with each of them.
+        # Keep the translated operands. Translating them again would double the time with each sum in a chain.
         for operand, value in ((node.this, first), (node.expression, second)):
             self._translated[id(operand)] = (operand, value)
         return None
 
 
 def _as_searched_case(case: Any) -> Any:
-    """`CASE WHEN x = a THEN ...` for `CASE x WHEN a THEN ...`."""
+    """Return `CASE WHEN x = a THEN ...` for `CASE x WHEN a THEN ...`."""
     from sqlglot import exp
 
     ifs = [
@@ -346,7 +346,7 @@ def _as_searched_case(case: Any) -> Any:
 
 
 def _aggregate_of(node: Any) -> Any:
-    """The call of an aggregate function that a node is, below its FILTER; None for other nodes."""
+    """Return the aggregate call in a node, below its FILTER and WITHIN GROUP; None for other nodes."""
     while type(node).__name__ in ("Filter", "WithinGroup"):
         node = node.this
     if type(node).__name__ != "Anonymous":
@@ -357,17 +357,21 @@ def _aggregate_of(node: Any) -> Any:
 
 
 def is_aggregated(node: Any) -> bool:
-    """Whether an expression has aggregate functions, outside of windows and queries in it."""
+    """Return whether an expression has aggregate functions, not counting windows and subqueries."""
     return any(_aggregate_of(each) is not None for each in _own_nodes(node, windows=False))
 
 
 def has_windows(node: Any) -> bool:
-    """Whether an expression has window functions, outside of queries in it."""
+    """Return whether an expression has window functions, not counting subqueries."""
     return any(type(each).__name__ == "Window" for each in _own_nodes(node, windows=True))
 
 
 def _own_nodes(node: Any, windows: bool) -> Any:
-    """The nodes of an expression. The function that a window is of is no aggregate of the query; its operands are."""
+    """Yield the nodes of an expression without its subqueries.
+
+    Without `windows`, the functions of windows are skipped, because they are not aggregates of the query. Their
+    operands are not skipped.
+    """
     pending = [node]
     while pending:
         each = pending.pop()

@@ -1,4 +1,4 @@
-"""What a FROM has: tables, queries, joins, and views of what generators make of a row."""
+"""Translate a FROM clause: tables, subqueries, joins and lateral views of generators."""
 
 from __future__ import annotations
 
@@ -25,26 +25,29 @@ _KINDS = ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI")
 
 @dataclass(frozen=True)
 class FromItem:
-    """A part of a FROM: its SQL, and its columns."""
+    """The SQL of a part of a FROM clause, and its columns."""
 
     sql: str
     columns: list[ScopeColumn]
 
 
 class RelationTranslator(SubqueryTranslator, Protocol):
-    """Translates what is in a FROM beside joins."""
+    """Translates the tables and subqueries of a FROM clause."""
 
     def relation(self, node: Any, outer: NameScope | None) -> FromItem:
-        """A table or a query, with its alias."""
+        """Translate a table or a subquery, with its alias."""
 
     def new_name(self) -> str:
-        """A name that the translation has nowhere else."""
+        """Return a name that is not used elsewhere in the translation."""
 
 
 def source_of(
     select: Any, queries: RelationTranslator, outer: NameScope | None, generators: Sequence[Any]
 ) -> FromItem | None:
-    """The FROM of a SELECT with its lateral views, and the generators in the SELECT itself; None without a FROM."""
+    """Translate the FROM of a SELECT, with its lateral views and the generators in its select list.
+
+    Returns None without a FROM and generators.
+    """
     from_ = argument(select, "from")
     found = None
     if from_ is not None:
@@ -60,7 +63,7 @@ def _join_all(first: Any, joins: Sequence[Any], queries: RelationTranslator, out
     for join in joins:
         side, kind = (str(join.args.get(name) or "").upper() for name in ("side", "kind"))
         if side in ("RIGHT", "FULL") and has_comma:
-            raise unsupported_error(f"{side} JOIN behind a comma in FROM (write CROSS JOIN of a query in parentheses)")
+            raise unsupported_error(f"{side} JOIN after a comma in FROM (write CROSS JOIN of a query in parentheses)")
         has_comma = has_comma or (kind == "CROSS" and join.args.get("on") is None) or not (side or kind or join.args)
         left = _join(left, join, side, kind, queries, outer)
     return left
@@ -142,7 +145,7 @@ def _join_using(left: FromItem, right: FromItem, word: str, side: str, is_half: 
 def _using_column(name: str, relation: FromItem) -> ScopeColumn:
     found = NameScope(relation.columns).column((name,))
     if found is None:
-        raise InvalidStatement(f"there is no column {name!r} on one side of USING ({name})")
+        raise InvalidStatement(f"one side of USING ({name}) has no column {name!r}")
     return found[0]
 
 
@@ -165,19 +168,19 @@ def _lateral_query(
 
 
 def _on_condition(node: Any, left: FromItem, right: FromItem, word: str, values: ExpressionTranslator) -> str:
-    """The condition of ON."""
+    """Return the SQL of an ON condition."""
     first, second = NameScope(left.columns), NameScope(right.columns)
     reduced = {"LEFT": (second,), "ANTI": (second,), "RIGHT": (first,), "FULL": ()}.get(word, (first, second))
 
     def is_filter(part: Any) -> bool:
-        """Whether Spark filters one side by a part of it, before it joins."""
+        """Return whether Spark filters one side by this part before the join."""
         return any(_belongs_to(part, side) for side in reduced)
 
     return conjunction(node, values, is_filter)
 
 
 def _belongs_to(node: Any, scope: NameScope) -> bool:
-    """Whether all columns of an expression, outside of queries in it, are of a scope."""
+    """Return whether all columns of an expression, not counting subqueries, resolve in a scope."""
     from sqlglot import exp
 
     from lakescan.statements.select.conditions import own_nodes
@@ -190,10 +193,10 @@ def _belongs_to(node: Any, scope: NameScope) -> bool:
 
 
 def conjunction(node: Any, values: ExpressionTranslator, is_filter: Callable[[Any], bool] = lambda _: True) -> str:
-    """The SQL of a condition of WHERE or ON: its parts apart, so that DuckDB sees those that join.
+    """Return the SQL of a WHERE or ON condition, keeping its conjuncts apart so that DuckDB recognizes join conditions.
 
-    A part that may fail is evaluated only where the parts before it hold that have the same columns. `is_filter`: which
-    parts Spark evaluates as a filter, and not in a join.
+    A conjunct that may raise an error is evaluated only where earlier conjuncts over the same columns are true.
+    `is_filter` returns whether Spark evaluates a conjunct in a filter instead of in a join.
     """
     from lakescan.statements.select.conditions import columns_of, conjuncts
 
@@ -204,7 +207,7 @@ def conjunction(node: Any, values: ExpressionTranslator, is_filter: Callable[[An
         value = values(part)
         values.not_in_is_opposite = False
         if value.type not in (t.BOOLEAN, t.UNKNOWN):
-            raise InvalidStatement(f"a condition must be true or false, not a {value.type}: {part.sql('spark')}")
+            raise InvalidStatement(f"a condition must be boolean, not {value.type}: {part.sql('spark')}")
         names = {each.sql("spark").lower() for each in columns_of(part)}
         guards = [sql for columns, sql in sure if columns and columns <= names] if value.raises else []
         if guards:
@@ -220,7 +223,7 @@ def conjunction(node: Any, values: ExpressionTranslator, is_filter: Callable[[An
 
 
 def _lateral_view(left: FromItem | None, view: Any, queries: RelationTranslator, outer: NameScope | None) -> FromItem:
-    """LATERAL VIEW of a generator: a row for each element."""
+    """Translate LATERAL VIEW of a generator, which returns one row for each element."""
     from sqlglot import exp
 
     called, alias = view.this, view.args.get("alias")
@@ -236,7 +239,7 @@ def _lateral_view(left: FromItem | None, view: Any, queries: RelationTranslator,
         _members_of_json(args) if name == "json_tuple" else _generator_query(name.removesuffix("_outer"), args[0])
     )
     if given and len(given) != len(made):
-        raise InvalidStatement(f"{name}() makes {len(made)} columns; there are {len(given)} names")
+        raise InvalidStatement(f"{name}() returns {len(made)} columns, but {len(given)} names are given")
     relation = queries.new_name()
     qualifiers: frozenset[Names] = frozenset({(qualifier,)} if qualifier else ())
     columns = [
@@ -252,9 +255,9 @@ def _lateral_view(left: FromItem | None, view: Any, queries: RelationTranslator,
 
 
 def _members_of_json(args: Sequence[TypedSql]) -> tuple[str, list[tuple[str, t.Type]]]:
-    """The query of `json_tuple(text, name, ...)`: one row, which has a text for each name."""
+    """Return the query of `json_tuple(text, name, ...)`, one row with a string for each name, and its columns."""
     if len(args) < 2 or any(each.type not in (t.STRING, t.UNKNOWN) for each in args):
-        raise InvalidStatement("json_tuple() takes a text and names of members")
+        raise InvalidStatement("json_tuple() takes a string with JSON and the names of members")
     args = [convert(each, t.STRING) for each in args]
     found = call_python("json_texts.json_tuple", args, list_of(t.STRING), keeps_nulls=True)
     columns = [(f"c{n}", t.STRING) for n in range(len(args) - 1)]
@@ -263,7 +266,7 @@ def _members_of_json(args: Sequence[TypedSql]) -> tuple[str, list[tuple[str, t.T
 
 
 def _generator_query(name: str, of: TypedSql) -> tuple[str, list[tuple[str, t.Type]]]:
-    """The query that makes the rows, with the columns c0, c1, ..., and their names and types."""
+    """Return the query of a generator with the columns c0, c1, ..., and their names and types."""
     if not isinstance(of.type, t.ListOf | t.MapOf):
         raise unsupported_error(f"the function {name}() of {of.type}")
     check_inside(of.type)

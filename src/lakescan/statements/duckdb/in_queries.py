@@ -1,12 +1,12 @@
-"""Truth values of `IN (SELECT ...)` as Spark has them: false, not null, where nulls leave a match open.
+"""Truth values of `IN (SELECT ...)` as in Spark, which returns false, not null, where nulls leave a match undecided.
 
-Spark makes joins of IN and NOT IN. A row without a match has the value false, for both of them: `NOT (x IN ...)` is not
-the opposite of `x IN ...`. Spark therefore decides by the place of a NOT. A NOT goes through AND, OR, other NOTs and
-comparisons with constants down to IN, as in Spark's optimizer. In the condition of an outer join, NOT IN is the
-opposite of IN if Spark evaluates it in the join. Spark does so unless a filter before the join can evaluate it.
+Spark executes IN and NOT IN as joins. A row without a match is false for both, so `NOT (x IN ...)` is not the opposite
+of `x IN ...`, and the result depends on the place of NOT. As in Spark's optimizer, NOT is pushed through AND, OR, other
+NOTs and comparisons with constants down to IN. In the condition of an outer join, NOT IN is the opposite of IN if Spark
+evaluates it in the join, which Spark does unless a filter before the join can evaluate it.
 
-Before that, Spark's optimizer (`BooleanSimplification`) takes IN and NOT IN for opposites: it makes TRUE of
-`x IN ... OR x NOT IN ...`, and extracts common operands of AND and OR, so that more such pairs meet.
+Before that, Spark's optimizer (`BooleanSimplification`) treats IN and NOT IN as opposites. It replaces `x IN ... OR x
+NOT IN ...` by TRUE, and extracts common operands of AND and OR, which can bring more such pairs together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakescan.expressions.scalar.typed_sql import TypedSql
 
 
 def has_in_query_operand(node: Any) -> bool:
-    """Whether a node combines or negates an IN of a query, or compares it with TRUE or FALSE."""
+    """Return whether a node combines or negates an IN of a subquery, or compares it with TRUE or FALSE."""
     from sqlglot import exp
 
     if isinstance(node, exp.Not | exp.And | exp.Or):
@@ -33,7 +33,10 @@ def has_in_query_operand(node: Any) -> bool:
 
 
 def compared_with_constant(node: Any) -> tuple[Any, bool] | None:
-    """What a comparison compares with TRUE or FALSE, in parentheses, and whether it is true if that is true."""
+    """Return the operand compared with TRUE or FALSE, and the truth value of it that makes the comparison true.
+
+    Returns None for other nodes, and for operands of = and <> without parentheses.
+    """
     from sqlglot import exp
 
     if isinstance(node, exp.In) and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Boolean):
@@ -48,9 +51,10 @@ def compared_with_constant(node: Any) -> tuple[Any, bool] | None:
 
 @dataclass(frozen=True)
 class AtomicCondition:
-    """A condition other than AND, OR and NOT, or its negation.
+    """A condition other than AND, OR and NOT, or the negation of one.
 
-    `key` is equal for conditions that Spark takes for the same, and for their negations, whose `sign` is another one.
+    Conditions that Spark treats as equal have the same `key` and `sign`. Their negations have the same `key` and the
+    other `sign`.
     """
 
     node: Any
@@ -59,7 +63,7 @@ class AtomicCondition:
     sign: bool
 
     def is_opposite(self, other: Condition) -> bool:
-        """Whether another condition is the negation of this one."""
+        """Return whether another condition is the negation of this one."""
         return isinstance(other, AtomicCondition) and self.key == other.key and self.sign != other.sign
 
 
@@ -76,7 +80,7 @@ Condition = AtomicCondition | BinaryCondition | bool  # TRUE and FALSE are thems
 
 
 def simplify(condition: Condition) -> Condition:
-    """Return a condition as Spark's optimizer leaves it, which takes IN and NOT IN of a query for opposites."""
+    """Simplify a condition like Spark's optimizer, which treats IN and NOT IN of a subquery as opposites."""
     if not isinstance(condition, BinaryCondition):
         return condition
     word = condition.word
@@ -100,7 +104,7 @@ def simplify(condition: Condition) -> Condition:
 
 
 def _parts(condition: Condition, word: str) -> list[Condition]:
-    """The operands of a chain of AND or OR."""
+    """Return the operands of a chain of AND or OR."""
     if isinstance(condition, BinaryCondition) and condition.word == word:
         return [*_parts(condition.left, word), *_parts(condition.right, word)]
     return [condition]
@@ -115,21 +119,21 @@ def _is_in(condition: Condition, others: Sequence[Condition]) -> bool:
 
 
 def _key(condition: Condition) -> Hashable:
-    """A value that is equal for conditions that Spark takes for the same: the order of operands is of no meaning."""
+    """Return a value that is equal for conditions that Spark treats as equal. The order of operands does not matter."""
     if isinstance(condition, BinaryCondition):
         return condition.word, frozenset(_key(each) for each in _parts(condition, condition.word))
     return condition if isinstance(condition, bool) else (condition.sign, condition.key)
 
 
 def key_of_sql(sql: str) -> str:
-    """Return SQL with the names that it defines (`AS r7`) numbered by their places, to compare queries by it."""
+    """Return SQL with the names that it defines (`AS r7`) renumbered in order, so that queries can be compared."""
     names = dict.fromkeys(re.findall(r"\bAS (r\d+)\b", sql))
     numbered = {name: f"q{n}" for n, name in enumerate(names)}
     return re.sub(r"\br\d+\b", lambda found: numbered.get(found[0], found[0]), sql)
 
 
 def fold_constant_case(node: Any) -> Any:
-    """Return the value of a CASE without parentheses whose conditions are constants; any other node as it is."""
+    """Return the value of a CASE with constant conditions, without parentheses; other nodes unchanged."""
     from sqlglot import exp
 
     node = node.unnest()
@@ -149,7 +153,7 @@ def fold_constant_case(node: Any) -> Any:
 
 
 def has_in_query(node: Any) -> bool:
-    """Whether an expression has an IN of a query, outside of queries in it."""
+    """Return whether an expression has an IN of a subquery, not counting nested subqueries."""
     from sqlglot import exp
 
     pending = [node]
@@ -163,7 +167,7 @@ def has_in_query(node: Any) -> bool:
 
 
 def is_condition(node: Any) -> bool:
-    """Whether a truth value only decides which rows are kept, where null is as good as false."""
+    """Return whether a boolean only decides whether a row is kept, so that null acts like false."""
     from sqlglot import exp
 
     while isinstance(node.parent, exp.Paren | exp.And | exp.Or | exp.Not) or (
@@ -174,7 +178,10 @@ def is_condition(node: Any) -> bool:
 
 
 def subjects_of(node: Any, columns: int) -> list[Any]:
-    """The values that IN compares with the columns of a query; raises `InvalidStatement` for another number."""
+    """Return the values that IN compares with the columns of a subquery.
+
+    Raises `InvalidStatement` if their number differs from `columns`.
+    """
     from sqlglot import exp
 
     subject = node.this.unnest()
@@ -183,12 +190,12 @@ def subjects_of(node: Any, columns: int) -> list[Any]:
     if isinstance(subject, exp.Tuple) or (is_struct and columns > 1):
         found = [each.unalias() for each in subject.expressions]
     if len(found) != columns:
-        raise InvalidStatement(f"IN compares {len(found)} values with a query of {columns} columns")
+        raise InvalidStatement(f"IN compares {len(found)} values with a query of {columns} columns: use equal numbers")
     return found
 
 
 def is_null_constant(node: Any) -> bool:
-    """Whether an expression is NULL, maybe with a type."""
+    """Return whether an expression is NULL, perhaps in a cast."""
     from sqlglot import exp
 
     node = node.unnest()
@@ -204,15 +211,15 @@ def translate_in_query(
     is_opposite: bool,
     may_be_null: bool,
 ) -> TypedSql:
-    """Return IN or NOT IN of a query.
+    """Translate IN or NOT IN of a subquery.
 
     Args:
-        left: The values that are compared.
-        right: The columns of the query, as those of q.
-        sql: The query.
-        is_negated: Whether it is NOT IN.
-        is_opposite: Whether NOT IN is true wherever IN is not.
-        may_be_null: Whether null may stand for false.
+        left: The values to compare.
+        right: The columns of the subquery, qualified by q.
+        sql: The subquery.
+        is_negated: Whether to translate NOT IN.
+        is_opposite: Whether NOT IN is true wherever IN is not true.
+        may_be_null: Whether the result may be null instead of false.
     """
     if len(left) > 1:
         return _translate_tuple_in(left, right, sql, is_negated, is_opposite)
@@ -226,7 +233,7 @@ def translate_in_query(
 def _translate_tuple_in(
     left: Sequence[TypedSql], right: Sequence[TypedSql], sql: str, is_negated: bool, is_opposite: bool
 ) -> TypedSql:
-    """The test of several columns: DuckDB takes nulls in rows for values that are equal."""
+    """Translate IN of several columns. DuckDB's own row comparison treats nulls as equal values."""
     listed = ", ".join(f"{each.sql} AS c{n}" for n, each in enumerate(right))
     matches = []
     for n, each in enumerate(left):

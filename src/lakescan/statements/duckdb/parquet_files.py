@@ -1,7 +1,7 @@
-"""Data files that DuckDB's own Parquet reader reads exactly: it reads them in parallel, and only what a query needs.
+"""Find data files that DuckDB's own Parquet reader reads correctly, in parallel and restricted to the needed columns.
 
-Every file's footer is looked at first: its columns must have the table's types, and no statistics that are known to
-be wrong. All other files, such as those with deletes, are read through Arrow.
+The footer of each file is checked first. Its columns must have the table's types, and its statistics must come from a
+reliable writer. All other files, such as files with deletes, are read through Arrow.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from lakescan.statements.select.timestamps import check_years
 from lakescan.storage.locations import split_location
 from lakescan.tables.scan_spec import ScanSpec
 
-_MOST_FILES = 2_000  # each footer is read first
-_MOST_GROUPS = 64  # of files with the same columns: each is a part of the query
+_MOST_FILES = 2_000  # more files take too long, because each footer is read first
+_MOST_GROUPS = 64  # groups of files with the same columns, each of which is a part of the query
 _PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING)
 _GLOB = re.compile(r"[\[\]{}*?\\]")
-# Writers whose statistics are sound: parquet-mr recorded wrong bounds of texts before 1.10.
+# Writers with reliable statistics. Before 1.10, parquet-mr recorded wrong bounds of strings.
 _SOUND = re.compile(
     r"parquet-mr version 1\.[1-9]\d|parquet-cpp-arrow|parquet-rs|delta-rs|DuckDB|Polars|polars|lakescan"
 )
@@ -46,11 +46,11 @@ _TEXTS = ("STRING", "ENUM", "DECIMAL")  # logical types of byte arrays that Duck
 
 @dataclass(frozen=True)
 class DuckDBFiles:
-    """Files of a plan that DuckDB reads itself.
+    """The files of a plan that DuckDB reads itself.
 
-    - `paths`: their places in the local filesystem.
+    - `paths`: their paths in the local file system.
     - `query`: a query for their rows, with the columns of the scan.
-    - `others`: a mask of the plan's files that are not among them.
+    - `others`: a mask of the plan's other files.
     """
 
     paths: tuple[str, ...]
@@ -61,10 +61,10 @@ class DuckDBFiles:
 def native_files(
     spec: ScanSpec, plan: ScanPlan | None = None, *, times: bool = False
 ) -> tuple[ScanPlan, DuckDBFiles] | None:
-    """The plan of a scan, and its files that DuckDB reads exactly; None if there are none.
+    """Return the plan of a scan, and the files of it that DuckDB reads correctly; None without such files.
 
-    `plan` is the scan's, if it was made already. The filter of the scan is not applied: it must be one that the query
-    applies, too. `times`: the query computes with times, which must be ones that `check_years` accepts.
+    `plan` is the scan's plan, if it was made already. The scan's filter is not applied, so the query must apply it.
+    `times`: whether the query computes with dates or timestamps, which must then be in the range of `check_years`.
     """
     if not _is_simple(spec):
         return None
@@ -90,12 +90,12 @@ def native_files(
 
 
 def statistics_columns(spec: ScanSpec) -> tuple[str, ...]:
-    """The columns whose statistics tell whether DuckDB reads them exactly: a plan for `native_files` has these."""
+    """Return the columns whose statistics `native_files` needs in a plan."""
     return tuple(field.name for field in spec.output.fields if field.type in t.FLOATING or _is_time(field.type))
 
 
 def _is_simple(spec: ScanSpec) -> bool:
-    """Whether all columns are plain ones of the table, in files that DuckDB may have access to."""
+    """Return whether all columns are plain table columns, in files that DuckDB may access."""
     options, storage = spec.options, spec.storage
     if options.lane == "arrow" or options.verify or spec.reads_deleted_rows or not spec.selection.is_plain:
         return False
@@ -116,9 +116,9 @@ def _is_time(kind: t.Type) -> bool:
 
 
 def _is_ordinary(plan: ScanPlan, field: t.Field) -> bool:
-    """Whether metadata says that a column has no NaN, or no time that DuckDB lacks.
+    """Return whether metadata proves that a column has no NaN, and no date or timestamp that DuckDB cannot represent.
 
-    DuckDB does not find NaN in files whose bounds leave it out.
+    DuckDB would skip NaN, because the bounds of files do not include it.
     """
     stats = plan.table.stats.get(field.id, ColumnStats())
     if field.type in t.FLOATING:
@@ -134,7 +134,7 @@ def _is_ordinary(plan: ScanPlan, field: t.Field) -> bool:
 
 
 def _columns_of_files(spec: ScanSpec, plan: ScanPlan) -> Iterator[tuple[int, str, tuple[str, ...]]]:
-    """Each file that DuckDB reads exactly: its row in the plan, its path, and its columns as SQL."""
+    """Yield the files that DuckDB reads correctly: index in the plan, path, and columns as SQL."""
     files, context = plan.files, spec.read_context()
     plain = pc.and_(pc.equal(files["file_format"], "parquet"), pa.array(plan.table.references.counts == 0))
     plain = pc.and_(plain, pc.is_null(files["key_metadata"]))
@@ -152,14 +152,14 @@ def _columns_of_files(spec: ScanSpec, plan: ScanPlan) -> Iterator[tuple[int, str
 
 
 def _local(location: str) -> str | None:
-    """The path in the local filesystem; None if DuckDB would take it for something else."""
+    """Return the path in the local file system; None if DuckDB would interpret it differently."""
     scheme, authority, path = split_location(location)
     is_local = scheme == "file" and not authority and path.startswith("/")
     return path if is_local and not _GLOB.search(path) else None
 
 
 def _columns(path: str, context: ReadContext, constants: Mapping[int, pa.Scalar]) -> tuple[str, ...] | None:
-    """The columns of the scan in one file, as SQL; None if DuckDB might read one otherwise."""
+    """Return the scan's columns in one file, as SQL; None if DuckDB might read one of them differently."""
     with open_data_file(context.storage, path, "parquet") as data:
         assert isinstance(data, ParquetData)
         footer = data.file.metadata
@@ -182,10 +182,10 @@ def _columns(path: str, context: ReadContext, constants: Mapping[int, pa.Scalar]
 
 
 def _is_known(footer: pq.FileMetaData, leaf: int) -> bool:
-    """Whether DuckDB decodes a column of a file, to values of the type that Arrow has for it."""
+    """Return whether DuckDB decodes a column of a file to the same type as Arrow."""
     column = footer.schema.column(leaf)
     if column.physical_type == "BYTE_ARRAY":
-        return column.logical_type.type in _TEXTS  # JSON is a type of its own in DuckDB, which checks all values
+        return column.logical_type.type in _TEXTS  # JSON is another type in DuckDB, which validates all values
     if column.physical_type == "FIXED_LEN_BYTE_ARRAY":
         groups = range(footer.num_row_groups)
         return all("BYTE_STREAM_SPLIT" not in footer.row_group(each).column(leaf).encodings for each in groups)
@@ -193,13 +193,16 @@ def _is_known(footer: pq.FileMetaData, leaf: int) -> bool:
 
 
 def _column(source: FieldSource, name: str, schema: pa.Schema) -> str | None:
-    """A column of the file, if it has the table's type: DuckDB gives all files of a group the types of the first."""
+    """Return a column of a file as SQL; None if it does not have the table's type.
+
+    DuckDB reads all files of a group with the types of the first.
+    """
     is_same = schema.field(name).type == source.target.type.arrow()
     return quote_name(name) if is_same and not source.children else None
 
 
 def _value(source: FieldSource) -> str | None:
-    """The value of a column that the file does not have."""
+    """Return the SQL of a column that the file lacks; None if it cannot be a literal."""
     kind, value = source.target.type, source.constant
     if value is None:
         value = pa.scalar(source.target.default, kind.arrow())
@@ -212,5 +215,5 @@ def _value(source: FieldSource) -> str | None:
 
 
 def paths_of(found: Sequence[DuckDBFiles]) -> str:
-    """The paths of files as a list in SQL."""
+    """Return the paths of files as an SQL list."""
     return f"[{', '.join(quote_text(path) for each in found for path in each.paths)}]"

@@ -1,4 +1,4 @@
-"""What names mean in a SELECT, as in Spark: columns of its FROM, members of structs, columns of queries around it."""
+"""Resolve names in a SELECT like Spark: columns of its FROM, struct members, and columns of outer queries."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True)
 class ScopeColumn:
-    """A column of a FROM.
+    """A column of a FROM clause.
 
     - `value`: its SQL and type.
-    - `qualifiers`: the names, in lower case, that may stand before its own.
-    - `is_hidden`: `*` does not return it: it is a column of USING of the other side.
-    - `only_qualified`: its name alone means another column.
-    - `is_metadata`: it is a metadata column of a table, which `table.*` does not return either.
+    - `qualifiers`: the qualifiers, in lower case, that may precede its name.
+    - `is_hidden`: whether `*` leaves it out, because it is a metadata column or one side of a USING column.
+    - `only_qualified`: whether its unqualified name means another column.
+    - `is_metadata`: whether it is a metadata column of a table, which `table.*` leaves out too.
     """
 
     name: str
@@ -33,7 +33,7 @@ class ScopeColumn:
     is_metadata: bool = False
 
     def renamed(self, name: str, qualifiers: frozenset[Names]) -> ScopeColumn:
-        """The same column under another name."""
+        """Return the column with another name and qualifiers."""
         return replace(self, name=name, qualifiers=qualifiers)
 
 
@@ -41,10 +41,10 @@ class ScopeColumn:
 class NameScope:
     """The columns that an expression may name.
 
-    - `outer`: the scope of the query around it.
-    - `aliases`: what SELECT has named so far, which later expressions of it may use.
-    - `read_within`: the columns of it that queries in the expression read, in order.
-    - `as_grouped`: for a query with groups, what one of its columns is behind the aggregation.
+    - `outer`: the scope of the outer query.
+    - `aliases`: the values of earlier names in the select list, which later expressions may use.
+    - `read_within`: the columns of this scope that subqueries of the expression read, in order.
+    - `as_grouped`: in a query with groups, returns the value of a column after the aggregation.
     """
 
     columns: Sequence[ScopeColumn]
@@ -54,7 +54,7 @@ class NameScope:
     read_within: list[str] = field(default_factory=list)
 
     def resolve(self, path: Names) -> TypedSql:
-        """The value of a name; raises `InvalidStatement` if there is none, or more than one."""
+        """Return the value of a name, also from outer scopes; raises `InvalidStatement` if unknown or ambiguous."""
         for scope in self._chain():
             found = scope.resolve_locally(path)
             if found is not None:
@@ -72,7 +72,7 @@ class NameScope:
             scope = scope.outer
 
     def resolve_locally(self, path: Names) -> TypedSql | None:
-        """The value of a name in this scope alone."""
+        """Return the value of a name in this scope only; None if it has no such name."""
         found = self.column(path)
         if found is None:
             if self.aliases is not None and (known := self.aliases.get(path[0].lower())) is not None:
@@ -81,7 +81,7 @@ class NameScope:
         column, rest = found
         if self.as_grouped is None:
             return _members(column.value, rest)
-        for size in range(len(rest), 0, -1):  # a member may be a key, or the struct that has it
+        for size in range(len(rest), 0, -1):  # a member may be a key, or the struct that contains it
             try:
                 return _members(self.as_grouped(_members(column.value, rest[:size]), ".".join(path)), rest[size:])
             except InvalidStatement:
@@ -89,14 +89,14 @@ class NameScope:
         return _members(self.as_grouped(column.value, ".".join(path)), rest)
 
     def has_one(self, path: Names) -> bool:
-        """Whether a name means one column."""
+        """Return whether a name means exactly one column."""
         try:
             return self.column(path) is not None
         except InvalidStatement:
             return False
 
     def column(self, path: Names) -> tuple[ScopeColumn, Names] | None:
-        """The column that a name begins with, and the members of structs that follow."""
+        """Return the column that a name begins with, and the names of the members that follow; None for none."""
         lowered = tuple(name.lower() for name in path)
         for size in range(len(path) - 1, 0, -1):
             found = [each for each in self._name_index.get(lowered[size], ()) if lowered[:size] in each.qualifiers]
@@ -107,14 +107,14 @@ class NameScope:
 
     @cached_property
     def _name_index(self) -> dict[str, list[ScopeColumn]]:
-        """The columns by their names in lower case: tables may have thousands."""
+        """The columns by name in lower case. A dictionary, because tables may have thousands."""
         found: dict[str, list[ScopeColumn]] = {}
         for each in self.columns:
             found.setdefault(each.name.lower(), []).append(each)
         return found
 
     def star_members(self, qualifier: Names) -> list[str] | None:
-        """The members that `column.*` stands for; None if a table has this name, or no struct."""
+        """Return the members that `column.*` stands for; None if it is a table's name or not a struct."""
         lowered = tuple(name.lower() for name in qualifier)
         if not qualifier or any(lowered in each.qualifiers for each in self.columns):
             return None
@@ -123,7 +123,7 @@ class NameScope:
         return [each.name for each in kind.fields] if isinstance(kind, t.Struct) else None
 
     def star_columns(self, qualifier: Names) -> list[ScopeColumn]:
-        """The columns of `*`, or of `qualifier.*`; raises `InvalidStatement` if there are none of it."""
+        """Return the columns of `*` or `qualifier.*`; raises `InvalidStatement` for an unknown qualifier."""
         if not qualifier:
             return [each for each in self.columns if not each.is_hidden]
         lowered = tuple(name.lower() for name in qualifier)

@@ -1,4 +1,4 @@
-"""One SELECT: its columns, groups, conditions and order."""
+"""Translate one SELECT: its columns, groups, conditions and order."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class OutputColumn:
 def translate_select(
     node: Any, queries: RelationTranslator, outer: NameScope | None, is_final: bool
 ) -> tuple[str, list[OutputColumn]]:
-    """The SQL of a SELECT, and its columns, which are c0, c1, ... unless it `is_final`."""
+    """Return the SQL of a SELECT, and its columns. Their names in the SQL are c0, c1, ... unless it `is_final`."""
     return _Select(node, queries, outer).sql(is_final)
 
 
 def limits(node: Any, queries: RelationTranslator) -> str:
-    """LIMIT and OFFSET."""
+    """Return the SQL of LIMIT and OFFSET."""
     parts = []
     for key in ("limit", "offset"):
         each = node.args.get(key)
@@ -53,7 +53,7 @@ def limits(node: Any, queries: RelationTranslator) -> str:
 
 
 def label(name: str, place: int, is_final: bool) -> str:
-    """The name of a column in the SQL."""
+    """Return the name of a column in the SQL."""
     return quote_name(name) if is_final and name else f"c{place}"
 
 
@@ -78,7 +78,7 @@ class _Select:
         self._naming = Naming(
             queries.text, self._own_path, self._type_of, self._outer_names, self._parameter_text, self._windows
         )
-        self._given: set[int] = set()  # places of columns whose names the statement gives
+        self._given: set[int] = set()  # indices of columns with an alias
         self._items = self._expand_stars(items)
         order = node.args.get("order") or node.args.get("sort")
         self._order: list[Any] = list(order.expressions) if order is not None else []
@@ -91,7 +91,7 @@ class _Select:
     # Columns
 
     def _generators(self) -> tuple[list[Any], list[Any]]:
-        """The expressions, and lateral views for the generators among them, which become columns of these."""
+        """Return the select list and lateral views for its generators, whose calls become columns of these views."""
         from sqlglot import exp
 
         items: list[Any] = []
@@ -110,13 +110,13 @@ class _Select:
                 raise InvalidStatement("a SELECT can have one generator, such as explode()")
             alias = exp.TableAlias(this=exp.to_identifier("__generated"), columns=names)
             view = exp.Lateral(this=inner.copy(), alias=alias)
-            view.parent = self._node  # names in it are those of this SELECT
+            view.parent = self._node  # names in the view are resolved in this SELECT
             views.append(view)
             items.append(exp.Column(this=exp.Star(), table=exp.to_identifier("__generated")))
         return items, views
 
     def _expand_stars(self, items: Sequence[Any]) -> list[tuple[str, Any]]:
-        """Names and expressions; columns of `*` are values already."""
+        """Return names and expressions of the select list. Columns of `*` are already translated."""
         from sqlglot import exp
 
         found: list[tuple[str, Any]] = []
@@ -141,7 +141,7 @@ class _Select:
                 columns = [one for one in columns if ("__generated",) not in one.qualifiers]
             without = [self._scope.column(tuple(p.name for p in getattr(c, "parts", (c,)))) for c in left_out]
             if any(one is None or one[1] for one in without):
-                raise InvalidStatement(f"EXCEPT of a column that is not there: {each.sql('spark')}")
+                raise InvalidStatement(f"EXCEPT names a column that does not exist: {each.sql('spark')}")
             gone = [one[0] for one in without if one is not None]
             found += [(one.name, one.value) for one in columns if one not in gone]
         return found
@@ -149,7 +149,7 @@ class _Select:
     # Names
 
     def _own_path(self, path: Names) -> Names:
-        """The name of a column without its table's, and the members that follow."""
+        """Return the name of a column without the table's name, followed by the names of members."""
         try:
             found = self._scope.column(path)
         except InvalidStatement:
@@ -157,7 +157,7 @@ class _Select:
         return path if found is None else (path[len(path) - len(found[1]) - 1], *found[1])
 
     def _type_of(self, node: Any) -> t.Type | None:
-        """The type of an expression over rows; None if it has none, or is of no interest."""
+        """Return the type of an expression over rows; None for aggregates, windows and errors."""
         if is_aggregated(node) or has_windows(node):
             return None
         try:
@@ -166,16 +166,16 @@ class _Select:
             return None
 
     def _outer_names(self, query: Any) -> list[str]:
-        """The columns of this SELECT that a query in it reads."""
+        """Return the columns of this SELECT that a subquery of it reads."""
         if str(query) not in self._outer_read:
             self._scope.read_within = []
-            with suppress(LakescanError):  # which its translation raises
+            with suppress(LakescanError):  # the translation of the subquery raises the error
                 self._queries.inner(query, self._scope)
             self._outer_read[str(query)] = list(dict.fromkeys(self._scope.read_within))
         return self._outer_read[str(query)]
 
     def _parameter_text(self, name: str) -> str | None:
-        """The text of a parameter's value."""
+        """Return the text of a parameter's value; None if it is not a literal."""
         known = self._queries.parameters.get(name)
         if known is None or known.literal is None:
             return None
@@ -208,7 +208,7 @@ class _Select:
             for each in group.args.get(name) or ():
                 if getattr(each, "expressions", None):
                     parts.append(self._grouping_set(each, groups))
-                elif name != "grouping_sets" and plain:  # WITH ROLLUP, of all keys
+                elif name != "grouping_sets" and plain:  # WITH ROLLUP applies to all keys
                     parts, plain = [f"{name.upper()}({', '.join(plain)})"], []
                 else:
                     raise unsupported_error("this GROUP BY")
@@ -231,7 +231,7 @@ class _Select:
         return groups.add_key(self._key(node))
 
     def _key(self, node: Any) -> TypedSql:
-        """A key of GROUP BY: an expression, the place of a column in SELECT, or a name that SELECT gives."""
+        """Translate a key of GROUP BY: an expression, a position in the select list, or an alias."""
         from sqlglot import exp
 
         if isinstance(node, TypedSql):
@@ -253,7 +253,7 @@ class _Select:
         return value
 
     def _row_aliases(self, key: Any) -> dict[str, TypedSql]:
-        """What names given by SELECT mean in a key of GROUP BY, where they are no columns."""
+        """Return the values of aliases in a key of GROUP BY that are not names of columns."""
         from sqlglot import exp
 
         known: dict[str, TypedSql] = {}
@@ -301,9 +301,9 @@ class _Select:
         return text, outputs
 
     def _outputs(self) -> list[OutputColumn]:
-        """The columns, each of which may use the names of those before it."""
+        """Translate the select list. An expression may use the aliases before it."""
         if not self._items:
-            raise InvalidStatement("the SELECT has no columns: its tables have none. ADD COLUMN adds some")
+            raise InvalidStatement("the SELECT has no columns, because its tables have none. Add one with ADD COLUMN")
         aliases: dict[str, TypedSql] = {}
         self._values.scope.aliases = aliases
         outputs = []
@@ -319,7 +319,7 @@ class _Select:
         return outputs
 
     def _result_values(self, outputs: Sequence[OutputColumn]) -> ExpressionTranslator:
-        """Values of HAVING, QUALIFY and ORDER BY, which may use all names of SELECT."""
+        """Return the translator for HAVING, QUALIFY and ORDER BY, which may use all names of the select list."""
         scope = _OutputScope(
             self._scope.columns,
             self._outer,
@@ -331,14 +331,17 @@ class _Select:
         )
 
     def _result_names(self, outputs: Sequence[OutputColumn]) -> dict[str, TypedSql]:
-        """The names of the result; those that the statement gives come before those of expressions."""
+        """Return the names of the result. Aliases take precedence over names of unnamed expressions."""
         named = {each.name.lower(): each.value for n, each in enumerate(outputs) if n not in self._given}
         named = {name: value for name, value in named.items() if not self._scope.has_one((name,))}
         named |= {each.name.lower(): each.value for n, each in enumerate(outputs) if n in self._given}
         return {name: replace(value, literal=None) for name, value in named.items()}
 
     def _order_key(self, node: Any, outputs: Sequence[OutputColumn], behind: ExpressionTranslator) -> str:
-        """A key of ORDER BY: a column of the result by its name or place comes before other columns."""
+        """Translate a key of ORDER BY.
+
+        A result column, by name or position, takes precedence over other columns.
+        """
         from sqlglot import exp
 
         each = node.this
@@ -363,7 +366,7 @@ class _Select:
 
 
 def _path(*names: str) -> Any:
-    """A column and members of it."""
+    """Return the node of a column and its members."""
     from sqlglot import exp
 
     first, *rest = (exp.to_identifier(name, quoted=True) for name in names)
@@ -371,7 +374,7 @@ def _path(*names: str) -> Any:
 
 
 class _OutputScope(NameScope):
-    """Names in expressions of HAVING, QUALIFY and ORDER BY: those that mean two things are refused."""
+    """The scope of HAVING, QUALIFY and ORDER BY, which rejects names with two meanings."""
 
     def resolve_locally(self, path: Names) -> TypedSql | None:
         alias = (self.aliases or {}).get(path[0].lower()) if len(path) == 1 else None
@@ -379,8 +382,8 @@ class _OutputScope(NameScope):
             return super().resolve_locally(path) if alias is None else alias
         try:
             column = super().resolve_locally(path)
-        except InvalidStatement:  # no key of the groups
+        except InvalidStatement:  # the column is not a key of the groups
             return alias
         if column is not None and column.sql != alias.sql:
-            raise unsupported_error(f"the name {path[0]!r}, a column and a name that SELECT gives to another value,")
+            raise unsupported_error(f"the name {path[0]!r}, which is both a column and the alias of another value,")
         return alias

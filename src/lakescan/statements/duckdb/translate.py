@@ -1,4 +1,4 @@
-"""Queries: WITH, one SELECT, unions and VALUES, and the tables and queries of a FROM."""
+"""Translate whole queries: WITH, SELECT, set operations and VALUES, and the tables and subqueries of FROM."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _SET_OPERATIONS = {"Union": "UNION", "Intersect": "INTERSECT", "Except": "EXCEPT
 
 @dataclass(frozen=True)
 class QueryTable:
-    """A table that DuckDB knows by a name, with its columns' types in Spark.
+    """A table that is registered in DuckDB, with its columns' types in Spark.
 
-    - `qualifiers`: names, in lower case, that may stand before those of its columns, where it has no alias.
-    - `pads`: by column, the length of those of CHAR(n).
-    - `hidden`: metadata columns, which `*` does not return.
+    - `qualifiers`: names, in lower case, that may precede its columns if it has no alias.
+    - `pads`: the lengths of CHAR(n) columns, by name.
+    - `hidden`: metadata columns, which `*` leaves out.
     """
 
     name: str
@@ -60,10 +60,10 @@ class QueryTable:
 class QueryTranslator:
     """Translates the queries of one statement.
 
-    - `text`: as it was parsed.
-    - `tables`: what a table's name means.
-    - `constants`: of functions without arguments; `parameters`: by name.
-    - `computes_times`: whether a column of dates or timestamps stands in an expression, and not only in comparisons.
+    - `text`: the statement as it was parsed.
+    - `tables`: returns the table of a table node.
+    - `constants`: the values of functions without arguments. `parameters`: the values of parameters, by name.
+    - `computes_times`: set to True if an expression does more than compare a date or timestamp column.
     """
 
     text: str
@@ -76,17 +76,20 @@ class QueryTranslator:
     _known: dict[str, list[Any]] = field(default_factory=dict)
 
     def new_name(self) -> str:
-        """A name that the translation has nowhere else."""
+        """Return a name that is not used elsewhere in the translation."""
         self._names += 1
         return f"r{self._names}"
 
     def inner(self, node: Any, scope: NameScope) -> tuple[str, list[TypedSql]]:
-        """The SQL of a query in an expression, and its columns as those of q."""
+        """Return the SQL of a subquery, and its columns qualified by q."""
         sql, outputs = self._inner(node, scope)
         return sql, [cell_of(f"q.c{n}", each.value) for n, each in enumerate(outputs)]
 
     def _inner(self, node: Any, scope: NameScope) -> tuple[str, list[OutputColumn]]:
-        """The query: the same SQL for the same text over the same columns, since keys of GROUP BY are found by it."""
+        """Translate a subquery. The same text over the same columns is translated once.
+
+        Equal SQL matters because expressions are matched with the keys of GROUP BY by their SQL.
+        """
         if scope.aliases:
             return self.query(node, scope)
         of = (scope.columns, scope.outer, scope.as_grouped is None)
@@ -97,7 +100,7 @@ class QueryTranslator:
         return found[3]
 
     def query(self, node: Any, outer: NameScope | None, is_final: bool = False) -> tuple[str, list[OutputColumn]]:
-        """The SQL of a query, and its columns: c0, c1, ... unless it `is_final`."""
+        """Return the SQL of a query, and its columns. Their names in the SQL are c0, c1, ... unless it `is_final`."""
         from sqlglot import exp
 
         with_ = argument(node, "with")
@@ -137,11 +140,11 @@ class QueryTranslator:
         return f"{word} {', '.join(parts)} "
 
     def _recursive(self, each: Any, outer: NameScope | None) -> str:
-        """A query that reads itself: its types are those of its first part."""
+        """Translate a recursive WITH query. Its types are the types of its first part."""
         from sqlglot import exp
 
         if not isinstance(each.this, exp.Union) or each.this.args.get("distinct"):
-            raise unsupported_error("WITH RECURSIVE that is no UNION ALL")
+            raise unsupported_error("WITH RECURSIVE without UNION ALL")
         first, outputs = self.query(each.this.this, outer)
         name = self.new_name()
         self._with[id(each)] = (name, _apply_alias(outputs, each.args.get("alias")))
@@ -189,7 +192,7 @@ class QueryTranslator:
     def _wrap_query(
         self, node: Any, sql: str, outputs: list[OutputColumn], is_final: bool
     ) -> tuple[str, list[OutputColumn]]:
-        """A query with an ORDER BY and a LIMIT of its own around it."""
+        """Wrap a query in one that adds the ORDER BY and LIMIT of `node`."""
         cells = [cell_of(f"q.c{n}", each.value) for n, each in enumerate(outputs)]
         found = [OutputColumn(each.name, cell) for each, cell in zip(outputs, cells, strict=True)]
         listed = ", ".join(f"q.c{n} AS {select.label(each.name, n, is_final)}" for n, each in enumerate(outputs))
@@ -236,7 +239,7 @@ class QueryTranslator:
     # FROM
 
     def relation(self, node: Any, outer: NameScope | None) -> FromItem:
-        """A table or a query of a FROM, with its alias."""
+        """Translate a table or subquery of FROM, with its alias."""
         from sqlglot import exp
 
         name = self.new_name()
@@ -264,7 +267,7 @@ class QueryTranslator:
         hidden: frozenset[str] = frozenset()
         if defined is not None:
             if id(defined) not in self._with:
-                raise unsupported_error(f"the query {node.name!r} of WITH, which reads itself,")
+                raise unsupported_error(f"the recursive query {node.name!r} of WITH")
             query, outputs = self._with[id(defined)]
             cells = [(each.name, cell_of(f"{name}.c{n}", each.value)) for n, each in enumerate(outputs)]
             sql = f"{query} AS {name}"
@@ -295,7 +298,7 @@ class QueryTranslator:
 
 
 def _apply_alias(outputs: list[OutputColumn], alias: Any) -> list[OutputColumn]:
-    """The columns with the names that an alias gives them."""
+    """Return the columns renamed by the column names of an alias, if it has some."""
     names = [each.name for each in alias.columns] if alias is not None else []
     if names and len(names) != len(outputs):
         raise InvalidStatement(f"{len(names)} names for the {len(outputs)} columns of {alias.name!r}")
@@ -309,12 +312,12 @@ def _names_itself(cte: Any) -> bool:
 
 
 def _cell(of: TypedSql) -> str:
-    """A value of VALUES as SQL; structs, lists and maps have the types of what is in them."""
+    """Return a value of VALUES as SQL, cast to its type unless it is nested."""
     return of.sql if t.children(of.type) else f"CAST({of.sql} AS {sql_type(of.type)})"
 
 
 _ADVICE = (
-    "It is not evaluated here, or might have another result than in Spark. Run the statement with lakescan.spark.sql."
+    "DuckDB cannot evaluate it, or might return another result than Spark. Run the statement with lakescan.spark.sql."
 )
 _DEEP = "Split it into several statements, or run it with lakescan.spark.sql."
 
@@ -323,7 +326,7 @@ _DEEP = "Split it into several statements, or run it with lakescan.spark.sql."
 class DuckDBQuery:
     """A query for DuckDB, and the columns of its result with their types in Spark.
 
-    `computes_times`: whether it computes with columns of dates or timestamps, which must be ones that DuckDB has.
+    `computes_times`: whether it computes with date or timestamp columns, whose values DuckDB must be able to represent.
     """
 
     sql: str
@@ -334,9 +337,13 @@ class DuckDBQuery:
 def translate_query(
     text: str, tables: Callable[[Any], QueryTable], values: Mapping[str, Any], now: datetime | None = None
 ) -> DuckDBQuery:
-    """Translate a query. `tables` says what a table (sqlglot's node) means; `values` are those of its parameters.
+    """Translate a query to DuckDB.
 
-    Raises `InvalidStatement`, and `UnsupportedFeature` with the name of what is not evaluated here.
+    `tables` returns the table of a sqlglot table node, and `values` are the query's parameters. `now` is the time of
+    the current-time functions.
+
+    Raises `InvalidStatement` for an invalid query, and `UnsupportedFeature` with the name of the first part that cannot
+    be translated.
     """
     constants = clock_values(now or datetime.now(UTC))
     try:
@@ -356,7 +363,7 @@ def translate_query(
 
 
 def _suggest_function(feature: str) -> str:
-    """Which function was meant, where the name of one that is not known is nearly that of another."""
+    """Return "Did you mean ...? " for an unknown function whose name is similar to a known one; otherwise ""."""
     called = re.fullmatch(r"the function (\w+)\(\)", feature)
     known = {*FUNCTIONS, *AGGREGATES, *WINDOW_FUNCTIONS}
     alike = difflib.get_close_matches(called[1].lower(), sorted(known), n=1, cutoff=0.85) if called else []
@@ -364,7 +371,7 @@ def _suggest_function(feature: str) -> str:
 
 
 def parameter(value: Any) -> TypedSql:
-    """The literal that a parameter's value is."""
+    """Return the literal of a parameter's value; raises `UnsupportedFeature` for values of other types."""
     match value:
         case None:
             return literal(None, t.UNKNOWN)
@@ -372,7 +379,7 @@ def parameter(value: Any) -> TypedSql:
             return literal(value, t.BOOLEAN)
         case int():
             if not -(2**63) <= value < 2**63:
-                raise unsupported_error(f"the parameter {value}, which is no BIGINT,")
+                raise unsupported_error(f"the parameter {value}, which is out of range for BIGINT,")
             return literal(value, t.INT if -(2**31) <= value < 2**31 else t.LONG)
         case float():
             return literal(value, t.DOUBLE)

@@ -1,4 +1,4 @@
-"""Types of columns as SQL sees them: Arrow's as Spark reads them, and how DuckDB's values become theirs."""
+"""Types of columns in SQL: Arrow types as Spark reads them, and conversions between DuckDB's and Spark's types."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _CAST: dict[t.Type, str] = {
 
 @dataclass(frozen=True)
 class ForeignType(t.Type):
-    """A type that Spark does not have; its values can be selected, and nothing else."""
+    """An Arrow type that Spark does not have. Its values can be selected, and not used in expressions."""
 
     found: pa.DataType
 
     def arrow(self) -> pa.DataType:
-        """The type itself."""
+        """Return the Arrow type."""
         return self.found
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class ForeignType(t.Type):
 
 
 def spark_type(kind: pa.DataType) -> t.Type:
-    """The type of an Arrow column in Spark."""
+    """Return the type of an Arrow column in Spark."""
     if (found := _OF_ARROW.get(kind)) is not None:
         return found
     if pa.types.is_dictionary(kind):
@@ -79,7 +79,7 @@ def spark_type(kind: pa.DataType) -> t.Type:
 
 
 def comparable_type(kind: t.Type) -> t.Type:
-    """A table's type as SQL compares it: without ids, defaults and what else fields have."""
+    """Return a table's type as SQL compares it, without field ids, defaults and other attributes."""
     match kind:
         case t.UUID:
             return t.STRING
@@ -101,9 +101,12 @@ def _field(each: t.Field, name: str) -> t.Field:
 
 
 def column_of(sql: str, kind: t.Type) -> TypedSql:
-    """A column that DuckDB reads from Arrow, as `TypedSql` values are: instants are wall-clock times in UTC."""
+    """Return a column that DuckDB reads from Arrow, converted to the form of `TypedSql` values.
+
+    Timestamps with a time zone become wall-clock times in UTC.
+    """
     if isinstance(kind, t.Timestamp):
-        if kind.zoned:  # DuckDB casts no instants of nanoseconds, as pandas has them, to wall-clock times
+        if kind.zoned:  # DuckDB cannot cast zoned nanoseconds, which pandas uses, to wall-clock times
             sql = f"CAST({sql} AS TIMESTAMPTZ)"
         return TypedSql(f"CAST({sql} AS TIMESTAMP)", kind)
     if isinstance(kind, t.Decimal):
@@ -114,19 +117,19 @@ def column_of(sql: str, kind: t.Type) -> TypedSql:
 
 
 def _has_instants(kind: t.Type) -> bool:
-    """Whether it has times inside, and other values than those that DuckDB casts."""
+    """Return whether a type has timestamps inside and can be cast by DuckDB."""
     if _keeps_duckdb_type(kind):
         return False
     return isinstance(kind, t.Timestamp) or any(_has_instants(each.type) for each in t.children(kind))
 
 
 def cell_of(sql: str, of: TypedSql) -> TypedSql:
-    """A column that has the values of an expression, in the query around it."""
+    """Return the column of an outer query that has the values of an expression."""
     return TypedSql(sql, of.type, pad=of.pad)
 
 
 def result_type(kind: t.Type) -> pa.DataType | None:
-    """The Arrow type of a result; None for one that stays as DuckDB returns it."""
+    """Return the Arrow type of a result; None for a type that is returned as DuckDB has it."""
     return None if _keeps_duckdb_type(kind) else nested.arrow(kind)
 
 
@@ -136,5 +139,5 @@ def _keeps_duckdb_type(kind: t.Type) -> bool:
 
 
 def unnamed(value: TypedSql) -> TypedSql:
-    """The value without what is known of it as a literal."""
+    """Return the value without its literal."""
     return replace(value, literal=None)

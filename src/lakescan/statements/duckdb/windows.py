@@ -1,4 +1,4 @@
-"""Windows: OVER, its frames, and the functions that only windows have."""
+"""Translate windows: OVER, frames, and functions that require a window."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NAMES = {"first": "first_value", "last": "last_value", "any_value": "first_valu
 
 
 def window_call(name: str, args: Sequence[TypedSql], ignores: bool, window: str) -> TypedSql:
-    """A call of a window function."""
+    """Translate a call of a window function. `window` is its ` OVER (...)`, `ignores` whether it skips nulls."""
     kind = WINDOW_FUNCTIONS[name]
     if kind is not None:
         expected = 1 if name == "ntile" else 0
@@ -43,7 +43,7 @@ def window_call(name: str, args: Sequence[TypedSql], ignores: bool, window: str)
             given = _positive_constant(args[0], name) if args else "1"
         return TypedSql(f"CAST({name}({given}){window} AS {'DOUBLE' if kind == t.DOUBLE else 'INTEGER'})", kind)
     if not args:
-        raise InvalidStatement(f"{name}() takes a value")
+        raise InvalidStatement(f"{name}() needs a value as its first argument")
     value, *more = args
     if name in ("lag", "lead"):
         return _neighbour(name, value, more, ignores, window)
@@ -61,14 +61,14 @@ def window_call(name: str, args: Sequence[TypedSql], ignores: bool, window: str)
 
 def _positive_constant(each: TypedSql, name: str) -> str:
     if not isinstance(each.literal, int) or each.literal < 1:
-        raise unsupported_error(f"the function {name}() with a number that is no constant from 1 on")
+        raise unsupported_error(f"the function {name}() with a number that is not a positive constant")
     return str(each.literal)
 
 
 def _neighbour(name: str, value: TypedSql, more: Sequence[TypedSql], ignores: bool, window: str) -> TypedSql:
-    """`lag` and `lead`, with an offset and a value where there is no such row."""
+    """Translate `lag` and `lead`, with an offset and a default value for missing rows."""
     if len(more) > 2 or (more and not isinstance(more[0].literal, int)):
-        raise unsupported_error(f"the function {name}() with an offset that is no constant")
+        raise unsupported_error(f"the function {name}() with an offset that is not constant")
     parts = [value.sql]
     kind = value.type
     if more:
@@ -81,7 +81,7 @@ def _neighbour(name: str, value: TypedSql, more: Sequence[TypedSql], ignores: bo
 
 
 def window_sql(node: Any, values: Translate, windows: Mapping[str, Any]) -> str:
-    """The SQL of a window, ` OVER (...)`."""
+    """Return the SQL of a window, ` OVER (...)`."""
     known = {"this", "partition_by", "order", "spec", "alias", "over"}
     extra = {key for key, value in node.args.items() if value} - known
     alias = node.args.get("alias")
@@ -109,9 +109,13 @@ def _group_key(value: TypedSql) -> str:
 
 
 def order_key(value: TypedSql, node: Any) -> str:
-    """One key of ORDER BY: nulls come first in ascending order, and last in descending order, as Spark has it."""
-    if t.children(value.type):  # nulls within are the least in Spark, and the greatest in DuckDB
-        raise unsupported_error(f"an order by values of type {value.type}")
+    """Return one key of ORDER BY.
+
+    As in Spark, nulls come first in ascending order and last in descending order, unless the key sets NULLS FIRST or
+    LAST.
+    """
+    if t.children(value.type):  # nested nulls are the smallest values in Spark, and the largest in DuckDB
+        raise unsupported_error(f"ORDER BY values of type {value.type}")
     direction = "DESC" if node.args.get("desc") else "ASC"
     return f"{value.sql} {direction} NULLS {'FIRST' if node.args.get('nulls_first') else 'LAST'}"
 
@@ -133,13 +137,15 @@ def _bound(bound: Any, side: Any, kind: str, keys: Sequence[tuple[TypedSql, Any]
     value = values(bound) if type(bound).__name__ in ("Literal", "Neg", "Interval") else None
     if value is not None and isinstance(value.type, Interval):
         if kind != "RANGE" or len(keys) != 1 or not is_time(keys[0][0].type):
-            raise unsupported_error(f"the bound {bound.sql('spark')!r} of a window that is not ordered by one time")
+            raise unsupported_error(
+                f"the bound {bound.sql('spark')!r} of a window that is not ordered by one date or timestamp"
+            )
         unit = "to_months" if value.type.has_months else "to_microseconds"
         return f"{unit}({value.sql}) {str(side).upper()}"
     if value is None or not isinstance(value.literal, int):
         raise unsupported_error(f"the bound {bound.sql('spark')!r} of a window")
     if kind == "RANGE" and (len(keys) != 1 or keys[0][0].type not in (t.BYTE, t.SHORT, t.INT, t.LONG)):
-        raise unsupported_error("RANGE with a number in a window that is not ordered by one whole number")
+        raise unsupported_error("RANGE with a number in a window that is not ordered by one integer")
     number, direction = value.literal, str(side).upper()
     if number < 0:
         number, direction = -number, {"PRECEDING": "FOLLOWING", "FOLLOWING": "PRECEDING"}[direction]

@@ -1,4 +1,4 @@
-"""Iceberg's procedures (`CALL catalog.system.name(...)`) as functions, whose results are Arrow tables."""
+"""Iceberg's procedures (`CALL catalog.system.name(...)`) as functions that return Arrow tables."""
 
 from lakescan.statements.procedures.changelog import changes_of
 from lakescan.statements.procedures.declaration import Parameter, Procedure, ProcedureCall, SourceTable

@@ -1,4 +1,4 @@
-"""The procedure `create_changelog_view`: the changes between two states, with or without images of updates."""
+"""The procedure `create_changelog_view`: the changes between two snapshots, with or without images of updates."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _ENDS = ("end-snapshot-id", "end-timestamp")
 
 
 def changes_of(catalog: Catalog, arguments: Mapping[str, Any]) -> tuple[str, Changes]:
-    """The view that a call makes: its name, and the changes that it has, such as for `Changes.to_spark`.
+    """Return the name and the changes of the view that a call of `create_changelog_view` creates.
 
     Args:
         catalog: The catalog with the table.
-        arguments: A value for each parameter, None where none is given; see `registry.bound`.
+        arguments: A value for each parameter, None for missing ones. See `bind_arguments`.
 
     Raises:
-        InvalidOption: They contradict each other.
-        UnsupportedFeature: Net changes over several commits.
+        InvalidOption: The arguments contradict each other.
+        UnsupportedFeature: Net changes over several commits are requested.
 
     Example:
         >>> name, changes = changes_of(lake, bind_arguments(find_procedure("create_changelog_view"), ["db.sample"], {}))
@@ -46,7 +46,7 @@ def changes_of(catalog: Catalog, arguments: Mapping[str, Any]) -> tuple[str, Cha
     if arguments["net_changes"]:
         raise UnsupportedFeature(
             "create_changelog_view with net_changes over several commits",
-            "Changes are net within each commit: rows that a commit only moved are left out. Leave net_changes out.",
+            "Leave net_changes out. Within each commit, changes are net: rows that it only moved are left out.",
         )
     given = arguments["identifier_columns"]
     images = arguments["compute_updates"]
@@ -65,10 +65,10 @@ def changes_of(catalog: Catalog, arguments: Mapping[str, Any]) -> tuple[str, Cha
 
 
 def _range_end(options: dict[str, str], names: tuple[str, str]) -> int | datetime | None:
-    """One end of the range, which is taken from the options: a snapshot, or a time in milliseconds."""
+    """Take one end of the range out of the options: a snapshot id, or a timestamp in milliseconds."""
     found = {each: options.pop(each) for each in names if each in options}
     if len(found) > 1:
-        raise InvalidOption(f"create_changelog_view: give only one of {' and '.join(found)}")
+        raise InvalidOption(f"create_changelog_view: pass only one of {' and '.join(found)}")
     for name, text in found.items():
         try:
             number = int(text)

@@ -1,4 +1,4 @@
-"""How procedures are declared: their parameters, what they return, and what runs them."""
+"""Classes that declare procedures: parameters, result columns, and the function that runs each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakescan.common.timestamps import as_moment
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a procedure: its name, what values it takes, and whether one has to be given."""
+    """A parameter of a procedure: its name, the type of its values, and whether it is required."""
 
     name: str
     kind: ArgumentType
@@ -26,10 +26,12 @@ class Parameter:
 
 @dataclass(frozen=True)
 class ProcedureCall:
-    """A call of a procedure: the catalog that it is called in, its arguments by name, and where it runs.
+    """A call of a procedure.
 
-    Arguments that are not given are None. `executor` is where files are read and rewritten; threads by default.
-    `source_table` describes a table of the engine's own catalog by its name, where the engine has one.
+    - `catalog`: the catalog that it is called in.
+    - `arguments`: the arguments by name; None for missing ones.
+    - `executor`: runs the reading and rewriting of files; threads of this process if it is None.
+    - `source_table`: describes a table of the engine's own catalog by name, if the engine has one.
     """
 
     procedure: str
@@ -52,14 +54,14 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Procedure:
-    """A procedure of Iceberg: what `CALL catalog.system.name(...)` does.
+    """A procedure of Iceberg, called by `CALL catalog.system.name(...)`.
 
     Attributes:
-        name: Its name, as in Iceberg's documents.
-        parameters: Its parameters, in order.
-        output: The columns of its result.
-        run: What it does; the rows of the result. None for a procedure that is refused.
-        instead: What to do instead of a procedure that is refused.
+        name: The name, as in Iceberg's documentation.
+        parameters: The parameters, in order.
+        output: The columns of the result.
+        run: Runs the procedure and returns the rows of the result. None for an unsupported procedure.
+        instead: Advice for an unsupported procedure.
     """
 
     name: str
@@ -70,10 +72,10 @@ class Procedure:
 
 
 def columns(**types: pa.DataType) -> pa.Schema:
-    """The columns of a result, none of which is ever null.
+    """Return the schema of a result whose columns are never null.
 
     Args:
-        types: Their types by name.
+        types: The types, by column name.
 
     Example:
         >>> columns(added_manifests_count=pa.int32())
@@ -85,13 +87,13 @@ def columns(**types: pa.DataType) -> pa.Schema:
 class SourceTable:
     """A table of an engine's own catalog, as the engine describes it.
 
-    - `name`: for messages.
-    - `format`: of its files, such as 'parquet'.
-    - `location`: its folder.
-    - `columns`: all columns, partition columns included.
-    - `partition_by`: the names of its partition columns.
+    - `name`: the name, for messages.
+    - `format`: the format of its files, such as 'parquet'.
+    - `location`: the folder of the table.
+    - `columns`: all columns, including partition columns.
+    - `partition_by`: the names of the partition columns.
     - `files`: the locations of the files that the engine reads.
-    - `properties`: its table properties.
+    - `properties`: the table properties.
     """
 
     name: str
@@ -105,7 +107,10 @@ class SourceTable:
 
 @dataclass(frozen=True)
 class ArgumentType:
-    """What values a parameter takes: `read` returns the value, or raises `ValueError`; `expects` is for messages."""
+    """The type of a parameter's values.
+
+    `read` converts a value or raises `ValueError`, and `expects` describes the type in messages.
+    """
 
     expects: str
     read: Callable[[Any], Any]
@@ -148,7 +153,7 @@ def _array(item: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _string_map(value: Any) -> dict[str, str]:
-    """A map; pairs, which is how Arrow and Spark hand over maps, are taken, too."""
+    """Convert a map, or the key-value pairs that Arrow and Spark use for maps."""
     pairs = value.items() if isinstance(value, Mapping) else value
     if isinstance(pairs, str):
         raise ValueError(value)

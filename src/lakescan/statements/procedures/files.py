@@ -1,4 +1,4 @@
-"""Procedures that give files and metadata that are there already to tables."""
+"""Procedures that add existing files or metadata: `add_files` and `register_table`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ def _add_files(call: ProcedureCall) -> list[Row]:
 
 
 def _counts_partitions(table: Table) -> bool:
-    """Whether the result has the number of changed partitions: as Iceberg's documents have it, in version 1 alone."""
+    """Return whether the result has the number of changed partitions.
+
+    Iceberg returns it only for tables of format version 1 without snapshot id inheritance.
+    """
     inherits = table.properties.get("compatibility.snapshot-id-inheritance.enabled", "false")
     return table.format_version == "1" and inherits.lower() != "true"
 

@@ -1,4 +1,4 @@
-"""Procedures that make Iceberg tables of the files of other tables: `snapshot`; `migrate` is refused."""
+"""Procedures that create Iceberg tables from files of other tables: `snapshot`, and the unsupported `migrate`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from lakescan.statements.procedures.declaration import (
 
 _SOURCE = re.compile(r"\s*`?(parquet|orc|avro|delta|iceberg)`?\s*\.\s*`(.+)`\s*", re.IGNORECASE | re.DOTALL)
 _TABLE = Parameter("table", STRING, required=True)
-# What a snapshot of a table is to have, whatever is asked for: its files are those of another.
+# Properties that a snapshot of a table always gets, because its files belong to another table.
 _MARKS = {"gc.enabled": "false", "snapshot": "true"}
-# What tables of Spark and Hive have for themselves, and places that are those of the source.
+# Properties that are not copied: those that Spark and Hive set themselves, and the locations of the source.
 _OWN = (
     *("path", "location", "provider", "transient_lastDdlTime", "serialization.format"),
     *("write.metadata.path", "write.folder-storage.path", "write.object-storage.path", "write.data.path"),
@@ -33,9 +33,9 @@ _OWN = (
 
 
 def parquet_folder(source: str, what: str) -> str | None:
-    """The folder of `parquet`.`path`; None for the name of a table. `what` is done is for messages.
+    """Return the folder of a source `parquet`.`path`; None for the name of a table.
 
-    Raises `UnsupportedFeature` for a folder of another format.
+    Raises `UnsupportedFeature` for a folder of another format. `what` describes the call in the message.
     """
     found = _SOURCE.fullmatch(source)
     parts = split_name(source)
@@ -44,7 +44,7 @@ def parquet_folder(source: str, what: str) -> str | None:
         kind, path = parts
     if kind is not None and kind.lower() != "parquet":
         raise UnsupportedFeature(
-            f"{what} {kind.lower()} files", "Parquet files are taken: read the others, and append their rows."
+            f"{what} {kind.lower()} files", "Only Parquet files are supported: read other files and append their rows."
         )
     return path
 
@@ -74,18 +74,21 @@ def _snapshot(call: ProcedureCall) -> list[Row]:
 
 
 def find_source_table(call: ProcedureCall, name: str) -> SourceTable:
-    """The table of Spark's own catalog whose files a call takes; raises `UnsupportedFeature`, `NoSuchTable`."""
+    """Return the description of a table of Spark's own catalog whose files a call imports.
+
+    Raises `UnsupportedFeature` in process and for other files than Parquet, and `NoSuchTable`.
+    """
     if call.source_table is None:
         raise UnsupportedFeature(
             f"{call.procedure} from the table {name} in process",
-            "Tables of Spark's own catalog are known to Spark: CALL it by lakescan.spark.sql. Or name the folder of "
-            "its files as source_table => '`parquet`.`/path/to/files`'.",
+            "Only Spark can read Spark's own catalog: CALL it with lakescan.spark.sql, or pass the folder of the "
+            "files, source_table => '`parquet`.`/path/to/files`'.",
         )
     table = call.source_table(name)
     if table.format != "parquet":
         raise UnsupportedFeature(
             f"{call.procedure} from {table.name}, a table of {table.format} files",
-            "Parquet files are taken: CREATE TABLE ... AS SELECT copies the rows of others.",
+            "Only Parquet files are supported: copy the rows of other tables with CREATE TABLE ... AS SELECT.",
         )
     return table
 
@@ -115,9 +118,9 @@ PROCEDURES = (
             Parameter("ignore_missing_files", BOOLEAN),
         ),
         columns(migrated_files_count=pa.int64()),
-        instead="Spark's own catalog keeps no Iceberg tables without Iceberg's JARs, so nothing can take the table's "
-        "place there. Make an Iceberg table of its files in another catalog: snapshot(source_table => 'db.t', "
-        "table => 'db.t'), or add_files to a table that is there. Write to it from then on, and drop the old table's "
+        instead="Spark's own catalog cannot hold Iceberg tables without Iceberg's JARs, so the table cannot be "
+        "replaced there. Create an Iceberg table from its files in another catalog: snapshot(source_table => 'db.t', "
+        "table => 'db.t'), or add_files to an existing table. Write to it from then on, and drop the old table's "
         "name, not its files.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Procedures that rewrite files and metadata of a table, and remove what it does not need any more."""
+"""Procedures that rewrite the files and metadata of a table, and delete files that it no longer needs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _EXPIRED = {
     "deleted_manifest_lists_count": "manifest list",
     "deleted_statistics_files_count": "statistics",
 }
-# Iceberg's defaults, where those of `Table.compact` differ.
+# Iceberg's defaults where they differ from those of `Table.compact`.
 _REWRITE_DEFAULTS = {"min-input-files": 5, "delete-file-threshold": 2147483647, "delete-ratio-threshold": 0.3}
 _MOST_OF_TARGET = 1.8
 _REWRITE_DELETES = {
@@ -55,7 +55,7 @@ def _expire_snapshots(call: ProcedureCall) -> list[Row]:
     _check_threads(call)
     if call["clean_expired_metadata"]:
         raise UnsupportedFeature(
-            "expire_snapshots with clean_expired_metadata", "Old schemas and partition specs stay: leave it out."
+            "expire_snapshots with clean_expired_metadata", "Leave it out: old schemas and partition specs are kept."
         )
     older_than, retain_last, ids = call["older_than"], call["retain_last"], call["snapshot_ids"] or ()
     _, removed = call.table.written_by(
@@ -65,7 +65,7 @@ def _expire_snapshots(call: ProcedureCall) -> list[Row]:
 
 
 def _check_threads(call: ProcedureCall) -> None:
-    """`max_concurrent_deletes` and `stream_results` say how, not what: files are removed in bulk here."""
+    """Check `max_concurrent_deletes`, which is otherwise ignored like `stream_results`: files are deleted in bulk."""
     threads = call["max_concurrent_deletes"]
     if threads is not None and threads <= 0:
         raise InvalidOption(f"{call.procedure}: max_concurrent_deletes={threads}: expected a number above 0")
@@ -77,14 +77,14 @@ def _remove_orphan_files(call: ProcedureCall) -> list[Row]:
         if call[name]:
             raise UnsupportedFeature(
                 f"remove_orphan_files with {name}",
-                "The table's folders are listed, and other spellings of a place are found: leave it out. For other "
-                "schemes or hosts, open the table with the option relocate.",
+                "Leave it out: the table's folders are listed, and different spellings of a location are recognized. "
+                "For other schemes or hosts, open the table with the option relocate.",
             )
     mode = call["prefix_mismatch_mode"]
     if mode is not None and mode.upper() != "ERROR":
         raise UnsupportedFeature(
             f"remove_orphan_files with prefix_mismatch_mode={mode}",
-            "Where it is unclear whether a file belongs to the table, no file is removed (ERROR).",
+            "Leave it out: if it is unclear whether a file belongs to the table, no file is deleted (ERROR).",
         )
     found = call.table.remove_orphans(
         call["older_than"], dry_run=bool(call["dry_run"]), location=call["location"], executor=call.executor
@@ -103,7 +103,7 @@ def _rewrite_data_files(call: ProcedureCall) -> list[Row]:
         arranged["branch"] = call["branch"]
     given = {name.lower() for name in options}
     for name in sorted(given & {"strategy", "sort-order", "zorder-by", "branch", "purge"}):
-        raise InvalidOption(f"rewrite_data_files: options have no {name!r}: it is a parameter of the procedure")
+        raise InvalidOption(f"rewrite_data_files: {name!r} is not an option: pass it as a parameter of the procedure")
     defaults: dict[str, Any] = {} if options.get("rewrite-all") == "true" else dict(_REWRITE_DEFAULTS)
     if defaults and "max-file-size-bytes" not in given:
         defaults["max-file-size-bytes"] = int(_MOST_OF_TARGET * _target_size(table, options))
@@ -115,7 +115,7 @@ def _rewrite_data_files(call: ProcedureCall) -> list[Row]:
 
 
 def _strategy_options(strategy: str | None, order: str | None) -> dict[str, Any]:
-    """The strategy and its order as options of `Table.compact`."""
+    """Return the strategy and sort order as options of `Table.compact`."""
     known = ("binpack", "sort")
     chosen = (strategy or ("sort" if order else "binpack")).lower()
     if chosen not in known:
@@ -140,7 +140,7 @@ def _target_size(table: Table, options: Mapping[str, str]) -> int:
 
 
 def _removed_deletes(table: Table, before: set[int]) -> int:
-    """The delete files that commits since have removed which only rewrite files."""
+    """Return the number of delete files that rewrite commits after the snapshots `before` removed."""
     snapshots = table.inspect("snapshots")
     new = pc.invert(pc.is_in(snapshots["snapshot_id"], value_set=pa.array(sorted(before), pa.int64())))
     mine = snapshots.filter(pc.and_(new, pc.equal(snapshots["operation"], "replace")))
@@ -151,11 +151,11 @@ def _removed_deletes(table: Table, before: set[int]) -> int:
 def _rewrite_manifests(call: ProcedureCall) -> list[Row]:
     if call["sort_by"] is not None:
         raise UnsupportedFeature(
-            "rewrite_manifests with sort_by", "Manifests are sorted by all partition fields, in order: leave it out."
+            "rewrite_manifests with sort_by", "Leave it out: manifests are sorted by all partition fields, in order."
         )
     if call["spec_id"] is not None:
         raise UnsupportedFeature(
-            "rewrite_manifests with spec_id", "Manifests of all partition specs are rewritten: leave it out."
+            "rewrite_manifests with spec_id", "Leave it out: the manifests of all partition specs are rewritten."
         )
     result = call.table.rewrite_manifests()
     return [(result.rewritten, result.written)]

@@ -18,7 +18,7 @@ from lakescan.tables.results import StatisticsResult
 
 _TABLE = Parameter("table", STRING, required=True)
 _SNAPSHOT = Parameter("snapshot_id", LONG)
-_NOT_LISTED = "N/A"  # what Iceberg's documents say for a list that was not asked for
+_NOT_LISTED = "N/A"  # Iceberg's documented value for a file list that was not requested
 
 
 def _compute_table_stats(call: ProcedureCall) -> list[Row]:
@@ -32,7 +32,7 @@ def _compute_partition_stats(call: ProcedureCall) -> list[Row]:
 
 
 def _location_rows(result: StatisticsResult) -> list[Row]:
-    """The location, or no row for a table that has nothing to count."""
+    """Return one row with the location, or no row if nothing was computed."""
     return [] if result.location is None else [(result.location,)]
 
 

@@ -1,4 +1,4 @@
-"""Iceberg's procedures by name: arguments are checked against what is declared, and results are Arrow tables."""
+"""Find Iceberg's procedures by name, check their arguments, and call them."""
 
 from __future__ import annotations
 
@@ -33,19 +33,20 @@ def call(
     Args:
         catalog: The catalog with the tables.
         name: The procedure's name, such as 'rollback_to_snapshot'.
-        positional: Arguments in the order of its parameters.
-        named: Further arguments by name. None stands for a value that is not given.
-        executor: Where files are rewritten, such as `lakescan.spark.SparkExecutor(spark)`; threads by default.
-        source_table: Describes tables of an engine's own catalog, for `snapshot`; raises `NoSuchTable`.
+        positional: Arguments in the order of the parameters.
+        named: Further arguments by name. None means that no value is given.
+        executor: Runs the rewriting of files, such as `lakescan.spark.SparkExecutor(spark)`. Threads by default.
+        source_table: Describes tables of an engine's own catalog, for `snapshot` and `add_files`. Raises `NoSuchTable`.
 
     Returns:
-        The result, with the columns that Iceberg's documents have for it. `create_changelog_view` returns the changes:
-        see `changelog.changes_of`.
+        The result, with the columns of Iceberg's documentation. `create_changelog_view` returns the changes. See
+        `changelog.changes_of`.
 
     Raises:
-        InvalidOption: There is no such procedure or parameter, a required one is missing, or a value does not fit.
-        UnsupportedFeature: The procedure, or what is asked of it, is not implemented; the message says what to do.
-        LakescanError: What the procedure itself raises.
+        InvalidOption: The procedure or a parameter does not exist, a required argument is missing, or a value is
+            invalid.
+        UnsupportedFeature: The procedure or an argument is not supported. The message gives an alternative.
+        LakescanError: The procedure itself failed.
 
     Example:
         >>> call(lakescan.catalog("local"), "rollback_to_snapshot", ["db.sample", 1])
@@ -62,7 +63,7 @@ def call(
 
 
 def find_procedure(name: str) -> Procedure:
-    """The procedure of a name, whatever its case; raises `InvalidOption`, which suggests the nearest.
+    """Return the procedure of a name, ignoring case. Raises `InvalidOption`, which suggests the nearest name.
 
     Args:
         name: The procedure's name.
@@ -78,15 +79,15 @@ def find_procedure(name: str) -> Procedure:
 
 
 def bind_arguments(procedure: Procedure, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the arguments of a call; return a value for each parameter, None where none is given.
+    """Check the arguments of a call. Returns a value for each parameter, None for missing ones.
 
     Args:
-        procedure: What is called.
+        procedure: The procedure that is called.
         positional: Arguments in order.
         named: Arguments by name.
 
     Raises:
-        InvalidOption: They do not fit the parameters.
+        InvalidOption: The arguments do not fit the parameters.
 
     Example:
         >>> bind_arguments(find_procedure("rollback_to_snapshot"), ["db.sample", 1], {})
@@ -95,8 +96,8 @@ def bind_arguments(procedure: Procedure, positional: Sequence[Any], named: Mappi
     parameters, name = procedure.parameters, procedure.name
     if len(positional) > len(parameters):
         raise InvalidOption(
-            f"{name} has {len(parameters)} parameters ({', '.join(each.name for each in parameters)}), and "
-            f"{len(positional)} arguments are given"
+            f"{name} takes {len(parameters)} arguments ({', '.join(each.name for each in parameters)}), not "
+            f"{len(positional)}"
         )
     given = dict(zip((each.name for each in parameters), positional, strict=False))
     known = {each.name: each for each in parameters}

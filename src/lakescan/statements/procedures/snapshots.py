@@ -1,4 +1,4 @@
-"""Procedures that move the current state, branches and tags of a table, or tell of its snapshots."""
+"""Procedures that set the current snapshot, branches and tags of a table, or list its snapshots."""
 
 from __future__ import annotations
 

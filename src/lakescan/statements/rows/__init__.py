@@ -1,1 +1,1 @@
-"""Statements that change rows: DELETE, UPDATE, MERGE and INSERT, in Python, in SQL, in this process and on Spark."""
+"""Run statements that change rows: DELETE, UPDATE, MERGE and INSERT, from Python or SQL."""

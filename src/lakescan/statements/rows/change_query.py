@@ -1,8 +1,8 @@
-"""The query of a statement that changes rows: which rows of the target it changes, how, and their new values.
+"""Build the query of a row-changing statement, whose result has the rows to change, the actions and the new values.
 
-Its first columns are the file and the position of a row of the target (null for a row to insert), and the number of
-what happens to it (0 for nothing). Then come the values that statements assign, and the target's own values. Both
-engines run it as they run any query, so conditions and values mean what they mean in a SELECT.
+The first columns of the query are the data file and the position of a target row (null for a row to insert), and the
+number of the action on it (0 for none). The assigned values and then the target's own values follow. The engines run it
+like any other query, so conditions and values mean the same as in a SELECT.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from lakescan.statements.syntax.dml import Assignment, Clause, Delete, Merge, Me
 from lakescan.statements.syntax.text import Sql, text_literal
 
 TARGET = "__lakescan_target"  # the name of the target's scan
-FILE_AT, POSITION_AT, ACTION_AT = 0, 1, 2  # places of the first columns
+FILE_AT, POSITION_AT, ACTION_AT = 0, 1, 2  # indices of the first columns of the query
 
 ChangeStatement = Delete | Update | Merge
 _REFERENCE = re.compile(r"\(?(`[^`]+`|[^\W\d]\w*)(\.(`[^`]+`|[^\W\d]\w*))*\s*\)?")
-_CastIn = Callable[..., str]  # `Cast` of one place
+_CastIn = Callable[..., str]  # a `Cast` with its first argument, the index of the value, already given
 _Text = Callable[[_CastIn | None], str]
 
 
 @dataclass(frozen=True)
 class RowAction:
-    """What happens to the rows of one number.
+    """The action on the rows with one action number.
 
-    - `values`: by column, the place of its new value in the query's rows; columns that are not there are filled as in
+    - `values`: for each column, the index of its new value in the query. Columns that are not listed are filled as in
       rows that lack them.
-    - `when`: which rows a MERGE has it for.
+    - `when`: the rows that the clause of a MERGE applies to.
     """
 
     action: MergeAction
@@ -46,12 +46,12 @@ class RowAction:
 
 @dataclass(frozen=True)
 class ChangeQuery:
-    """The query, and what its columns are.
+    """The text of the query, and the meaning of its columns.
 
-    - `actions`: by number.
-    - `old`: by column, the place of the target's own value.
-    - `row_id`: the place of row ids, if they are read.
-    - `checks_matches`: whether a row of the target may be there twice, which is an error then.
+    - `actions`: the actions by their number.
+    - `old`: for each column, the index of the target's own value.
+    - `row_id`: the index of the row ids, or None if they are not read.
+    - `checks_matches`: whether the query may return a target row twice, which is then an error.
     """
 
     text: str
@@ -63,18 +63,18 @@ class ChangeQuery:
 
 @dataclass(frozen=True)
 class ChangeQueryBuilder:
-    """Makes the query of one statement.
+    """Builds the query of one statement.
 
     - `schema`: the target's columns.
-    - `generated`: columns that are computed, unless a statement assigns them.
-    - `identities`: columns whose ids the table assigns: an update leaves them.
-    - `row_id`: the name of the column with row ids, to read with rows that are updated; None without.
-    - `reads_old`: whether the values of all changed rows are needed (to record them in change files).
+    - `generated`: columns that are computed unless a statement assigns them.
+    - `identities`: identity columns, which an update cannot assign.
+    - `row_id`: the name of the row id column to read for updated rows, or None.
+    - `reads_old`: whether the old values of all changed rows are needed, for change data files.
     - `source_columns`: the columns of a MERGE's source, for `*`.
-    - `places`: the names of the target's columns with the file and the position of a row.
-    - `mark`: what no column of target and source has in its name; columns of the query are named by it.
-    - `case_sensitive`: whether names of columns and members to set must have the same case.
-    - `streams_source`: the source is larger than the target, which is held in memory instead, if an engine holds one.
+    - `places`: the names of the target's columns with the data file and the position of a row.
+    - `mark`: text that no column name of target and source contains. It is part of the names of the query's columns.
+    - `case_sensitive`: whether names of assigned columns and members must match in case.
+    - `streams_source`: whether the source is larger than the target, so that the target should be held in memory.
     """
 
     statement: ChangeStatement
@@ -90,11 +90,11 @@ class ChangeQueryBuilder:
     places: tuple[str, str] = (FILE.name, POS.name)
 
     def _query_column(self, name: object) -> str:
-        """The name of a column of the query, in backquotes."""
+        """Return the name of a column of the query, in backquotes."""
         return backquote(f"__lakescan_{self.mark}_{name}")
 
     def query(self, cast: Cast | None = None) -> ChangeQuery:
-        """The query; `cast` makes of the text of a value in a place, or of a member of it, one that fits its column."""
+        """Build the query. `cast` converts the SQL of a value, or of a struct member in it, to the column's type."""
         outputs = [f"{self._target}.{backquote(name)} AS {self._query_column(n)}" for n, name in enumerate(self.places)]
         outputs.append(f"{self._action_text} AS {self._query_column('action')}")
         actions: dict[int, RowAction] = {}
@@ -104,7 +104,7 @@ class ChangeQueryBuilder:
             for column, value in self._values(clause):
                 if value is not None and clause.action == MergeAction.UPDATE:
                     self._check_stays(column)
-                if value is None:  # its own value
+                if value is None:  # the column keeps its value
                     kept.add(column.name)
                     continue
                 place = len(outputs)
@@ -132,7 +132,7 @@ class ChangeQueryBuilder:
 
     @property
     def _with(self) -> str:
-        """The queries of WITH; those of a MERGE are in its source."""
+        """The text of the WITH clause. A MERGE has none, because its WITH is part of the source."""
         clause = None if isinstance(self.statement, Merge) else self.statement.with_clause
         return "" if clause is None else f"{clause}\n"
 
@@ -180,12 +180,12 @@ class ChangeQueryBuilder:
 
     @property
     def _has_conditions(self) -> bool:
-        """Whether rows of the query may have several actions, or none."""
+        """Whether rows of the query may have different actions, or none."""
         return isinstance(self.statement, Merge)
 
     @property
     def _checks_matches(self) -> bool:
-        """Several matches are an error, but for a DELETE without a condition, which they leave no doubt of."""
+        """Whether several matches of a target row are an error, as always except for an unconditional DELETE."""
         if not isinstance(self.statement, Merge):
             return False
         matched = [each for each in self._clauses if each.when == When.MATCHED]
@@ -213,9 +213,10 @@ class ChangeQueryBuilder:
         return f"CASE {' '.join(branches)} ELSE 0 END"
 
     def _values(self, clause: Clause) -> list[tuple[t.Field, _Text | None]]:
-        """The columns that a clause sets, and what makes the texts of their values: None for one that keeps its value.
+        """Return the columns that a clause sets, each with a function that builds the text of its value.
 
-        Columns with `DEFAULT` are left out of both, and so are generated ones.
+        The function is None for a column that keeps its value. Columns set to `DEFAULT`, and generated columns without
+        a value, are left out.
         """
         if clause.action == MergeAction.DELETE:
             return []
@@ -233,7 +234,7 @@ class ChangeQueryBuilder:
                     found.append((column, None))
                 continue
             if clause.action == MergeAction.UPDATE:
-                self._check_stays(column)  # by DEFAULT, too
+                self._check_stays(column)  # also for DEFAULT
             text = self._new_value(column, parts)
             if text is not None:
                 found.append((column, text))
@@ -241,7 +242,9 @@ class ChangeQueryBuilder:
 
     def _check_stays(self, column: t.Field) -> None:
         if column.name in self.identities:
-            raise SchemaMismatch(f"the identity column {column.name!r} is not updated: list the other columns to set")
+            raise SchemaMismatch(
+                f"the identity column {column.name!r} cannot be updated: list the other columns to set"
+            )
 
     def _all_values(self, action: MergeAction) -> list[tuple[t.Field, _Text | None]]:
         given = {each.name: self._source_column(each.name) for each in self.schema.fields}
@@ -279,14 +282,14 @@ class ChangeQueryBuilder:
         return next(column for column in self.schema.fields if column.name == found[0])
 
     def _source_column(self, name: str) -> str | None:
-        """The source's column of a column of the target, for `*`; None if it has none."""
+        """Return the source column that `*` assigns to a column of the target; None without one."""
         found = match_names(name, self.source_columns, case_sensitive=self.case_sensitive)
         if len(found) > 1:
             raise InvalidStatement(f"the source has several columns for {name!r}: {', '.join(found)}. List the columns")
         return found[0] if found else None
 
     def _new_value(self, column: t.Field, parts: Sequence[tuple[tuple[str, ...], Sql]]) -> _Text | None:
-        """The value of a column of which the whole, or members, are set."""
+        """Return the function that builds a column's value from assignments to it or to its members."""
         if len({path for path, _ in parts}) < len(parts) or (len(parts) > 1 and any(not path for path, _ in parts)):
             raise InvalidStatement(f"the column {column.name!r} is set twice")
         path, value = parts[0]
@@ -294,18 +297,18 @@ class ChangeQueryBuilder:
             return None if _is_default(value) else partial(_cast_whole, parenthesize(value), column)
         member = partial(_member, case_sensitive=self.case_sensitive)
         if any(_is_default(value) for _, value in parts):
-            raise InvalidStatement(f"DEFAULT is the value of a column, and no member of {column.name!r} has one")
+            raise InvalidStatement(f"DEFAULT is only for whole columns: no member of {column.name!r} has one")
         return partial(_struct_text, f"{self._target}.{backquote(column.name)}", column, parts, (), member)
 
     def _old_value_places(self, number: int, old: Mapping[str, int]) -> dict[str, int]:
-        """The places of the values that an update keeps."""
+        """Return the indices of the values that an update keeps, by column."""
         return {
             column.name: old[column.name] for column, value in self._values(self._clauses[number - 1]) if value is None
         }
 
 
 def _first_clause(numbered: Sequence[tuple[int, Clause]]) -> str:
-    """The number of the first clause whose condition is true."""
+    """Return the SQL for the number of the first clause whose condition is true."""
     if len(numbered) == 1 and numbered[0][1].condition is None:
         return str(numbered[0][0])
     branches, rest = [], "0"
@@ -333,9 +336,12 @@ def _struct_text(
     member: Callable[[t.Field, str], str],
     cast: _CastIn | None,
 ) -> str:
-    """A struct with some members set; `within` leads to it from its column, and `member` finds those by name."""
+    """Return the SQL of a struct with some members set.
+
+    `within` is the path from the column to the struct `own`, and `member` resolves the name of a member.
+    """
     if not isinstance(column.type, t.Struct):
-        raise SchemaMismatch(f"the column {column.name!r} is no struct: it has no member {parts[0][0][0]!r} to set")
+        raise SchemaMismatch(f"the column {column.name!r} is not a struct: it has no member {parts[0][0][0]!r} to set")
     by_member: dict[str, list[tuple[tuple[str, ...], Sql]]] = {}
     for path, given in parts:
         by_member.setdefault(member(column, path[0]), []).append((path[1:], given))
@@ -357,7 +363,7 @@ def _struct_text(
 
 
 def _member(column: t.Field, name: str, *, case_sensitive: bool) -> str:
-    """The name of the member that a statement sets."""
+    """Resolve the name of a struct member in a statement."""
     names = [each.name for each in t.children(column.type)]
     found = match_names(name, names, case_sensitive=case_sensitive)
     if not found:
@@ -368,5 +374,5 @@ def _member(column: t.Field, name: str, *, case_sensitive: bool) -> str:
 
 
 def parenthesize(value: Sql) -> str:
-    """A part of the user's text, which may end in a comment."""
+    """Put a part of the user's text in parentheses, allowing for a comment at its end."""
     return f"({value}\n)"

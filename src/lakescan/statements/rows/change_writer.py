@@ -1,4 +1,4 @@
-"""Takes the rows of a statement's query: notes which rows of the target go, and writes new and changed ones."""
+"""Process the rows of a statement's query: record the target rows to delete, and write new and updated rows."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class ChangeWrites:
-    """How the rows of a statement are written. Pickled for workers.
+    """The settings for writing the rows of a statement. Pickled for workers.
 
-    - `rows`: new rows; `moved`: rows that may have been in other files before, which have hidden columns behind those
-      of the table: the first is their row id.
-    - `changes`: rows of change files; None where the table records none.
+    - `rows`: the writes of new rows.
+    - `moved`: the writes of rows that may come from other files. Hidden columns follow the table's columns, beginning
+      with the row id.
+    - `changes`: the writes of change data files; None for a table without them.
     """
 
     query: ChangeQuery
@@ -62,7 +63,7 @@ class ChangeWrites:
 
 @dataclass
 class SinkResult:
-    """What was found and written."""
+    """The matched rows and the written files of one sink."""
 
     rows: RowPositions
     files: list[WrittenFile]
@@ -71,24 +72,30 @@ class SinkResult:
 
 
 class ChangeSink:
-    """Takes batches of the query's rows; `close` or `undo` ends it. `task` tells it from others of the statement."""
+    """Processes batches of the query's rows. End it with `close` or `undo`.
+
+    `task` distinguishes the parallel sinks of one statement.
+    """
 
     def __init__(self, writes: ChangeWrites, task: int | None = None) -> None:
         self._writes, self._query = writes, writes.query
         self._found = RowPositions(is_unique=writes.query.checks_matches)
-        self._counts = Counter[tuple[MergeAction, bool]]()  # by action, and whether there is no row of the source
+        self._counts = Counter[tuple[MergeAction, bool]]()  # by action, and whether the row has no source row
         table = writes.rows
         rules = table.rules
         self._target = writes.moved if writes.updates else table
         self._hidden = self._target.schema.fields[len(table.schema.fields) :]
         self._inserts = RowCompleter(rules, table.schema, {}, task)
-        # Rows that are updated keep their ids.
+        # Updated rows keep their identity values.
         self._updates = RowCompleter(replace(rules, identities={}), table.schema, {}, task)
         self._writer: PartitionedWriter | None = None
         self._changes: PartitionedWriter | None = None
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Take rows; raises `DuplicateMatch`, and `SchemaMismatch` for rows that the table does not take."""
+        """Process one batch.
+
+        Raises `DuplicateMatch` for a row that matches twice, and `SchemaMismatch` for rows that the table cannot store.
+        """
         numbers = np.asarray(batch.column(ACTION_AT).cast(pa.int32()).fill_null(0))
         is_changed = np.isin(
             numbers, [n for n, each in self._query.actions.items() if each.action != MergeAction.INSERT]
@@ -117,7 +124,7 @@ class ChangeSink:
                 self._record(done, after)
 
     def _hidden_values(self, rows: pa.RecordBatch) -> list[pa.Array]:
-        """The row ids of rows that are updated; whatever else is tracked is that of the commit."""
+        """Return the hidden columns: the row ids of updated rows, and nulls for values that the commit assigns."""
         values: list[pa.Array] = [pa.nulls(rows.num_rows, each.type.arrow()) for each in self._hidden]
         if values and self._query.row_id is not None:
             values[0] = rows.column(self._query.row_id).cast(pa.int64())
@@ -135,7 +142,7 @@ class ChangeSink:
         return self._writer
 
     def close(self) -> SinkResult:
-        """Finish all files."""
+        """Close all files and return the result."""
         files = [] if self._writer is None else self._writer.close()
         if marks := self._inserts.marks:
             files = [replace(each, details={**each.details, MARKS: marks}) for each in files]
@@ -153,26 +160,26 @@ class ChangeSink:
         )
 
     def undo(self) -> None:
-        """Remove all files that were written."""
+        """Delete all written files."""
         for each in (self._writer, self._changes):
             if each is not None:
                 each.undo()
 
 
 def _columns(rows: pa.RecordBatch, places: Mapping[str, int]) -> pa.RecordBatch:
-    """Columns of the query under their names in the table."""
-    if not places:  # all columns are filled: the rows have none, and their number
+    """Return columns of the query under their names in the table. `places` are their indices."""
+    if not places:  # the writer fills all columns, so that only the number of rows matters
         return rows.select([])
     return pa.RecordBatch.from_arrays([rows.column(place) for place in places.values()], names=list(places))
 
 
 def _append_hidden(rows: pa.RecordBatch, names: Sequence[str], hidden: Sequence[pa.Array]) -> pa.RecordBatch:
-    """The rows with hidden columns behind their own."""
+    """Append the hidden columns to the rows."""
     return pa.RecordBatch.from_arrays([*rows.columns, *hidden], names=list(names)) if hidden else rows
 
 
 def total_counts(counts: Sequence[RowCounts]) -> RowCounts:
-    """The sum of counts."""
+    """Return the sum of the counts."""
     return RowCounts(
         sum(each.inserted for each in counts),
         sum(each.updated for each in counts),
@@ -183,16 +190,16 @@ def total_counts(counts: Sequence[RowCounts]) -> RowCounts:
     )
 
 
-_LEAST = 32 * 2**20  # bytes of a file with rows that stay, if threads share the work
+_LEAST = 32 * 2**20  # bytes: rewritten files may be smaller than the target size, down to this, to keep threads busy
 
 
 @dataclass
 class ChangeOutcome:
-    """What becomes of the files that had changed rows.
+    """The changes to the data files that had changed rows.
 
-    - `removed`: the files that go; `deletes`: the deletes of those that stay.
-    - `files`: the rows of the files that go which are still there, written again.
-    - `changed`: how many rows were deleted or updated.
+    - `removed`: the files to remove. `deletes`: the delete files or vectors of the other files.
+    - `files`: new files with the remaining rows of removed files.
+    - `changed`: the number of rows that were deleted or updated.
     """
 
     removed: list[RemovedFile] = field(default_factory=list)
@@ -202,22 +209,25 @@ class ChangeOutcome:
 
 
 def find_changed_files(plan: FileTable, changed: Mapping[str, BitMap64]) -> tuple[FileTable, list[BitMap64]]:
-    """The planned files that have changed rows, and these, in the same order."""
+    """Return the planned files that have changed rows, and the positions of these rows in the same order.
+
+    Raises `CorruptMetadata` for a file that is not in the plan.
+    """
     paths = plan.files["path"].combine_chunks()
     wanted = pa.array(list(changed), pa.string())
     places = pc.index_in(wanted, value_set=paths)
     if places.null_count:
         lost = wanted.filter(places.is_null())[0]
-        raise CorruptMetadata(f"rows were read of {lost}, which is not among the planned files: plan again")
+        raise CorruptMetadata(f"rows were read from {lost}, which is not in the scan's plan. Run the statement again")
     return plan.take(places).drop_unused_deletes(), list(changed.values())
 
 
 @dataclass(frozen=True)
 class ChangeRecorder:
-    """How files with changed rows are finished. Pickled for workers.
+    """Records changed rows by writing deletes or by rewriting files. Pickled for workers.
 
     - `scan`: a scan of the base, with all columns that `moved` writes.
-    - `writer`: in merge-on-read, the writer of deletes; None in copy-on-write.
+    - `writer`: the writer of deletes in merge-on-read; None in copy-on-write.
     """
 
     scan: ScanSpec
@@ -226,7 +236,7 @@ class ChangeRecorder:
 
     @staticmethod
     def build(target: Target, mode: RowLevelOperationMode, write_id: str) -> ChangeRecorder:
-        """How the changes of a write are finished."""
+        """Build the recorder of a write to `target`."""
         if mode is RowLevelOperationMode.MERGE_ON_READ:
             return ChangeRecorder(target.scan, target.writes, require(target, RowLevelChanges).delete_writer(write_id))
         moved = target.writes.lineage_writes
@@ -235,7 +245,10 @@ class ChangeRecorder:
     def finish(
         self, files: FileTable, positions: Sequence[BitMap64], executor: PlanningExecutor | None = None
     ) -> ChangeOutcome:
-        """Write what records the changes. `files` are those with changed rows, of the base."""
+        """Write deletes, or files without the changed rows. `files` are the base's files with changed rows.
+
+        Files without remaining rows are only listed as removed.
+        """
         if not len(files):
             return ChangeOutcome()
         whole = has_no_rows_left(files, positions, self.scan.storage)
@@ -254,7 +267,7 @@ class ChangeRecorder:
 
 
 def add_inline_vectors(files: FileTable, positions: Sequence[BitMap64]) -> FileTable:
-    """The files with more deletes: vectors that are in no file."""
+    """Return the files with more deletes, as deletion vectors that are held in memory."""
     count = files.deletes.num_rows
     vectors = pa.table(
         {
@@ -276,9 +289,10 @@ def add_inline_vectors(files: FileTable, positions: Sequence[BitMap64]) -> FileT
 
 
 def has_no_rows_left(files: FileTable, positions: Sequence[BitMap64], storage: Storage) -> np.ndarray:
-    """Whether the changed rows of each file are all that it still has.
+    """Return for each file whether the changed rows are all of its remaining rows.
 
-    Recorded counts say which files may be such; the files themselves must say it, too: a wrong count would lose rows.
+    Recorded counts select the candidates. The row count of the file itself must agree, because a wrong record would
+    lose rows.
     """
     rows = files.files["record_count"].to_pylist()
     counts, kinds = files.deletes["record_count"].to_pylist(), files.deletes["kind"].to_pylist()
@@ -301,7 +315,7 @@ def has_no_rows_left(files: FileTable, positions: Sequence[BitMap64], storage: S
 
 
 def _footer_row_count(format_name: str, path: str, key_metadata: bytes | None, storage: Storage) -> int | None:
-    """The number of rows by the file itself; None if it does not say so cheaply."""
+    """Return the number of rows from the file's footer; None for formats other than Parquet."""
     if format_name != "parquet":
         return None
     with open_data_file(storage, path, format_name, key_metadata) as data:

@@ -1,4 +1,4 @@
-"""DELETE by a condition that filters understand: files that match whole are removed without being read."""
+"""DELETE by a filter: remove files without reading them if all their rows match."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FilterDelete:
-    """A DELETE by a filter: the files that match whole, how many rows they have, and a scan and plan of the others."""
+    """A DELETE by a filter.
+
+    - `whole`: the files whose rows all match. `rows`: the number of their rows.
+    - `scan`, `others`: the scan and the plan of the files that must be read.
+    """
 
     where: Predicate
     whole: FileTable
@@ -49,16 +53,20 @@ class FilterDelete:
     def commit(
         self, change: Change, rows: RowPositions, done: ChangeOutcome, found: float | None = None
     ) -> ChangeResult:
-        """Commit the DELETE of the files that match whole, and of the `rows` of others; `found` is when they were."""
+        """Commit the DELETE of the whole files, and of the matched `rows` of other files.
+
+        `found` is the time when all rows were found, on the clock `time.perf_counter`.
+        """
         done.removed += as_removed_files(self.whole)
         done.changed += self.rows
         return change.commit_finished(SinkResult(rows, []), done, self.where, found)
 
 
 def plan_filter_delete(change: Change, *, of_sql: bool) -> FilterDelete | None:
-    """What a DELETE does if its condition is a filter; None if rows must be looked for by a query.
+    """Plan a DELETE whose condition is a filter; None if a query must find the rows.
 
-    With `of_sql`, it must also mean what it means in SQL: filters read constants by the type of their column.
+    With `of_sql`, the condition must also have the same meaning in SQL, because filters convert constants to the type
+    of their column.
     """
     assert isinstance(change.statement, Delete)
     target, found = change.target, _filter_of(change.statement) if change.given is None else change.given
@@ -70,7 +78,7 @@ def plan_filter_delete(change: Change, *, of_sql: bool) -> FilterDelete | None:
     except LakescanError:
         if change.given is not None:
             raise
-        return None  # the query says it in the statement's words
+        return None  # the query reports the error in terms of the statement
     is_read = pa.array([residual != TRUE for residual in plan.residuals], pa.bool_()).take(plan.splits["residual"])
     read = np.zeros(len(plan.table), dtype=bool)
     read[plan.splits["file"].filter(is_read).to_numpy()] = True
@@ -83,7 +91,7 @@ def plan_filter_delete(change: Change, *, of_sql: bool) -> FilterDelete | None:
 
 
 def delete_by_filter(change: Change, executor: PlanningExecutor | None, *, of_sql: bool) -> ChangeResult | None:
-    """Delete by a filter in this process; None if its condition is none."""
+    """Run a DELETE by a filter in this process; None if its condition is not a filter."""
     quick = plan_filter_delete(change, of_sql=of_sql)
     if quick is None:
         return None
@@ -92,13 +100,13 @@ def delete_by_filter(change: Change, executor: PlanningExecutor | None, *, of_sq
         found.add(batch.column(0), batch.column(1), np.ones(batch.num_rows, dtype=bool))
     end = time.perf_counter()
     if found.changed:
-        pa.default_memory_pool().release_unused()  # what the search held, before files are written again
+        pa.default_memory_pool().release_unused()  # free the memory of the search before files are rewritten
         done = change.finishing.finish(*find_changed_files(quick.others.table, found.changed), executor)
     return quick.commit(change, found, done, end)
 
 
 def _filter_of(statement: Delete) -> Predicate | None:
-    """The condition as a filter of the table's columns; None if it is not one."""
+    """Return the condition of a DELETE as a filter on the table's columns; None if it is not one."""
     if statement.where is None:
         return TRUE
     text, edits = statement.where.text, []
@@ -118,7 +126,7 @@ def _filter_of(statement: Delete) -> Predicate | None:
 
 
 def _has_sql_meaning(found: Predicate, schema: Schema) -> bool:
-    """Whether a filter keeps the rows that SQL keeps, in any time zone: it compares values of the same type."""
+    """Return whether a filter matches the same rows as SQL in any time zone, comparing values of one type."""
     if has_sql(found):
         return False
     for each in leaves(found):
@@ -126,7 +134,7 @@ def _has_sql_meaning(found: Predicate, schema: Schema) -> bool:
             continue
         try:
             column = schema.field(each.column, case_sensitive=False)
-        except LakescanError:  # no such column, or several: the query says so
+        except LakescanError:  # no such column, or several: the query reports it
             return False
         if column.pad or not isinstance(each, Comparison | In):
             return False
@@ -150,7 +158,7 @@ def _is_plain(value: object, kind: t.Type) -> bool:
 
 
 def _count_live_rows(files: FileTable, scan: ScanSpec, position: str) -> int:
-    """How many rows files still have: by metadata, and where that does not say it, by their deletes."""
+    """Return the number of remaining rows in files, from metadata, or else by reading their deletes."""
     rows = _live_rows(files)
     unknown = files.filter(pa.array(rows < 0))
     counted = 0
@@ -162,7 +170,7 @@ def _count_live_rows(files: FileTable, scan: ScanSpec, position: str) -> int:
 
 
 def _live_rows(files: FileTable) -> np.ndarray:
-    """How many rows each file still has, by metadata; -1 where that does not say it."""
+    """Return the number of remaining rows of each file from metadata; -1 if metadata is not enough."""
     counts = pc.fill_null(files.files["record_count"], -1).to_numpy().astype(np.int64)
     known = pc.and_(
         pc.equal(files.deletes["kind"], DeleteKind.VECTOR.value), pc.is_valid(files.deletes["record_count"])

@@ -1,4 +1,4 @@
-"""Runs a statement that changes rows in this process: one query over a state of the table, and one commit."""
+"""Run a statement that changes rows in this process: one query over a snapshot of the table, and one commit."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ _RECORDED = {
     When.NOT_MATCHED: "notMatchedPredicates",
     When.NOT_MATCHED_BY_SOURCE: "notMatchedBySourcePredicates",
 }
-_SHOWN = 5  # columns of a row in a message
+_SHOWN = 5  # the number of columns to show of a row in a message
 
 
 class Change:
-    """One statement, on its way from the target to the commit. Engines run its query, and give its rows to a sink.
+    """A statement that changes rows, from opening the target to the commit. An engine runs its query, and feeds a sink.
 
-    `given` is the filter of a DELETE or UPDATE whose condition is none in SQL; `pinned` is the target as the statement
-    reads it by its name, without columns that it adds. `case_sensitive`: whether names of columns to set must have the
-    same case.
+    - `given`: the filter of a DELETE or UPDATE whose condition is not SQL text.
+    - `pinned`: the target as the statement reads it by name, without columns that the statement adds.
+    - `case_sensitive`: whether names of assigned columns must match in case.
 
     Raises `InvalidStatement` and `UnsupportedFeature` for a statement that cannot be run.
     """
@@ -118,13 +118,13 @@ class Change:
         for each in conditions:
             if each is not None and (found := unstable_call(each.text)):
                 raise InvalidStatement(
-                    f"{found}() has another value each time: the condition {each.text.strip()!r} does not say which "
-                    "rows to change. Write its values into the source first"
+                    f"{found}() returns another value at each call, so the condition {each.text.strip()!r} does not "
+                    "determine the rows to change. Store its values in the source first"
                 )
 
     @property
     def selecting(self) -> ChangeQueryBuilder:
-        """The query, as far as it is known without the source."""
+        """The builder of the query. `with_source` adds the columns of the source."""
         writes = self.target.writes
         hidden = self._moved.schema.fields[len(writes.schema.fields) :]
         row_id = next((each.name for each in hidden if each.id == ROW_ID.id), None)
@@ -143,9 +143,9 @@ class Change:
 
     @property
     def needs_source(self) -> bool:
-        """Whether the columns of the source are to be known first.
+        """Whether the columns of the source are needed before the query can be built.
 
-        For `*`, to add columns to the target, and where names alone mean columns of the source.
+        They are needed for `*`, to add columns to the target, and for unqualified names of source columns.
         """
         assert isinstance(self.statement, Merge)
         return self.evolves or any(
@@ -154,18 +154,18 @@ class Change:
 
     @property
     def evolves(self) -> bool:
-        """Whether a MERGE adds columns of the source that the target lacks."""
+        """Whether a MERGE adds source columns that the target lacks."""
         assert isinstance(self.statement, Merge)
         return self.statement.with_schema_evolution or self.target.writes.options.merge_schema
 
     @property
     def members(self) -> MemberRules:
-        """Which members the structs of a source may have."""
+        """The rules for members of the source's structs."""
         evolves = isinstance(self.statement, Merge) and self.evolves
         return MemberRules(evolves, evolves and self.target.writes.fills_members)
 
     def with_source(self, source: pa.Schema) -> Change:
-        """The change, with what the source has. WITH SCHEMA EVOLUTION adds its columns to the target."""
+        """Return the change with the source's columns. With schema evolution, they are added to the target."""
         assert isinstance(self.statement, Merge)
         statement, target = self.statement, self.target
         if self.evolves:
@@ -185,7 +185,7 @@ class Change:
 
     @property
     def scan(self) -> ScanSpec:
-        """The scan of the target that the query reads under the name `select.TARGET`."""
+        """The scan of the target that the query reads under the name `TARGET`."""
         names = [*self.target.writes.schema.names, *self.places]
         if self.selecting.row_id is not None:
             names.append(self.selecting.row_id)
@@ -195,33 +195,36 @@ class Change:
 
     @property
     def places(self) -> tuple[str, str]:
-        """The names of the columns with the file and the position of a row."""
+        """The names of the columns with the data file and the position of a row."""
         names = {each.id: each.name for each in self.target.scan.snapshot.metadata_columns}
         return names[FILE.id], names[POS.id]
 
     @property
     def records_changes(self) -> bool:
-        """Whether the table records changes in files of their own (Delta's change data feed)."""
+        """Whether the table records changes in separate files (Delta's change data feed)."""
         return self._change_writes is not None
 
     def writes(self, found: ChangeQuery) -> ChangeWrites:
-        """How the rows of the query are written."""
+        """Return the settings for writing the rows of the query."""
         return ChangeWrites(found, self.target.writes, self._moved, self._change_writes, self.write_id)
 
     @property
     def finishing(self) -> ChangeRecorder:
-        """How files with changed rows are finished."""
+        """The recorder of changed rows."""
         return ChangeRecorder.build(self.target, self.mode, self.write_id)
 
     def commit(self, sunk: SinkResult, scan: ScanSpec, executor: PlanningExecutor | None) -> ChangeResult:
-        """Write deletes, or files without the changed rows, and commit. `scan` is that of the target in the query."""
+        """Write deletes, or files without the changed rows, and commit. `scan` is the target's scan in the query.
+
+        If writing fails, the files of `sunk` are deleted.
+        """
         written: list[Any] = [*sunk.files, *sunk.change_files]
         found = time.perf_counter()
         try:
             done = ChangeOutcome()
             if sunk.rows.changed:
                 files, positions = find_changed_files(scan.plan().table, sunk.rows.changed)
-                pa.default_memory_pool().release_unused()  # what the query held, before files are written again
+                pa.default_memory_pool().release_unused()  # free the memory of the query before files are rewritten
                 done = self.finishing.finish(files, positions, executor)
                 written += [*done.files, *done.deletes]
         except BaseException:
@@ -232,7 +235,10 @@ class Change:
     def commit_finished(
         self, sunk: SinkResult, done: ChangeOutcome, read: Predicate, found: float | None = None
     ) -> ChangeResult:
-        """Commit what is written; `found` is when all rows were found, on the clock `time.perf_counter`."""
+        """Commit the written files. `read` is the condition of the rows that the statement read.
+
+        `found` is the time when all rows were found, on the clock `time.perf_counter`.
+        """
         now = time.perf_counter()
         scan, rewrite = (None, None) if found is None else (found - self.started, now - found)
         files = [*sunk.files, *done.files]
@@ -245,7 +251,7 @@ class Change:
             done.removed,
             done.deletes,
             files,
-            sunk.change_files or None,  # files that went whole: readers of a feed infer the changes of their rows
+            sunk.change_files or None,  # readers of a change feed infer the changes of files that are removed whole
             counts,
             self._parameters,
             OperationTimes(now - self.started, scan, rewrite),
@@ -281,7 +287,7 @@ class Change:
         return {}
 
     def ambiguity_error(self, twice: DuplicateMatch) -> AmbiguousMerge:
-        """The error for a row of the target that has several matches, with its values."""
+        """Return the error for a target row with several matches, showing its values."""
         assert isinstance(self.statement, Merge)
         words = {each.lower() for each in re.findall(r"\w+", self.statement.on.text)}
         names = [each for each in self.target.writes.schema.names if each.lower() in words][:_SHOWN]
@@ -292,19 +298,19 @@ class Change:
         shown = ", ".join(f"{name} = {value!r}" for name, value in (rows[0] if rows else {}).items())
         row = f"the row with {shown}" if shown else "a row"
         return AmbiguousMerge(
-            f"MERGE INTO {self.target.name}: {row} matches more than one row of the source, and which of them counts "
-            "is not defined. Nothing was changed. Make the source's keys unique, or add conditions to ON"
+            f"MERGE INTO {self.target.name}: {row} matches more than one row of the source, and it is not defined "
+            "which one to use. Nothing was changed. Make the source's keys unique, or add conditions to ON"
         )
 
 
 def _check_types(target: Target) -> None:
-    """Raise `UnsupportedFeature` for columns whose values the engines' queries would round."""
+    """Raise `UnsupportedFeature` for columns with nanoseconds, which the query would round."""
     schema = target.writes.schema
     for column in t.walk(schema.fields):
         if isinstance(column.type, t.Timestamp) and column.type.unit != "us":
             raise UnsupportedFeature(
                 f"new values for rows of {target.name}, whose column {schema.path_of[column.id]!r} has nanoseconds",
-                "Use append or overwrite, and delete.",
+                "Use append, overwrite and delete.",
             )
 
 
@@ -315,12 +321,12 @@ def _writes_rows(statement: ChangeStatement) -> bool:
 
 
 def scan_condition(scan: ScanSpec) -> Predicate:
-    """What a scan says of the rows that it read."""
+    """Return the condition that all rows read by a scan satisfy."""
     return conjunction([scan.condition, scan.pruning])
 
 
 def _history_clauses(clauses: Sequence[Clause], when: When) -> str:
-    """Clauses of a MERGE as Delta's history has them."""
+    """Return the clauses of a MERGE for rows of one kind, as JSON text for Delta's history."""
     found = []
     for each in clauses:
         if each.when == when:
@@ -346,14 +352,15 @@ def change(
     of_sql: bool = True,
     given: Predicate | None = None,
 ) -> ChangeResult:
-    """Run a statement; `frames` are the data that it names. Spark runs it if one of these is a frame of Spark.
+    """Run a statement that changes rows. Spark runs it if one of `frames` is a Spark frame.
 
-    `within` are the catalog and namespace of short names, by default those of `USE`. Without `of_sql`, the condition of
-    a DELETE means what it means in `Scan.where`, if it is a filter. `given` is the condition of a DELETE or UPDATE that
-    has none in SQL.
+    - `frames`: the data that the statement names.
+    - `within`: the catalog and namespace of short names, by default those of `USE`.
+    - `of_sql`: if False, the condition of a DELETE means the same as in `Scan.where`, if it is a filter.
+    - `given`: the condition of a DELETE or UPDATE, if it is not SQL text.
 
-    Raises `AmbiguousMerge`, `InvalidStatement`, `SchemaMismatch`, `CommitConflict`, and what reading raises; nothing is
-    committed then.
+    Raises `AmbiguousMerge`, `InvalidStatement`, `SchemaMismatch`, `CommitConflict`, and the errors of reading. Nothing
+    is committed then.
     """
     if target.has_committed():
         return ChangeResult()
@@ -381,7 +388,7 @@ def change(
     if isinstance(statement, Merge) and one.needs_source:
         given_rows = frames.get(SOURCE)
         is_whole = statement.source.text == f"`{SOURCE}`"
-        if isinstance(given_rows, pa.Table) and is_whole and not one.evolves:  # names are enough: no engine is started
+        if isinstance(given_rows, pa.Table) and is_whole and not one.evolves:  # no engine is needed for the names
             source = given_rows.schema
         else:
             text = f"SELECT * FROM {statement.source}\n"
@@ -415,13 +422,13 @@ def change(
 
 
 def hold_stream(name: str, frame: Any) -> Any:
-    """Data that can be read more than once: a stream is read now, and held."""
+    """Return data that can be read more than once. Streams and frames become an Arrow table."""
     is_lasting = isinstance(frame, Table | Scan | pa.Table) or hasattr(frame, "sparkSession")
     return frame if is_lasting else arrow_table(name, frame)
 
 
 def query_of(one: Change, frames: Mapping[str, Any], arguments: Any, within: tuple[str, ...], text: str) -> Query:
-    """A query of a statement in this process; it has the target's scan under the name `select.TARGET`."""
+    """Return a query of the statement in this process. It reads the target's scan under the name `TARGET`."""
     joins = JoinSettings(one.target.writes.options.memory_limit)
     return query(text, arguments, {**frames, TARGET: Scan(one.scan)}, within, joins=joins, pinned=one.pinned)
 
@@ -429,7 +436,10 @@ def query_of(one: Change, frames: Mapping[str, Any], arguments: Any, within: tup
 def run(
     statement: ChangeStatement, args: Any, frames: Mapping[str, Any], within: tuple[str, ...], text: str | None = None
 ) -> ChangeResult:
-    """Run a statement of SQL in this process; `args` are values of its parameters by name, `text` is for messages."""
+    """Run an SQL statement that changes rows in this process.
+
+    `args` are the values of its parameters by name, and `text` is the statement for messages.
+    """
     found = changed_table(statement.target, within, frames, text)
     return found.run({}, lambda target, _: change(target, statement, frames, args or None, within))
 
@@ -437,12 +447,12 @@ def run(
 def run_statement(
     text: str, args: Arguments, frames: Mapping[str, Any], within: tuple[str, ...]
 ) -> WriteResult | ChangeResult:
-    """Run INSERT, DELETE, UPDATE, MERGE or TRUNCATE TABLE; see `lakescan.sql`.
+    """Run INSERT, DELETE, UPDATE, MERGE or TRUNCATE TABLE. See `lakescan.sql`.
 
     Args:
         text: The statement.
         args: The values of its parameters.
-        frames: Tables and rows by the names that it has for them.
+        frames: Tables and rows, by the names that the statement uses for them.
         within: The catalog and namespace of short names.
     """
     text, values = name_parameters(text, args)

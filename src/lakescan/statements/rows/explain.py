@@ -1,4 +1,4 @@
-"""EXPLAIN of statements that change rows: what they would read, and how they would record changes; nothing is done."""
+"""EXPLAIN of statements that change rows: the data that they would read, and the mode of the write."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from lakescan.tables.base import Target
 
 
 def explain_statement(text: str, args: Arguments, frames: Mapping[str, Any], within: tuple[str, ...]) -> str:
-    """Explain INSERT, DELETE, UPDATE, MERGE or TRUNCATE TABLE.
+    """Explain INSERT, DELETE, UPDATE, MERGE or TRUNCATE TABLE without running it.
 
     Args:
         text: The statement, without EXPLAIN.
         args: The values of its parameters.
-        frames: Tables and rows by the names that it has for them.
+        frames: Tables and rows, by the names that the statement uses for them.
         within: The catalog and namespace of short names.
 
     Returns:
-        The table and the mode; the scans with their filters, and the files that these leave out.
+        The table and the write mode, then the scans with their filters and the files that they skip.
 
     Raises:
-        What the statement raises before it reads rows; UnsupportedFeature: a MERGE that would add columns.
+        The errors that the statement raises before it reads rows, and `UnsupportedFeature` for a MERGE that would add
+        columns.
 
     Example:
         >>> print(explain_statement("DELETE FROM local.shop.orders WHERE id = 7", None, {}, ()))

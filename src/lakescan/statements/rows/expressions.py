@@ -1,7 +1,7 @@
-"""The expressions of a statement that changes rows: each stands alone, and errors show the place in what users wrote.
+"""Check and rewrite the expressions of a statement that changes rows, and map errors to places in the user's text.
 
-Engines run one query that is made of them (`statements.rows.change_query`). Putting them together must not change their
-meaning.
+The engines run one query that combines the expressions (`statements.rows.change_query`). Combining them must not change
+their meaning.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _Statement = TypeVar("_Statement", bound=Delete | Update | Merge)
 
 
 def check_parts(statement: Delete | Update | Merge) -> None:
-    """Raise `InvalidStatement` for an expression that is empty, does not end, or reads rows that are not there.
+    """Raise `InvalidStatement` for an expression that is empty, is not balanced, or reads columns it cannot read.
 
     Example:
         >>> check_parts(Delete(TableName(("t",)), Sql("id = 1) OR (TRUE")))
         Traceback (most recent call last):
-        lakescan.errors.InvalidStatement: not valid SQL: this parenthesis closes none (line 1, column 7) ...
+        lakescan.errors.InvalidStatement: not valid SQL: nothing opens this ')' (line 1, column 7) ...
     """
     for each in _expressions(statement):
         _check_whole(each.text)
@@ -49,7 +49,7 @@ def check_parts(statement: Delete | Update | Merge) -> None:
 
 
 def unstable_call(text: str) -> str | None:
-    """The first function in an expression that has another value each time; texts and columns of such a name are none.
+    """Return the first called function in an expression that returns another value at each call; None without one.
 
     Example:
         >>> unstable_call("note = 'rand()' AND rand () > price"), unstable_call("note = 'rand()'")
@@ -73,7 +73,7 @@ def _check_whole(text: str) -> None:
         elif word.token_type.name == "R_PAREN":
             if not opened:
                 place = underline_place(text, word.start, word.end + 1)
-                raise InvalidStatement(f"not valid SQL: this parenthesis closes none{place}")
+                raise InvalidStatement(f"not valid SQL: nothing opens this ')'{place}")
             opened.pop()
     if opened:
         place = underline_place(text, opened[-1].start, opened[-1].end + 1)
@@ -81,7 +81,10 @@ def _check_whole(text: str) -> None:
 
 
 def _check_reads(text: str, absent: str, when: When) -> None:
-    """A clause has no row of the other side; names in subqueries may mean their own tables."""
+    """Raise `InvalidStatement` if a MERGE clause reads the side that has no row for it.
+
+    Expressions with subqueries are not checked, because names in them may mean the subqueries' own tables.
+    """
     words = tokens(text)
     if any(word.text.upper() == "SELECT" for word in words):
         return
@@ -89,11 +92,11 @@ def _check_reads(text: str, absent: str, when: When) -> None:
         is_first = n == 0 or words[n - 1].text != "."
         if is_first and dot.text == "." and name.token_type.name != "STRING" and name.text.lower() == absent.lower():
             place = underline_place(text, name.start, name.end + 1)
-            raise InvalidStatement(f"a clause for rows that are {when} has no row of {absent}{place}")
+            raise InvalidStatement(f"a clause for rows that are {when} cannot read columns of {absent}{place}")
 
 
 def shorten_names(statement: _Statement, columns: Sequence[str]) -> _Statement:
-    """The statement with columns by the table's last name, where expressions have more of it: `db.t.id`.
+    """Replace the table's full name in front of columns (`db.t.id`) by its last part.
 
     Example:
         >>> shorten_names(Delete(TableName(("db", "t")), Sql("db.t.id = 1")), ["id"]).where.text
@@ -129,12 +132,12 @@ def _shorten(text: str, target: TableName, known: set[str]) -> str:
 
 
 def qualify_sides(statement: _Statement, target: Sequence[str], source: Sequence[str]) -> _Statement:
-    """The statement with columns of the only side that a clause has, where their names alone may mean either.
+    """Qualify the unqualified columns of MERGE clauses that have only one side, where a name may mean either side.
 
     Args:
         statement: The statement.
         target: The names of the target's columns.
-        source: Those of the source, as far as they are known.
+        source: The names of the source's columns, if they are known.
 
     Example:
         >>> qualify_sides(merge, ["id"], ["id"]).clauses[0].assignments[0].value.text
@@ -164,7 +167,7 @@ def _qualify(each: Sql, side: str, names: set[str]) -> Sql:
 def _qualify_names(text: str, side: str, names: set[str]) -> str:
     words = tokens(text)
     if any(word.text.upper() == "SELECT" or word.text == "->" for word in words):
-        return text  # names may be those of other tables, or of lambda functions
+        return text  # names may belong to other tables or to lambda functions
     marked = f"{backquote(side)}."
     places = []
     for n, word in enumerate(words):
@@ -179,11 +182,11 @@ def _qualify_names(text: str, side: str, names: set[str]) -> str:
 
 @contextmanager
 def translate_error_places(statement: Delete | Update | Merge, query: str, columns: Sequence[str]) -> Iterator[None]:
-    """Errors of a query show their place in the expression that the user wrote, not in the query.
+    """Context manager: make errors of a query underline the place in the user's expression instead of the query.
 
     Args:
         statement: The statement.
-        query: The query that is made of it.
+        query: The query that was built for it.
         columns: The names of the table's columns.
     """
     try:
@@ -192,7 +195,7 @@ def translate_error_places(statement: Delete | Update | Merge, query: str, colum
         message = str(error)
         if "neither in GROUP BY nor in an aggregate function" in message:
             raise InvalidStatement(
-                "aggregate functions cannot stand in a statement that changes rows: use a subquery, (SELECT max(...) "
+                "aggregate functions cannot be used in a statement that changes rows: use a subquery, (SELECT max(...) "
                 "FROM ...)"
             ) from error
         there = "" if isinstance(statement, Merge) else f" There are: {', '.join(columns)}."
@@ -212,7 +215,7 @@ def relocate_error(statement: Delete | Update | Merge, query: str, message: str)
 
 
 def _sides(statement: Merge, qualifier: str) -> str:
-    """What the rows of a MERGE are called, for a name before a column that is neither side's."""
+    """Return a hint with the names of a MERGE's sides, for an unknown qualifier; empty for a known one."""
     target, source = statement.target.qualifier, statement.source_alias
     if qualifier.lower() in (target.lower(), (source or "").lower()):
         return ""
@@ -220,7 +223,7 @@ def _sides(statement: Merge, qualifier: str) -> str:
 
 
 def _own_place(statement: Delete | Update | Merge, query: str, found: re.Match[str]) -> str:
-    """The place in the longest expression that has it; empty for one that is in none."""
+    """Return the underlined place in the longest expression that contains it; empty if no expression does."""
     line, column, size = int(found[1]), int(found[2]), len(found[3])
     lines = query.split("\n")
     if line > len(lines):
@@ -234,13 +237,13 @@ def _own_place(statement: Delete | Update | Merge, query: str, found: re.Match[s
             if match.start() <= at < match.end():
                 start = at - match.start()
                 return underline_place(part, start, min(start + size, len(part)))
-            if match.end() <= at <= match.end() + 1:  # the line and the parenthesis behind it
+            if match.end() <= at <= match.end() + 1:  # the line break and the parenthesis after the expression
                 return underline_place(part, len(part) - 1, len(part))
     return ""
 
 
 def _expressions(statement: Delete | Update | Merge) -> list[Sql]:
-    """All conditions and values."""
+    """Return all conditions and assigned values."""
     found: list[Sql] = []
 
     def take(each: Sql) -> Sql:
@@ -257,7 +260,7 @@ def _clause_expressions(clause: Clause) -> list[Sql]:
 
 
 def _map_expressions(statement: _Statement, change: Callable[[Sql], Sql]) -> _Statement:
-    """The statement with other conditions and values."""
+    """Return the statement with `change` applied to all conditions and assigned values."""
     changed: Any = statement
     if isinstance(statement, Merge):
         clauses = tuple(

@@ -1,7 +1,7 @@
-"""INSERT: rows of a query, as a table's columns take them, appended or in the place of others.
+"""INSERT: convert the rows of a query to the table's columns, and append them or replace rows with them.
 
-Columns are matched by their places, as Spark does, by the list of the statement, or BY NAME. The engines run the query;
-this says what it is, and what is written.
+Columns are matched by position as in Spark, by the statement's column list, or BY NAME. This module builds the query
+for an engine to run, and writes its rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Columns = Sequence[tuple[str, t.Type]]
 
 @dataclass(frozen=True)
 class InsertColumn:
-    """A column of the rows that are written: its name, and the text of its value over the columns `c0`, `c1`, ..."""
+    """A column to write: its name, and the SQL of its value over the query's columns `c0`, `c1`, ..."""
 
     name: str
     text: str
@@ -45,11 +45,11 @@ class InsertColumn:
 
 @dataclass(frozen=True)
 class Insertion:
-    """An INSERT into an open table. Raises what is wrong with it as far as the table's columns say so.
+    """An INSERT into an open table.
 
-    - `values`: those of the statement's parameters.
-    - `case_sensitive`: whether listed columns must have the same case.
-    - `checks_floats`: whether floats that may be rounded integers are refused for integer columns.
+    - `values`: the values of the statement's parameters, by name.
+    - `case_sensitive`: whether listed columns must match in case.
+    - `checks_floats`: whether integer columns reject floats that could be rounded integers.
     """
 
     statement: Insert
@@ -64,7 +64,7 @@ class Insertion:
         return self.target.writes.schema.fields
 
     def _column(self, name: str) -> t.Field:
-        """The column of a name, in any case unless the table, or the session, tells columns apart by it."""
+        """Return the column of a name; raises `NoSuchColumn` if no column or several columns match."""
         names = [each.name for each in self._fields]
         found = match_names(name, names, case_sensitive=self.case_sensitive)
         if len(found) != 1:
@@ -74,7 +74,7 @@ class Insertion:
 
     @cached_property
     def partition(self) -> dict[str, str]:
-        """The values of PARTITION, as text, by column."""
+        """The values of PARTITION as SQL text, by column."""
         partitioning = self.target.scan.table.partitioning
         names = set(self.target.writes.partition_sources).intersection(
             names[0] for names in map(parse_reference, _fields_of(partitioning)) if len(names) == 1
@@ -84,8 +84,8 @@ class Insertion:
             column = self._column(name)
             if column.name not in names:
                 raise InvalidStatement(
-                    f"PARTITION names columns by whose values the table is partitioned, and {column.name!r} is none: "
-                    f"the partitioning of {self.target.name} is {partitioning}"
+                    f"PARTITION takes partition columns, and {column.name!r} is not one: the partitioning of "
+                    f"{self.target.name} is {partitioning}"
                 )
             if value is not None:
                 found[column.name] = with_values(value.text, self.values)
@@ -93,7 +93,7 @@ class Insertion:
 
     @cached_property
     def target_columns(self) -> list[t.Field] | None:
-        """The columns that the query's columns are for, in order; None if they are matched by name."""
+        """The table's columns for the query's columns, in order; None if they are matched by name."""
         if self.statement.by_name:
             return None
         if self.statement.columns is None:
@@ -119,11 +119,11 @@ class Insertion:
 
     @property
     def query(self) -> str:
-        """The query, without `DEFAULT`."""
+        """The query, with `DEFAULT` replaced."""
         return self._with_defaults[0]
 
     def outputs(self, found: Columns, kinds: Sequence[t.Type], *, ansi: bool) -> list[InsertColumn]:
-        """The columns to write.
+        """Return the columns to write.
 
         Args:
             found: The names and types of the query's columns.
@@ -131,8 +131,8 @@ class Insertion:
             ansi: Whether the session's casts fail for values that do not fit.
 
         Raises:
-            SchemaMismatch: Their number or types are not those of the columns.
-            NoSuchColumn: BY NAME, and the table does not have one.
+            SchemaMismatch: The number or the types of the columns do not fit the table.
+            NoSuchColumn: Columns are matched BY NAME, and the table lacks a column of the query.
         """
         _, left_out = self._with_defaults
         outputs = []
@@ -154,7 +154,7 @@ class Insertion:
         return outputs
 
     def _match_columns(self, found: Columns) -> list[t.Field | None]:
-        """The table's column for each of the query's; None for one to add."""
+        """Return the table's column for each column of the query; None for a column to add."""
         evolves = self.statement.with_schema_evolution
         names = [name for name, _ in found]
         if self.target_columns is None:
@@ -171,14 +171,14 @@ class Insertion:
         if len(found) < expected or (len(found) > expected and not adds_columns):
             wanted = ", ".join(each.name for each in self.target_columns)
             raise SchemaMismatch(
-                f"INSERT INTO {self.target.name}: the query has {len(found)} columns ({', '.join(names)}), and they "
-                f"are for {expected} ({wanted}). Columns are matched by their places: list those that there are, "
+                f"INSERT INTO {self.target.name}: the query has {len(found)} columns ({', '.join(names)}) for "
+                f"{expected} columns of the table ({wanted}). Columns are matched by position: list the columns, "
                 "INSERT INTO table (a, b) ..., or match them BY NAME"
             )
         return [*self.target_columns, *[None] * (len(found) - expected)]
 
     def projection_query(self, outputs: Sequence[InsertColumn], count: int) -> str:
-        """The query with the columns to write, of those that it has."""
+        """Return the query of the columns to write. `count` is the number of columns in `self.query`."""
         columns = ", ".join(f"{each.text} AS {backquote(each.name)}" for each in outputs)
         names = ", ".join(backquote(f"c{n}") for n in range(count))
         return f"SELECT {columns} FROM ({self.query}\n) AS `lakescan_rows` ({names})"
@@ -186,13 +186,13 @@ class Insertion:
     def write(
         self, rows: Rows, outputs: Sequence[InsertColumn], value_of: Callable[[str], Any], *, reads_target: bool
     ) -> WriteResult:
-        """Write the rows, and commit them.
+        """Write the rows and commit them.
 
         Args:
             rows: The rows.
-            outputs: Their columns.
-            value_of: The value of a constant expression.
-            reads_target: Whether the query reads the table: an overwrite is then a conflict with all commits since.
+            outputs: The columns of the rows.
+            value_of: Evaluates the SQL of a constant expression.
+            reads_target: Whether the query reads the table. An overwrite then conflicts with all concurrent commits.
         """
         if not self.statement.overwrite:
             return append_rows(self.target, rows, self.options)
@@ -200,7 +200,7 @@ class Insertion:
         return overwrite_rows(self.target, rows, self.options, where, reads_target=reads_target)
 
     def _overwrite_filter(self, texts: Mapping[str, str], value_of: Callable[[str], Any]) -> Predicate | None:
-        """The rows that an overwrite replaces; None for all, or for those of the partitions of new rows."""
+        """Return the filter of the rows to replace; None for all rows, or for dynamic partition overwrite."""
         if self.statement.replace_where is not None:
             return as_predicate(with_values(self.statement.replace_where.text, self.values))
         if not self.partition or self.options.is_dynamic:
@@ -226,16 +226,16 @@ def run_insert(
     case_sensitive: bool = False,
     checks_floats: bool = False,
 ) -> WriteResult:
-    """Run an INSERT by an engine.
+    """Run an INSERT with an engine.
 
     Args:
         statement: The statement.
-        found: Its table.
+        found: The table to insert into.
         values: The values of its parameters, by name.
-        run: Runs it.
-        dynamic: Whether an overwrite replaces the partitions of its rows, where not all of them have values.
-        case_sensitive: Whether listed columns must have the same case as the table's.
-        checks_floats: As for `Insertion`.
+        run: Runs the query and writes its rows.
+        dynamic: Whether an overwrite replaces the partitions of its rows if PARTITION does not fix all of them.
+        case_sensitive: Whether listed columns must match in case.
+        checks_floats: See `Insertion`.
     """
     count = len(_fields_of(found.table.partitioning))
     given = [value for _, value in statement.partition if value is not None]
@@ -251,7 +251,10 @@ def run_insert(
 def insert(
     statement: Insert, args: Mapping[str, Any], frames: Mapping[str, Any], within: tuple[str, ...], text: str
 ) -> WriteResult:
-    """Run an INSERT of SQL in this process; `args` are values of its parameters by name, `text` is for messages."""
+    """Run an SQL INSERT in this process.
+
+    `args` are the values of its parameters by name, and `text` is the statement for messages.
+    """
 
     def run(text: str) -> Query:
         return query(text, args or None, frames, within)
@@ -274,10 +277,10 @@ def insert(
 
 
 def _check_members(path: str, found: t.Type, kind: t.Type) -> None:
-    """Refuse members of structs in another order than the column's.
+    """Raise `SchemaMismatch` for a struct whose members are in another order than the column's.
 
-    Columns are matched by place here, and Spark matches members by place, too, Delta sometimes by name: the writer
-    matches them by name, so only the same order means the same to all.
+    Spark matches members by position, and Delta sometimes by name. The writer matches them by name, so the result is
+    the same for all only if the order is the same.
     """
     match found, kind:
         case t.Struct(), t.Struct():
@@ -286,8 +289,8 @@ def _check_members(path: str, found: t.Type, kind: t.Type) -> None:
             if order != sorted(order):
                 theirs, ours = (", ".join(each.name for each in of.fields) for of in (found, kind))
                 raise SchemaMismatch(
-                    f"column {path!r} has the members {ours}, and its value {theirs}. INSERT matches by place: give "
-                    "them in the column's order, or match them by name, INSERT INTO table BY NAME"
+                    f"column {path!r} has the members {ours}, and its value {theirs}. INSERT matches by position: list "
+                    "the members in the column's order, or match them by name, INSERT INTO table BY NAME"
                 )
             for each, place in zip(found.fields, places, strict=True):
                 if place is not None:
@@ -305,21 +308,21 @@ _SETS = ("UNION", "EXCEPT", "INTERSECT", "MINUS")
 def with_defaults(
     query: str, columns: Sequence[t.Field] | None, rules: ColumnRules, *, has_others: bool = False
 ) -> tuple[str, frozenset[int]]:
-    """A query with values in the place of `DEFAULT`: in VALUES, and in the list of a SELECT without FROM.
+    """Replace `DEFAULT` by values in VALUES, and in the select list of a single SELECT without FROM.
 
     Args:
         query: The text.
-        columns: The columns that its values are for, in order; None if they are matched by name.
-        rules: What the table's columns are filled with.
-        has_others: Whether the statement gives values to other columns, in PARTITION.
+        columns: The columns of its values, in order; None if they are matched by name.
+        rules: The table's rules for filling columns.
+        has_others: Whether the statement sets other columns, in PARTITION.
 
     Returns:
-        The text, and the places of the columns that have DEFAULT in all rows: they are left to the writer. Rows need at
-        least one column, so where all have DEFAULT, one gets its value in the text.
+        The text, and the indices of columns with DEFAULT in all rows, which the writer fills. Rows need at least one
+        column, so if all columns have DEFAULT, one of them gets its value in the text.
 
     Raises:
         InvalidStatement: Values are matched by name.
-        UnsupportedFeature: A default that no literal has, in some rows only, or rows whose values are all computed.
+        UnsupportedFeature: A default in some rows that is not a literal, or rows whose values are all computed.
     """
     if "default" not in query.lower():
         return query, frozenset()
@@ -332,7 +335,7 @@ def with_defaults(
         return query, frozenset()
     if columns is None:
         at = next(row[min(found)][0] for row, found in zip(rows, marked, strict=True) if found)
-        raise words.error("DEFAULT is for values that are matched by their places, not BY NAME", at)
+        raise words.error("DEFAULT is for values that are matched by position, not BY NAME", at)
     is_alone = words.find(lambda n: any(words.spells(n, each) for each in _SETS)) == len(words.words)
     everywhere = frozenset.intersection(*(frozenset(each) for each in marked)) if is_alone else frozenset()
     if rows and everywhere and not has_others and all(len(row) == len(everywhere) for row in rows):
@@ -348,7 +351,7 @@ def with_defaults(
 
 
 def _rows(words: TokenReader) -> list[list[tuple[int, int]]]:
-    """Where the values of each row are: of VALUES, or of one SELECT."""
+    """Return the token ranges of the values in each row of VALUES or of a single SELECT; empty for other queries."""
     end = len(words.words)
     start = words.find(lambda n: words.spells(n, "VALUES") or words.spells(n, "SELECT"))
     if start >= end:
@@ -360,31 +363,31 @@ def _rows(words: TokenReader) -> list[list[tuple[int, int]]]:
             rows.append(words.split_items(first + 1, words.closing(first)) if is_row else [(first, behind)])
         return rows
     if words.find(lambda n: n > start and words.spells(n, "SELECT")) < end:
-        return []  # of several queries, each may have other values
+        return []  # several queries may have different values
     if words.find(lambda n: words.spells(n, "FROM")) < end:
-        return []  # whose tables may have a column of this name
+        return []  # the tables may have a column named `default`
     first = start + 1 + (words.spells(start + 1, "ALL") or words.spells(start + 1, "DISTINCT"))
     ends = ("WHERE", "LIMIT", *_SETS)
     return [words.split_items(first, words.find(lambda n: any(words.spells(n, each) for each in ends), first))]
 
 
 def _first_literal(columns: Sequence[t.Field], places: frozenset[int], rules: ColumnRules) -> int:
-    """Return the place of the first column whose default is a literal."""
+    """Return the index of the first column whose default is a literal."""
     for n in sorted(places):
         if n < len(columns) and columns[n].name not in {*rules.generated, *rules.identities}:
             return n
     raise UnsupportedFeature(
-        f"rows of which all values are computed: {', '.join(each.name for each in columns)}",
-        "Give another column a value.",
+        f"rows whose values are all computed: {', '.join(each.name for each in columns)}",
+        "Add a value for another column.",
     )
 
 
 def _default_of(column: t.Field, rules: ColumnRules) -> str:
-    """The default of a column as a literal."""
+    """Return the default of a column as an SQL literal; raises `UnsupportedFeature` for a computed column."""
     if column.name in rules.generated or column.name in rules.identities:
         raise UnsupportedFeature(
-            f"DEFAULT for the column {column.name!r}, whose values are computed, in some rows only",
-            "Insert these rows by a statement of their own.",
+            f"DEFAULT for the computed column {column.name!r} in only some rows",
+            "Insert these rows with a separate statement.",
         )
     if (found := rules.defaults.get(column.name)) is not None:
         return literal(found.as_py())
@@ -392,7 +395,7 @@ def _default_of(column: t.Field, rules: ColumnRules) -> str:
 
 
 def with_values(text: str, values: Mapping[str, Any], of: Callable[[Any], str] = literal) -> str:
-    """A text with literals in the place of its named parameters."""
+    """Replace the named parameters of a text by literals. `of` converts a value to SQL."""
     if not values or ":" not in text:
         return text
     words = TokenReader(text).words

@@ -1,4 +1,4 @@
-"""The rows of data files that a statement found, as bitmaps of their positions."""
+"""The rows of data files that a statement matched, as bitmaps of their positions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakescan.reading.deletes.deletion_vectors import bitmap_of
 
 
 class DuplicateMatch(Exception):
-    """A row was found twice. Pickled by workers."""
+    """A row was matched twice. Pickled by workers."""
 
     def __init__(self, path: str, position: int) -> None:
         super().__init__(path, position)
@@ -20,10 +20,10 @@ class DuplicateMatch(Exception):
 
 
 class RowPositions:
-    """Rows by data file and position.
+    """The matched rows, by data file and position.
 
-    - `changed`: those to delete, by file: rows that are deleted, or updated.
-    - `matched`: all that were found, by file, if `is_unique` asks that no row is found twice.
+    - `changed`: by file, the rows to delete because they are deleted or updated.
+    - `matched`: by file, all matched rows. Filled only if `is_unique`, to detect rows that are matched twice.
     """
 
     def __init__(self, *, is_unique: bool) -> None:
@@ -32,9 +32,10 @@ class RowPositions:
         self.matched: dict[str, BitMap64] = {}
 
     def add(self, files: pa.Array, positions: pa.Array, is_changed: np.ndarray) -> None:
-        """Add the rows of a batch. A row to insert has no file; raises `DuplicateMatch`.
+        """Add the rows of a batch. Rows to insert have a null file and are skipped.
 
-        One step of the loop is for all rows of a file in the batch.
+        Raises `DuplicateMatch` if a row is matched twice and `is_unique` is set. The loop runs once per file in the
+        batch.
         """
         there = files.is_valid() if files.null_count else None
         if there is not None:
@@ -62,7 +63,7 @@ class RowPositions:
 
 
 def unite(found: dict[str, BitMap64], path: str, more: BitMap64) -> None:
-    """Add rows of a file."""
+    """Add row positions of a file."""
     known = found.get(path)
     if known is None:
         found[path] = more
@@ -71,7 +72,7 @@ def unite(found: dict[str, BitMap64], path: str, more: BitMap64) -> None:
 
 
 def unite_matches(found: dict[str, BitMap64], path: str, more: BitMap64) -> None:
-    """Add rows of a file, of which none may be there already; raises `DuplicateMatch`."""
+    """Add row positions of a file; raises `DuplicateMatch` if one of them is there already."""
     known = found.get(path)
     if known is not None and (both := known & more):
         raise DuplicateMatch(path, int(both[0]))

@@ -1,4 +1,4 @@
-"""`Table.merge`: a MERGE, clause by clause."""
+"""`Table.merge`: build a MERGE clause by clause."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ SOURCE = "__lakescan_source"  # the name of the source's rows in the query
 
 
 class MergeBuilder:
-    """A MERGE of rows into a table, made by `Table.merge`: clauses are added, `execute` commits it.
+    """A MERGE of rows into a table, created by `Table.merge`. Add clauses, then commit with `execute`.
 
-    For each row of the target that matches, the first `when_matched` clause whose condition holds counts; so for rows
-    of the source without a match, and rows of the target without one. Conditions and values are SQL expressions over
-    the columns of both sides, by their aliases. Each method returns a new builder.
+    For each matched row, the first `when_matched` clause whose condition is true applies. The same holds for source
+    rows without a match (`when_not_matched`) and for target rows without a match (`when_not_matched_by_source`).
+    Conditions and values are SQL expressions over the columns of both sides, qualified by the sides' aliases. Each
+    method returns a new builder.
 
     Example:
         >>> orders.merge(changes, on="t.id = s.id") \\
@@ -34,11 +35,11 @@ class MergeBuilder:
         self._statement, self._run = statement, run
 
     def when_matched_update(self, set: Mapping[str, str], condition: str | None = None) -> MergeBuilder:
-        """Update rows that match.
+        """Update matched rows.
 
         Args:
-            set: By column (or member of a struct, `address.city`), the SQL expression of its new value.
-            condition: Only rows for which it is true.
+            set: The SQL expression of the new value, by column or struct member (`address.city`).
+            condition: An SQL condition that a row must satisfy to be updated.
 
         Example:
             >>> merge.when_matched_update({"price": "s.price", "at": "current_timestamp()"}, "s.price <> t.price")
@@ -46,10 +47,10 @@ class MergeBuilder:
         return self._with(When.MATCHED, MergeAction.UPDATE, condition, set)
 
     def when_matched_update_all(self, condition: str | None = None) -> MergeBuilder:
-        """Update all columns of rows that match, by the source's columns of the same names.
+        """Set all columns of matched rows to the source's columns of the same names.
 
         Args:
-            condition: Only rows for which it is true.
+            condition: An SQL condition that a row must satisfy to be updated.
 
         Example:
             >>> merge.when_matched_update_all("s.version > t.version")
@@ -57,10 +58,10 @@ class MergeBuilder:
         return self._with(When.MATCHED, MergeAction.UPDATE, condition, None)
 
     def when_matched_delete(self, condition: str | None = None) -> MergeBuilder:
-        """Delete rows that match.
+        """Delete matched rows.
 
         Args:
-            condition: Only rows for which it is true.
+            condition: An SQL condition that a row must satisfy to be deleted.
 
         Example:
             >>> merge.when_matched_delete("s.kind = 'D'")
@@ -68,11 +69,11 @@ class MergeBuilder:
         return self._with(When.MATCHED, MergeAction.DELETE, condition)
 
     def when_not_matched_insert(self, values: Mapping[str, str], condition: str | None = None) -> MergeBuilder:
-        """Insert rows of the source that match no row of the table.
+        """Insert source rows that match no row of the table.
 
         Args:
-            values: By column, the SQL expression of its value; other columns get their defaults, or null.
-            condition: Only rows for which it is true.
+            values: The SQL expression of the value, by column. Other columns get their defaults, or null.
+            condition: An SQL condition that a row must satisfy to be inserted.
 
         Example:
             >>> merge.when_not_matched_insert({"id": "s.id", "price": "s.price"})
@@ -80,10 +81,10 @@ class MergeBuilder:
         return self._with(When.NOT_MATCHED, MergeAction.INSERT, condition, values)
 
     def when_not_matched_insert_all(self, condition: str | None = None) -> MergeBuilder:
-        """Insert rows of the source that match no row of the table, by the columns' names.
+        """Insert source rows that match no row of the table. Columns are matched by name.
 
         Args:
-            condition: Only rows for which it is true.
+            condition: An SQL condition that a row must satisfy to be inserted.
 
         Example:
             >>> merge.when_not_matched_insert_all()
@@ -91,11 +92,11 @@ class MergeBuilder:
         return self._with(When.NOT_MATCHED, MergeAction.INSERT, condition, None)
 
     def when_not_matched_by_source_update(self, set: Mapping[str, str], condition: str | None = None) -> MergeBuilder:
-        """Update rows of the table that match no row of the source.
+        """Update rows of the table that match no source row.
 
         Args:
-            set: By column, the SQL expression of its new value, over columns of the table.
-            condition: Only rows for which it is true.
+            set: The SQL expression of the new value over the table's columns, by column.
+            condition: An SQL condition that a row must satisfy to be updated.
 
         Example:
             >>> merge.when_not_matched_by_source_update({"is_active": "false"})
@@ -103,10 +104,10 @@ class MergeBuilder:
         return self._with(When.NOT_MATCHED_BY_SOURCE, MergeAction.UPDATE, condition, set)
 
     def when_not_matched_by_source_delete(self, condition: str | None = None) -> MergeBuilder:
-        """Delete rows of the table that match no row of the source.
+        """Delete rows of the table that match no source row.
 
         Args:
-            condition: Only rows for which it is true.
+            condition: An SQL condition that a row must satisfy to be deleted.
 
         Example:
             >>> merge.when_not_matched_by_source_delete("t.day = '2026-01-31'")
@@ -117,20 +118,20 @@ class MergeBuilder:
         """Run the MERGE in one commit.
 
         Returns:
-            How many rows were inserted, updated and deleted.
+            The numbers of rows inserted, updated and deleted.
 
         Raises:
-            AmbiguousMerge: A row of the table matches several rows of the source; nothing is committed.
-            InvalidStatement: An expression does not parse, or there is no clause.
-            SchemaMismatch: A value does not fit its column; nothing is committed.
-            CommitConflict: Another writer changed what the statement read.
+            AmbiguousMerge: A row of the table matches several source rows. Nothing is committed.
+            InvalidStatement: An expression cannot be parsed, or the MERGE has no clause.
+            SchemaMismatch: A value does not fit its column. Nothing is committed.
+            CommitConflict: A concurrent commit changed data that the MERGE read.
 
         Example:
             >>> print(merge.execute())
             3 rows inserted, 12 rows updated (2 files written, 18.2 KB)
         """
         if not self._statement.clauses:
-            raise InvalidStatement("a MERGE without a clause changes nothing: add when_matched_update_all() or another")
+            raise InvalidStatement("the MERGE has no clause: add one, such as when_matched_update_all()")
         return self._run(self._statement)
 
     def _with(
@@ -141,15 +142,16 @@ class MergeBuilder:
         before = [each for each in self._statement.clauses if each.when == when]
         if before and before[-1].condition is None:
             raise InvalidStatement(
-                f"a clause for rows that are {when} comes after one without a condition, and would never be used"
+                f"a clause for rows that are {when} follows one without a condition and would never apply: remove one, "
+                "or add a condition to the first"
             )
         return MergeBuilder(replace(self._statement, clauses=(*self._statement.clauses, clause)), self._run)
 
 
 def assignments_of(values: Mapping[str, Any]) -> tuple[Assignment, ...]:
-    """Assignments by the names of columns, in which dots lead to members of structs."""
+    """Return assignments from values by column name. Dots in a name lead to struct members."""
     if not values:
-        raise InvalidStatement("no column is set")
+        raise InvalidStatement("no column is set: name at least one column and its value")
     found = []
     for name, value in values.items():
         if not isinstance(value, str):
@@ -159,7 +161,10 @@ def assignments_of(values: Mapping[str, Any]) -> tuple[Assignment, ...]:
 
 
 def merge_of(on: str, target: str, source: str) -> Merge:
-    """A MERGE without clauses, of the source that the engine has under the name `SOURCE`."""
+    """Return a MERGE without clauses.
+
+    `target` and `source` are the aliases. The engine reads the source's rows under the name `SOURCE`.
+    """
     if target.lower() == source.lower():
         raise InvalidStatement(f"the aliases of target and source are both {target!r}")
     return Merge(TableName((target,), target), Sql(f"`{SOURCE}`"), source, Sql(on), ())

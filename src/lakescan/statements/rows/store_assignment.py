@@ -1,8 +1,9 @@
-"""What a statement may store in a column: Spark's rules of store assignment (ANSI), and the names of columns to set.
+"""Spark's rules of store assignment (ANSI): the types that a column can store. Also resolves names of assigned columns.
 
-The rules are those of Spark's `Cast.canANSIStoreAssign`, and as Delta's: numbers become other numbers, times other
-times, anything a text; a text is tried as a number, time or truth value when the statement runs. A value that the
-column cannot hold fails the statement, in sessions without ANSI mode, too: nothing wraps around, or becomes null.
+The rules are those of Spark's `Cast.canANSIStoreAssign`, which Delta uses too. Numbers are stored as other numbers,
+dates and timestamps as each other, and any atomic value as a string. A string is cast to a number, date, timestamp or
+boolean when the statement runs. A value that does not fit the column fails the statement, even in sessions without ANSI
+mode: nothing overflows or becomes null.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ _DIGITS: dict[t.Type, int] = {t.BYTE: 3, t.SHORT: 5, t.INT: 10, t.LONG: 19}
 
 @dataclass(frozen=True)
 class MemberRules:
-    """Which members a struct that is stored may have, next to those that its column has.
+    """Whether a stored struct may have other members than its column.
 
-    - `may_add`: whether it may have others, which the write adds to the table.
-    - `may_lack`: whether it may lack some: Delta's schema evolution fills them, Iceberg's refuses such a struct.
+    - `may_add`: whether it may have more members, which the write adds to the table.
+    - `may_lack`: whether members may be missing. Delta's schema evolution fills them, and Iceberg's rejects the struct.
     """
 
     may_add: bool = False
@@ -60,25 +61,28 @@ def cast_to_column(
     members: MemberRules = JUST_THESE,
     own: str | None = None,
 ) -> str:
-    """The text of a value as a column takes it.
+    """Return the SQL of a value, cast to the type of a column.
+
+    Structs, arrays and maps are usually left to the writer, which matches members by name. They are cast only if they
+    have nulls without a type, as in `array()`. Values of types that Spark does not have (Arrow times of day, UUIDs) are
+    left to the writer too.
 
     Args:
-        value_sql: An expression, in parentheses if it has operators. Without `ansi` it may occur more than once.
-        found: Its type.
+        value_sql: An expression, in parentheses if it has operators. Without `ansi`, it may occur more than once in the
+            result.
+        found: The type of the value.
         column: The column.
         ansi: Whether casts of the session fail for values that do not fit (`spark.sql.ansi.enabled`).
-        checks_floats: Whether whole floats that may be rounded integers fail the statement for integer columns. pandas
-            makes such floats of integers with nulls.
-        members: Which members a struct may have that the column does not have, and which it may lack.
-        own: The text of the column's present value, whose members are kept where a struct lacks them; None for null.
+        checks_floats: Whether floats that could be rounded integers fail the statement for integer columns. pandas
+            converts integers with nulls to such floats.
+        members: The rules for other members of a struct.
+        own: The SQL of the column's current value, which provides the members that a struct lacks; None for null.
 
     Returns:
-        The text itself where no cast is needed. Structs, arrays and maps are left to the writer, which matches members
-        by name, unless they have nulls without a type, as those of `array()`; and so are values that Spark does not
-        have (times of day in Arrow, UUIDs).
+        The SQL of the cast, or `value_sql` if no cast is needed.
 
     Raises:
-        SchemaMismatch: A value of this type is not stored in the column, or has other members.
+        SchemaMismatch: The column cannot store a value of this type or with these members.
 
     Example:
         >>> cast_to_column("s.price", t.DOUBLE, t.Field(1, "price", t.INT), ansi=True)
@@ -96,15 +100,15 @@ def cast_to_column(
     if not _is_assignable(found, kind):
         raise SchemaMismatch(
             f"column {column.name!r} is {column.type}, and its value {found}: Spark's rules of store assignment do not "
-            f"convert {found} to {column.type}. Cast the value, if it is meant"
+            f"convert {found} to {column.type}. Cast the value explicitly if that is intended"
         )
     name = _type_name(kind)
     column_name = column.name.replace("\\", "\\\\").replace("'", "\\'")
     if checks_floats and found in t.FLOATING and kind in t.INTEGRAL:
         limit = t.exact_integers(found)
         problem = (
-            f"column {column_name} is {name}, and floats of {limit:,} and more may be rounded integers. Give integers: "
-            "pandas keeps integers with nulls in columns of the type Int64. CAST the value, if it is meant"
+            f"column {column_name} is {name}, and floats of {limit:,} and more may be rounded integers. Pass integers: "
+            "pandas keeps integers with nulls in columns of type Int64. CAST the value if that is intended"
         )
         value = f"CAST({value_sql} AS {name})"
         return f"if(abs({value_sql}) >= {limit}, raise_error('{problem}'), {value})"
@@ -115,22 +119,22 @@ def cast_to_column(
 
 
 class Cast(Protocol):
-    """Makes the text of a value fit its column, or the member to which a path leads; see `assigned`."""
+    """Converts the SQL of a value to the type of its column or struct member. See `cast_to_column`."""
 
     def __call__(self, place: int, path: tuple[str, ...], value: str, column: t.Field, own: str | None = None) -> str:
-        """Return the text; `place` is that of the value in the query."""
+        """Return the SQL. `place` is the index of the value in the query, `path` the names that lead to the member."""
 
 
 def column_caster(
     types: Sequence[t.Type], *, ansi: bool, checks_floats: bool = False, members: MemberRules = JUST_THESE
 ) -> Cast:
-    """What makes the texts of values fit: of a whole column, or of a member to which names lead.
+    """Return a function that casts the values of a query to the types of columns or of their members.
 
     Args:
-        types: The types of the values as they are, by place.
-        ansi: As for `assigned`.
-        checks_floats: As for `assigned`.
-        members: As for `assigned`.
+        types: The types of the query's values, by index.
+        ansi: See `cast_to_column`.
+        checks_floats: See `cast_to_column`.
+        members: See `cast_to_column`.
 
     Example:
         >>> column_caster([t.DOUBLE], ansi=True)(0, (), "s.price", t.Field(1, "price", t.INT))
@@ -148,9 +152,9 @@ def column_caster(
 
 
 def check_members(path: str, found: t.Type, kind: t.Type, members: MemberRules = JUST_THESE) -> None:
-    """Raise `SchemaMismatch` for structs that have other members than those of a column, at any depth.
+    """Raise `SchemaMismatch` for structs whose members differ from the column's, at any depth.
 
-    A member that a value lacks would be lost, and one that the column lacks has no place. Order and case do not matter.
+    A missing member would lose its value, and an additional one could not be stored. Order and case do not matter.
     """
     match found, kind:
         case t.Struct(), t.Struct():
@@ -161,7 +165,7 @@ def check_members(path: str, found: t.Type, kind: t.Type, members: MemberRules =
                 raise SchemaMismatch(
                     f"column {path!r} has the members {_member_names(kind)}, and its value, with "
                     f"{_member_names(found)}, {what}. "
-                    "Give just the column's members; MERGE and INSERT WITH SCHEMA EVOLUTION add new ones"
+                    "Pass exactly the column's members. MERGE and INSERT WITH SCHEMA EVOLUTION add new ones"
                 )
             for theirs, ours in pairs:
                 check_members(f"{path}.{ours.name}", theirs.type, ours.type, members)
@@ -179,7 +183,7 @@ def _member_names(struct: t.Struct) -> str:
 def _matched_members(
     found: t.Struct, kind: t.Struct
 ) -> tuple[list[tuple[t.Field, t.Field]], list[t.Field], list[t.Field]]:
-    """The members that both structs have, those that only `kind` has, and those that only `found` has."""
+    """Return the members of both structs, the members only in `kind`, and the members only in `found`."""
     places = places_of(kind.fields, found.fields)
     pairs = [(found.fields[n], each) for each, n in zip(kind.fields, places, strict=True) if n is not None]
     missing = [each for each, n in zip(kind.fields, places, strict=True) if n is None]
@@ -187,7 +191,7 @@ def _matched_members(
 
 
 def _keep_members(value: str, found: t.Struct, kind: t.Struct, own: str) -> str:
-    """A struct with the members of the column that it lacks, as they are in the table."""
+    """Return the SQL of a struct whose missing members are taken from the table's current value."""
     pairs, missing, _ = _matched_members(found, kind)
     theirs = {ours.name: each for each, ours in pairs}
     nested_ones = [each for each, ours in pairs if isinstance(ours.type, t.Struct) and each.type != ours.type]
@@ -227,7 +231,7 @@ def _is_assignable(found: t.Type, kind: t.Type) -> bool:
 
 
 def _always_fits(found: t.Type, kind: t.Type) -> bool:
-    """Whether every value of a type has one of the other, so that the cast does not fail in any mode."""
+    """Return whether every value of a type fits the other, so the cast never fails."""
     if found == t.STRING:
         return False
     if kind == t.STRING or kind in t.FLOATING or _is_time(kind):
@@ -243,7 +247,7 @@ def _always_fits(found: t.Type, kind: t.Type) -> bool:
 
 
 def _nested_type_name(kind: t.Type) -> str | None:
-    """The name of a type; None if a type inside has none in SQL."""
+    """Return the SQL name of a type; None if it contains a type without an SQL name."""
     inner = [_nested_type_name(each.type) for each in t.children(kind)]
     if None in inner:
         return None
@@ -265,14 +269,14 @@ def _type_name(kind: t.Type) -> str:
 
 
 def column_of(parts: tuple[str, ...], target: TableName, columns: Collection[str]) -> tuple[str, ...]:
-    """A name of a statement without the table's name or alias that comes first.
+    """Return the name of an assigned column without the table's name or alias before it.
 
-    As in Spark, the table's name counts if a column follows; else the name begins with a column, perhaps a struct that
-    is called as the table is.
+    As in Spark, the first parts are the table's name if a column follows them. Otherwise the name begins with a column,
+    which may be a struct with the table's name.
 
     Args:
         parts: The parts of the name.
-        target: The table, by whose alias, or by any end of whose name without one, columns may be qualified.
+        target: The table. Its alias, or without one any trailing part of its name, may qualify columns.
         columns: The names of the table's columns.
 
     Example:
@@ -296,12 +300,12 @@ def _qualifiers(target: TableName) -> set[tuple[str, ...]]:
 
 
 def match_names(name: str, names: Sequence[str], *, case_sensitive: bool) -> list[str]:
-    """Return the names that a name of a statement may mean: the same one, else those that differ in case.
+    """Return the names that match a name in a statement: the exact match, or else all that differ only in case.
 
     Args:
         name: The name in the statement.
         names: Names of columns, or of the members of a struct.
-        case_sensitive: Whether names that differ in case are others (`spark.sql.caseSensitive`).
+        case_sensitive: Whether names that differ only in case are different (`spark.sql.caseSensitive`).
 
     Example:
         >>> match_names("ID", ["id", "price"], case_sensitive=False)
@@ -313,7 +317,7 @@ def match_names(name: str, names: Sequence[str], *, case_sensitive: bool) -> lis
 
 
 def strip_qualifiers(statement: DmlStatement, columns: Sequence[str], *, case_sensitive: bool = False) -> DmlStatement:
-    """The statement with names of columns to set that begin with a column; see `column_of`.
+    """Remove the table's name from the assigned columns of a statement. See `column_of`.
 
     Raises:
         InvalidStatement: A column is set twice.

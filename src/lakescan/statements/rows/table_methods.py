@@ -1,4 +1,4 @@
-"""What `Table` calls to change rows: deletes, updates, merges and upserts."""
+"""The row changes of `Table`: delete, update, merge and upsert."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ _EVERY = (
 
 
 def delete(target: Target, where: str | Predicate | None, executor: PlanningExecutor | None = None) -> ChangeResult:
-    """Delete the rows of a target that match a condition; see `Table.delete`."""
+    """Delete the rows of a target that match a condition. See `Table.delete`."""
     condition, given = _condition(where)
     return change(target, Delete(_anonymous_name(target), condition), {}, executor=executor, of_sql=False, given=given)
 
 
 def update(target: Target, values: Mapping[str, str], where: str | Predicate | None) -> ChangeResult:
-    """Update the rows of a target that match a condition; see `Table.update`."""
+    """Update the rows of a target that match a condition. See `Table.update`."""
     condition, given = _condition(where)
     return change(target, Update(_anonymous_name(target), assignments_of(values), condition), {}, given=given)
 
 
 def _condition(where: str | Predicate | None) -> tuple[Sql | None, Predicate | None]:
-    """A condition as SQL text, or as a filter of Python."""
+    """Return a condition as SQL text, or as a predicate; the other is None."""
     return (None, where) if isinstance(where, Predicate) else (None if where is None else Sql(where), None)
 
 
 def _anonymous_name(target: Target) -> TableName:
-    """The name of a table whose statement has none: a column that is called `t` is not taken for it."""
+    """Return the name `t` for the target, or a reserved name if a column is called `t`."""
     is_taken = any(name.lower() == "t" for name in target.writes.schema.names)
     return TableName((TARGET if is_taken else "t",))
 
@@ -60,13 +60,13 @@ def merge(
     source_alias: str,
     target_alias: str,
 ) -> MergeBuilder:
-    """A MERGE of rows into a table, which `run` opens for it; see `Table.merge`."""
+    """Return a MERGE builder. `run` opens the table when the MERGE is executed. See `Table.merge`."""
     statement = merge_of(on, target_alias, source_alias)
     return MergeBuilder(statement, lambda found: run(lambda target: change(target, found, {SOURCE: source})))
 
 
 def upsert(target: Target, rows: Any, keys: Sequence[str] | None, mode: str | None = None) -> ChangeResult:
-    """Update rows by keys, and insert the others; see `Table.upsert`."""
+    """Update rows by keys, and insert the others. See `Table.upsert`."""
     names = keys_of(target, keys)
     if target.has_committed():
         return ChangeResult()
@@ -100,7 +100,7 @@ def _upsert_by_equality(target: Target, rows: Any, keys: Sequence[str]) -> Chang
 
 
 def _columns_of(rows: Any) -> tuple[dict[str, t.Type], bool]:
-    """The columns of a source with their types in Spark, and whether the casts of its engine fail."""
+    """Return the columns of a source with their types in Spark, and whether its engine's casts fail on errors."""
     if hasattr(rows, "sparkSession"):
         from lakescan.spark.statements.names import columns_of as columns_on_spark
 
@@ -110,7 +110,7 @@ def _columns_of(rows: Any) -> tuple[dict[str, t.Type], bool]:
 
 
 def _query_rows(rows: Any, text: str) -> list[dict[str, Any]]:
-    """The rows of a query of a source."""
+    """Return the rows of a query over a source."""
     if hasattr(rows, "sparkSession"):
         from lakescan.spark.statements.sql import run_sql
 
@@ -123,7 +123,7 @@ def _query_rows(rows: Any, text: str) -> list[dict[str, Any]]:
 
 
 def _check_keys(target: Target, rows: Any, stored: StoredKeys) -> None:
-    """Raise `SchemaMismatch` if a key would be stored as another, and could be that of an existing row then."""
+    """Raise `SchemaMismatch` for a key that would be stored as another value, which could be an existing row's key."""
     text = stored.change_query(SOURCE)
     if text is None:
         return
@@ -133,7 +133,7 @@ def _check_keys(target: Target, rows: Any, stored: StoredKeys) -> None:
 
 
 def _check_unique(target: Target, rows: Any, source: str, keys: Sequence[str]) -> None:
-    """Raise `AmbiguousMerge` if rows have the same keys: one could not be told from an update of the other."""
+    """Raise `AmbiguousMerge` if several of the new rows have the same keys."""
     columns = ", ".join(backquote(name) for name in keys)
     filled = " AND ".join(f"{backquote(name)} IS NOT NULL" for name in keys)
     found = _query_rows(
@@ -145,20 +145,23 @@ def _check_unique(target: Target, rows: Any, source: str, keys: Sequence[str]) -
         *values, count = found[0].items()
         shown = ", ".join(f"{name} = {value!r}" for name, value in values)
         raise AmbiguousMerge(
-            f"upsert into {target.name}: {count[1]:,} of the new rows have {shown}, and which of them counts is not "
-            "defined. Nothing was changed. Keep one row for each key"
+            f"upsert into {target.name}: {count[1]:,} of the new rows have {shown}, and it is not defined which one to "
+            "store. Nothing was changed. Keep one row for each key"
         )
 
 
 def keys_of(target: Target, keys: Sequence[str] | None) -> list[str]:
-    """The columns that identify a row: those that are given, else the table's identifier fields."""
+    """Return the key columns: `keys`, or else the table's identifier fields.
+
+    Raises `InvalidOption` if there are neither, and `UnsupportedFeature` for a key in a struct.
+    """
     schema = target.scan.snapshot.schema
     if keys:
         return [schema.column(name).name for name in keys]
     names = [schema.path_of[each] for each in schema.identifier_ids]
     if not names:
         raise InvalidOption(
-            f"{target.name} has no identifier fields (primary key): name the columns that identify a row, keys=[...]"
+            f"{target.name} has no identifier fields (primary key): pass the columns that identify a row, keys=[...]"
         )
     if nested := [name for name in names if name not in schema.names]:
         raise UnsupportedFeature(f"upserts by the member {nested[0]!r} of a struct", "Use merge.")

@@ -1,4 +1,4 @@
-"""The table that a statement changes, by the name that it has in the statement."""
+"""Open the table that a statement changes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class ChangedTable:
-    """A table, and the write options that its name means: `t.branch_audit` is a branch.
+    """A table to change, and the write options that its name implies: `t.branch_audit` is a branch.
 
-    `session` is how the session that runs the statement stages rows.
+    `session` holds the session's settings for staging rows (write-audit-publish).
     """
 
     table: Table
@@ -35,11 +35,11 @@ class ChangedTable:
     session: SessionSettings = NO_SESSION
 
     def run(self, options: Mapping[str, Any], change: Callable[[Target, WriteOptions], _Result]) -> _Result:
-        """Run a statement on the table as it is now.
+        """Run a change on the table in its current snapshot.
 
         Args:
             options: Further write options.
-            change: Runs it.
+            change: Makes the change.
         """
         return self.table.written_by({**self.options, **options}, change, self.session)
 
@@ -47,17 +47,17 @@ class ChangedTable:
 def changed_table(
     name: TableName, within: tuple[str, ...], frames: Mapping[str, Any], text: str | None = None
 ) -> ChangedTable:
-    """The table of a statement.
+    """Open the table of a statement.
 
     Args:
-        name: Its name in the statement.
+        name: The table's name in the statement.
         within: The catalog and namespace of short names.
-        frames: Tables that the user gave by name.
+        frames: Tables that the user passed by name.
         text: The statement, for messages.
 
     Raises:
-        NoSuchTable: There is no such table; the message underlines the name.
-        InvalidStatement: It is data that cannot be changed.
+        NoSuchTable: The table does not exist. The message underlines the name.
+        InvalidStatement: The name refers to data that cannot be changed.
 
     Example:
         >>> changed_table(TableName(("shop", "orders")), ("local",), {}).table.append(rows)
@@ -76,7 +76,7 @@ def changed_table(
 
 
 def names_table(name: TableName, within: tuple[str, ...], frames: Mapping[str, Any]) -> bool:
-    """Whether a name can only mean a table here: by its path, a known catalog, or data that the user gave.
+    """Return whether a name can only mean a lakescan table: by path, known catalog, current namespace, or passed data.
 
     Example:
         >>> names_table(TableName(("local", "shop", "orders")), (), {})
@@ -96,7 +96,7 @@ def _table_at_path(parts: tuple[str, ...]) -> ChangedTable:
     spec = table.scan().spec
     if spec.selector is not None or spec.condition != TRUE:  # /table@v3, /table/date=2026-01-31
         raise InvalidStatement(
-            f"{parts[1]} is a state or a part of a table: its rows cannot be changed. Name the table"
+            f"{parts[1]} is one version or partition of a table: its rows cannot be changed. Name the table itself"
         )
     return _branch_table(table, parts[2], parts) if len(parts) > 2 else ChangedTable(table, {})
 
@@ -127,11 +127,14 @@ def _catalog_table(parts: tuple[str, ...], within: tuple[str, ...]) -> ChangedTa
 
 
 def _branch_table(table: Table, part: str, parts: tuple[str, ...]) -> ChangedTable:
-    """A branch of a table, which is there: a statement makes none by a mistyped name. `parts` is the whole name."""
+    """Return a table with an existing branch to change. A mistyped name creates no branch.
+
+    `part` is the last part of the name, `parts` the whole name.
+    """
     if part.lower().startswith(_TAG):
-        raise InvalidStatement(f"{'.'.join(parts)} is a tag: it always names the same state. Write to a branch")
+        raise InvalidStatement(f"{'.'.join(parts)} is a tag, whose snapshot never changes. Write to a branch")
     if not part.lower().startswith(_BRANCH):
-        raise NoSuchTable(f"{part!r} is no branch: rows of a table, or of table.branch_<name>, can be changed")
+        raise NoSuchTable(f"{part!r} is not a branch: rows can be changed in a table or in table.branch_<name>")
     branch = part[len(_BRANCH) :]
-    table.scan().as_of(branch=branch).spec.snapshot  # noqa: B018  raises for a branch that the table does not have
+    table.scan().as_of(branch=branch).spec.snapshot  # noqa: B018  raises an error for a branch that does not exist
     return ChangedTable(table, {"branch": branch})

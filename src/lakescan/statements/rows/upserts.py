@@ -1,6 +1,6 @@
-"""Keys of upserts as their columns store them: what is compared with the table is what will be written.
+"""Compare the keys of an upsert as their columns store them, so that no key is duplicated.
 
-Else a key that is stored as another one, such as 5.5 in a BIGINT, would be a second row with an existing key.
+A key that is stored as another value, such as 5.5 in a BIGINT, could otherwise add a second row for an existing key.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _MOST_DIGITS = 38
 
 @dataclass(frozen=True)
 class StoredKey:
-    """A key in the rows of a source.
+    """A key column of a source whose values are converted when they are stored.
 
-    - `name`: the source's column; `column`: the table's, `type` its type for messages.
-    - `text`: the SQL of the value that is stored.
-    - `changed`: the SQL of whether this is another value than the source has; None if it never is.
+    - `name`: the source's column. `column`: the table's column. `type`: its type, for messages.
+    - `text`: the SQL of the stored value.
+    - `changed`: the SQL of whether the stored value differs from the source's; None if it never does.
     """
 
     name: str
@@ -45,7 +45,7 @@ class StoredKey:
 
     @property
     def problem(self) -> str:
-        """What is wrong with a key that would change, behind its value."""
+        """The message about a key that would change, to follow its value."""
         return (
             f"which the key column {self.column.name!r} ({self.type}) would store as another value. Nothing was "
             "changed. Round or cast the keys first"
@@ -54,23 +54,23 @@ class StoredKey:
 
 @dataclass(frozen=True)
 class StoredKeys:
-    """The keys that are not stored just as a source has them; `columns` are all of the source."""
+    """The keys whose values are converted when they are stored. `columns` are all columns of the source."""
 
     columns: tuple[str, ...]
     keys: tuple[StoredKey, ...]
 
     @staticmethod
     def build(target: Target, columns: Mapping[str, t.Type], keys: Sequence[str], *, ansi: bool) -> StoredKeys:
-        """How keys are stored.
+        """Return the keys of a source that are converted when they are stored.
 
         Args:
             target: The table.
             columns: The source's columns, with their types in Spark.
-            keys: The table's columns that are keys. That the source lacks one is told elsewhere.
+            keys: The table's key columns. Keys that the source lacks are skipped.
             ansi: Whether casts of the engine fail for values that do not fit.
 
         Raises:
-            SchemaMismatch: A type is not stored in the column.
+            SchemaMismatch: A key column cannot store the source's type.
         """
         given = {name.lower(): name for name in columns}
         pairs = [(given[key.lower()], target.writes.schema.column(key)) for key in keys if key.lower() in given]
@@ -79,28 +79,28 @@ class StoredKeys:
 
     @property
     def description(self) -> str:
-        """The keys, for messages."""
+        """The keys and their types, for messages."""
         return ", ".join(f"the key {each.column.name!r} is {each.type}" for each in self.keys)
 
     def source(self, name: str) -> str:
-        """What stands for the rows of a source in FROM: its name, or a query with keys as they are stored."""
+        """Return the FROM item of a source: its name, or a subquery with the keys as they are stored."""
         if not self.keys:
             return backquote(name)
         return f"(SELECT {', '.join(self.items)} FROM {backquote(name)})"
 
     @property
     def items(self) -> list[str]:
-        """The columns of a SELECT of all columns."""
+        """The select list of all columns, with keys as they are stored."""
         texts = {each.name: each.text for each in self.keys}
         return [f"{texts[name]} AS {backquote(name)}" if name in texts else backquote(name) for name in self.columns]
 
     @property
     def lossy_keys(self) -> list[StoredKey]:
-        """Those that may be stored as other values."""
+        """The keys that can change when they are stored."""
         return [each for each in self.keys if each.changed is not None]
 
     def change_query(self, name: str) -> str | None:
-        """A query of one row of a source with a key that would change; None if there is none."""
+        """Return a query for one source row with a key that would change; None if no key can change."""
         if not self.lossy_keys:
             return None
         items = [backquote(each.name) for each in self.lossy_keys]
@@ -109,7 +109,7 @@ class StoredKeys:
         return f"SELECT {', '.join(items)} FROM {backquote(name)} WHERE {condition} LIMIT 1"
 
     def refuse(self, table: str, row: Mapping[str, Any]) -> None:
-        """Raise `SchemaMismatch` for a row of `change_query`."""
+        """Raise `SchemaMismatch` for a row that `change_query` returned."""
         for n, each in enumerate(self.lossy_keys):
             if row[_mark(n)]:
                 raise SchemaMismatch(f"upsert into {table}: a row has {each.name} = {row[each.name]!r}, {each.problem}")
@@ -138,13 +138,16 @@ def _make_stored_key(name: str, found: t.Type, column: t.Field, target: Target, 
 
 
 def _is_kept(found: t.Type, kind: t.Type) -> bool:
-    """Whether values are compared as they are, and stored without change if at all."""
+    """Return whether a key can be compared without a cast, because storing it keeps its value or fails."""
     whole = found in t.INTEGRAL and kind in t.INTEGRAL
     return whole or t.is_widening(found, kind) or (found == t.DATE and isinstance(kind, t.Timestamp))
 
 
 def _change_test(given: str, stored: str, found: t.Type, kind: t.Type) -> str | None:
-    """Whether a key is stored as another value; texts are compared as more exact numbers and times."""
+    """Return the SQL of whether a key is stored as another value; None if it never is.
+
+    String keys are compared as numbers or timestamps of a higher precision than the column's.
+    """
     exact = given
     if found == t.STRING:
         if isinstance(kind, t.Decimal) and kind.precision < _MOST_DIGITS:
@@ -153,13 +156,13 @@ def _change_test(given: str, stored: str, found: t.Type, kind: t.Type) -> str | 
             exact = f"CAST({given} AS TIMESTAMP_NTZ)"
         else:
             return None
-    if found in t.FLOATING and kind in t.INTEGRAL:  # it may have been rounded before
+    if found in t.FLOATING and kind in t.INTEGRAL:  # the float may be a rounded integer
         return f"(abs({given}) >= {t.exact_integers(found)} OR NOT ({stored} <=> {exact}))"
     return None if kind == t.STRING else f"NOT ({stored} <=> {exact})"
 
 
 def upsert_by_equality(target: Target, rows: pa.Table, keys: Sequence[str]) -> ChangeResult:
-    """Upsert rows, each key once, in this process."""
+    """Upsert rows with unique keys in this process, by equality deletes."""
     check_all_columns(target, rows.column_names)
     columns = {each.name.lower(): each for each in columns_of(rows.schema)}
     for each in target.writes.schema.fields:
@@ -176,9 +179,9 @@ def upsert_by_equality(target: Target, rows: pa.Table, keys: Sequence[str]) -> C
 
 
 def check_keys(rows: pa.Table, keys: Sequence[str], table: str) -> list[str]:
-    """The columns of rows that are keys, in which there is no null: null would delete rows that merges keep.
+    """Return the rows' key columns; raises `SchemaMismatch` for a missing column or a null key.
 
-    Raises `SchemaMismatch`.
+    A null key would delete rows that a merge keeps.
     """
     by_name = {name.lower(): name for name in rows.column_names}
     found = []
@@ -192,7 +195,7 @@ def check_keys(rows: pa.Table, keys: Sequence[str], table: str) -> list[str]:
 
 
 def check_all_columns(target: Target, columns: Sequence[str]) -> None:
-    """Raise `SchemaMismatch` if rows lack a column: the values of the rows that they replace are not read."""
+    """Raise `SchemaMismatch` if rows lack a column: the rows that they replace are not read to fill it."""
     given = {name.lower() for name in columns}
     missing = [name for name in target.writes.schema.names if name.lower() not in given]
     if missing:
@@ -203,9 +206,9 @@ def check_all_columns(target: Target, columns: Sequence[str]) -> None:
 
 
 def commit_upserts(target: Target, written: UpsertFiles) -> ChangeResult:
-    """Commit the files; what they replace is not known, so all rows count as inserted.
+    """Commit the files of an upsert. All rows count as inserted, because replaced rows are not read.
 
-    If another writer committed the same transaction, the files are removed and nothing is committed.
+    If a concurrent commit was the same transaction, the files are deleted and nothing is committed.
     """
     if not upsert(target, written):
         return ChangeResult()

@@ -1,5 +1,5 @@
-"""SQL queries over tables: a statement is parsed to understand it, its tables become scans, an engine runs it.
+"""SQL queries over tables: parse a statement, open its tables, narrow their scans, and run it on an engine.
 
-`statement` parses, `occurrences` finds the tables in the text, `tables` opens them, `pushdown` says what of the
-statement goes into the scan of each, `query` runs the whole in process. `lakescan.spark` runs the same text on Spark.
+`table_references` finds the tables in the text, `table_resolution` opens them, `pushdown` finds the columns and
+conditions for each scan, and `query` runs the statement in process. `lakescan.spark` runs the same text on Spark.
 """

@@ -1,4 +1,4 @@
-"""A statement with its tables opened, and what of it each scan does: the same for every engine."""
+"""Analyze a query for any engine: parse it, open its tables, and narrow the scan of each."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _ABSENT = re.compile(r"^(there is no column '(?:[^\n]*\.)?([^\n.]*)'\.) There ar
 
 @dataclass(frozen=True)
 class QueryAnalysis:
-    """A query.
+    """A parsed query, with its tables opened.
 
-    - `text`: the statement, with names for its parameters; `tree`: parsed. `values`: of its parameters, by name.
-    - `named`: what its tables are; `unknown`: names that may be the engine's own.
-    - `frames`: the rows that the user gave by name, for queries in this process.
+    - `text`: the statement, with names for its parameters. `tree`: its sqlglot tree. `values`: its parameters, by name.
+    - `named`: the table of each occurrence. `unknown`: occurrences that can only be views or frames of the engine.
+    - `frames`: the rows that the user passed by name, for queries in this process.
     """
 
     text: str
@@ -62,7 +62,7 @@ class QueryAnalysis:
 
     @cached_property
     def pushdowns(self) -> dict[Occurrence, Pushdown]:
-        """What goes into the scan of each table that is no metadata table."""
+        """The columns, conditions and limits to push into each scan, metadata tables excepted."""
         nothing = {each: Pushdown() for each, named in self.named.items() if named.schema is not None}
         if not self.tables.settings.reads_as_default or has_pipes(self.text):
             return nothing
@@ -91,12 +91,12 @@ class QueryAnalysis:
 
     @cached_property
     def scans(self) -> dict[Occurrence, ScanSpec]:
-        """The scans of the tables."""
+        """The scans of the tables, pruned by join keys. Metadata tables have none."""
         return self.join_keys.scans | {each: named.spec for each, named in self.named.items() if named.is_given}
 
     @cached_property
     def join_keys(self) -> JoinKeys:
-        """The scans with what the statement says, and what the keys of joins add to them."""
+        """The scans, narrowed by the statement's conditions, and the keys of joins between them."""
         specs = {each: self.named[each].narrow(pushed) for each, pushed in self.pushdowns.items()}
         among = {
             each: [(path, values) for path, values in pushed.among if all(map(self._has_keys, values))]
@@ -106,16 +106,19 @@ class QueryAnalysis:
         return JoinKeys(specs, among, rows=lambda each: self.tables.views.rows(each.names[0]))
 
     def _has_keys(self, values: ValuesOf) -> bool:
-        """Whether the rows of a scan are those of its table: of net changes, kinds are known only when they are net."""
+        """Return whether a scan's values can prune other scans.
+
+        This is false for net changes, where changes cancel out only after the scan.
+        """
         return values.occurrence not in self.named or not self.named[values.occurrence].is_net
 
     def reads_table(self, location: str) -> bool:
-        """Whether it reads the table of a location."""
+        """Return whether the query reads the table at a location."""
         return any(named.spec.table.location == location for named in self.named.values())
 
     @property
     def aggregate_table(self) -> Occurrence | None:
-        """The table of a query that consists of its counts, least and greatest values; None for another query."""
+        """The only table of a query that selects just counts, minimums and maximums; None for other queries."""
         found = [
             each for each, pushed in self.pushdowns.items() if pushed.aggregates and not self.named[each].is_changes
         ]
@@ -123,19 +126,19 @@ class QueryAnalysis:
 
     @cached_property
     def metadata_row(self) -> list[pa.Scalar] | None:
-        """The only row of the result, if it consists of aggregates that metadata proves."""
+        """The only row of the result, if metadata is enough to compute its aggregates; otherwise None."""
         each = self.aggregate_table
         return None if each is None else aggregates_by_metadata(self.scans[each], self.pushdowns[each].aggregates)
 
     @cached_property
     def metadata(self) -> dict[Occurrence, MetadataTable]:
-        """The metadata tables."""
+        """The metadata tables that the query reads."""
         found = {each: named.metadata_table for each, named in self.named.items()}
         return {each: table for each, table in found.items() if table is not None}
 
     @cached_property
     def names(self) -> dict[str, ScanSpec | Changes | MetadataTable]:
-        """A name for each table that is read, under which the engine gets its rows."""
+        """The source of rows of each table, by the engine's name for the table."""
         return dict(zip(map(self.name_of, self.named), map(self._row_source, self.named), strict=True))
 
     def _row_source(self, each: Occurrence) -> ScanSpec | Changes | MetadataTable:
@@ -144,13 +147,13 @@ class QueryAnalysis:
         return self.scans[each] if each in self.scans else self.metadata[each]
 
     def name_of(self, each: Occurrence) -> str:
-        """The engine's name of a table, which the statement has nowhere else."""
+        """Return the engine's name for a table, which occurs nowhere in the statement."""
         number = list(self.named).index(each)
         return f"{PREFIX}{'_' * self.text.lower().count(PREFIX)}{number}"
 
     @cached_property
     def duckdb_query(self) -> DuckDBQuery:
-        """The query in DuckDB's dialect, over the engine's names; tables that are not among these have the user's."""
+        """The query in DuckDB's dialect. Tables have the engine's names, and frames have the user's."""
         if has_pipes(self.text):
             raise UnsupportedFeature(
                 "|> in SQL that runs in this process", "Run the statement with lakescan.spark.sql."
@@ -173,7 +176,7 @@ class QueryAnalysis:
             raise InvalidStatement(_ABSENT.sub(self._with_hint, str(error))) from error
 
     def _with_hint(self, absent: re.Match[str]) -> str:
-        """That a column is not there, with the columns of the tables: those that are not read may be meant, too."""
+        """Rewrite DuckDB's message about a missing column to suggest columns of the whole tables."""
         schemas = [named.schema for named in self.named.values() if named.schema is not None]
         hidden = {name for named in self.named.values() for name in named.hidden}
         names = [field.name for schema in schemas for field in schema.fields if field.name not in hidden]
@@ -189,17 +192,20 @@ class QueryAnalysis:
         return [(field.name, comparable_type(field.type)) for field in schema.fields]
 
     def _pads(self, each: Occurrence) -> dict[str, int]:
-        """The lengths of columns of CHAR(n)."""
+        """Return the length of each CHAR(n) column, by name."""
         spec = self.scans.get(each)
         return {} if spec is None else {field.name: field.pad for field in spec.output.fields if field.pad}
 
     def text_with(self, names: Mapping[Occurrence, str]) -> str:
-        """The statement's own text with other names for tables; aliases keep the rest of it valid."""
+        """Return the statement's text with other names for tables. Aliases keep the rest of the text valid."""
         return restore_with_clauses(rename_tables(self.text, self.tree, names))
 
 
 def _metadata_names(tree: Any, shows_all: bool) -> set[str]:
-    """Names that may be of metadata columns (`_file`): none where an engine's `*` would return these columns."""
+    """Return the names in a query that could be metadata columns, such as `_file`.
+
+    The result is empty if the engine's `*` returns these columns too (`shows_all`) and the query has a star.
+    """
     from sqlglot import exp
 
     names = {each.name.lower() for each in tree.find_all(exp.Identifier) if each.name.startswith("_")}
@@ -223,9 +229,12 @@ def analyze(
     views: SessionNames | None = None,
     pinned: ScanSpec | None = None,
 ) -> QueryAnalysis:
-    """Parse a query and open its tables; raises `InvalidStatement`, and what opening raises.
+    """Parse a query and open its tables.
 
-    `pinned` is a table in the state in which the statement reads it, wherever it names it.
+    `within` is the catalog and namespace of short names. The table of `pinned` is read in the snapshot of that scan
+    wherever the statement names it.
+
+    Raises `InvalidStatement` for an invalid query, and the errors of opening its tables.
     """
     text, values = with_collections(*name_parameters(text, arguments))
     text = rewrite_syntax(text)
@@ -254,9 +263,9 @@ _Values = dict[str, Any]
 
 
 def with_collections(text: str, values: Mapping[str, Any]) -> tuple[str, _Values]:
-    """The text with `array(:ids_0, :ids_1)` and `map(:m_k0, :m_v0)` for parameters that are lists and mappings.
+    """Rewrite parameters that are lists and mappings to `array(:ids_0, :ids_1)` and `map(:m_k0, :m_v0)`.
 
-    No value becomes a part of the text. Returns the text, and the values of all parameters by name.
+    Values never become part of the text. Returns the text, and the values of all parameters by name.
 
     Example:
         >>> with_collections("SELECT :ids", {"ids": [7, 8]})
@@ -284,7 +293,7 @@ def _is_collection(value: Any) -> bool:
 
 
 def _expression(name: str, value: Any, taken: Mapping[str, Any], found: _Values) -> str:
-    """The expression of a value, whose parts become parameters in `found`, with names that no other has."""
+    """Build the expression of a value. Its parts are added to `found` as parameters with unused names."""
     if isinstance(value, Mapping):
         parts = [
             _expression(f"{name}_{side}{n}", each, taken, found)

@@ -1,4 +1,4 @@
-"""Conditions of a statement (sqlglot trees), and the columns in them."""
+"""Work with the conditions of a statement (sqlglot trees) and the columns in them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Path = tuple[str, ...]
 
 @dataclass
 class ResolvedCondition:
-    """A condition whose columns were resolved: `paths` by the nodes' ids."""
+    """A condition, and its column nodes in the order of `columns_of`."""
 
     node: Any
     columns: list[Any]
 
     def with_paths(self, paths: Sequence[Path]) -> ResolvedCondition:
-        """The same condition over other columns."""
+        """Return a copy of the condition with its columns replaced by `paths`, in order."""
         node = self.node.copy()
         copies = columns_of(node)
         new = [_column(path) for path in paths]
@@ -33,14 +33,14 @@ class ResolvedCondition:
 
 @dataclass(frozen=True)
 class ValuesOf:
-    """The values of a column, or of a member of it, of one place where a statement reads a table."""
+    """The values of a column, or of a member of it, in one occurrence of a table."""
 
     occurrence: Occurrence
     path: Path
 
 
 class AmongValues(ResolvedCondition):
-    """The condition that a column equals one of the values that other columns have."""
+    """The condition that a column equals one of the values of other columns."""
 
     def __init__(self, column: Any, values: tuple[ValuesOf, ...]) -> None:
         super().__init__(column, [column])
@@ -55,7 +55,7 @@ def _column(path: Path) -> Any:
 
 
 def columns_of(node: Any) -> list[Any]:
-    """The columns of a condition, each with the members of structs that follow; in a fixed order."""
+    """Return the columns of a condition, including struct members that follow them, in a fixed order."""
     from sqlglot import exp
 
     found, pending = [], [node]
@@ -69,7 +69,7 @@ def columns_of(node: Any) -> list[Any]:
 
 
 def is_path(dot: Any) -> bool:
-    """Whether a chain of dots is a column and members of structs."""
+    """Return whether a chain of dots is a column followed by struct members."""
     from sqlglot import exp
 
     while isinstance(dot, exp.Dot) and isinstance(dot.expression, exp.Identifier):
@@ -78,21 +78,21 @@ def is_path(dot: Any) -> bool:
 
 
 def conjuncts(node: Any) -> list[Any]:
-    """The parts of a chain of AND."""
+    """Return the operands of a chain of AND."""
     from sqlglot import exp
 
     return _parts(node, exp.And)
 
 
 def disjuncts(node: Any) -> list[Any]:
-    """The parts of a chain of OR."""
+    """Return the operands of a chain of OR."""
     from sqlglot import exp
 
     return _parts(node, exp.Or)
 
 
 def _parts(node: Any, kind: Any) -> list[Any]:
-    """The operands of a chain of one operator; iterative, as chains may be long."""
+    """Return the operands of a chain of one operator. Iterative, because chains may be long."""
     from sqlglot import exp
 
     found, pending = [], [node]
@@ -108,7 +108,7 @@ def _parts(node: Any, kind: Any) -> list[Any]:
 
 
 def own_nodes(select: Any, kind: type) -> Iterator[Any]:
-    """The nodes of a kind in a SELECT, but not in queries within it."""
+    """Yield the nodes of a kind in a SELECT, without those in its subqueries."""
     from sqlglot import exp
 
     pending = list(select.iter_expressions())

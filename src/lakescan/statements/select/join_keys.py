@@ -1,8 +1,8 @@
-"""Pruning by the keys of joins: the small side's values, read when the statement runs, prune the other side's files.
+"""Prune scans by join keys: read the keys of the smaller tables when the statement runs, and prune files of the larger.
 
-A join requires that a column has one of the values that columns of other tables have (`Pushdown.among`). The smallest
-table comes first: if it is small and has a filter, its keys are read, and prune the scans of the larger tables that it
-joins. So a filter on the smallest of a chain of tables reaches the largest.
+A join may require that a column has one of the values of columns in other tables (`Pushdown.among`). Tables are
+processed from the smallest to the largest. The keys of a table that is small and has a filter are read, and narrow the
+scans of the larger tables that it joins. A filter on the smallest table of a chain of joins thus reaches the largest.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from lakescan.statements.select.conditions import Path, ValuesOf
 from lakescan.statements.select.table_references import Occurrence
 from lakescan.tables.scan_spec import ScanSpec
 
-_MOST_METADATA = 16 << 20  # bytes: a table with more metadata is large, and its plan is not made twice
-_MOST_ROWS = 1_000_000  # of a table whose values are read
-_MOST_BYTES = 64 << 20  # of its files
-_FEW_ROWS = 1_000  # of a table that is small without any filter
-_MOST_TESTED = 200  # values that rows are tested against
-_MOST_LISTED = 10_000  # values that files are tested against; of more, the least and the greatest
-_USELESS_WIDTH = 0.8  # of the range of all files' values: files that are that wide on average are not worth testing
+_MOST_METADATA = 16 << 20  # bytes of metadata; a table with more is large, and planning it twice is too slow
+_MOST_ROWS = 1_000_000  # rows of a table whose keys are read
+_MOST_BYTES = 64 << 20  # bytes of the files of a table whose keys are read
+_FEW_ROWS = 1_000  # a table with at most as many rows counts as small even without a filter
+_MOST_TESTED = 200  # keys that rows are tested against
+_MOST_LISTED = 10_000  # keys that files are tested against; with more keys, only their minimum and maximum are used
+_USELESS_WIDTH = 0.8  # files whose ranges cover more of the whole range than this on average are not pruned
 _EXACT = (t.STRING, t.DATE)
 
 Rows = Callable[[Occurrence], pa.Table | None]
@@ -40,11 +40,11 @@ Among = Sequence[tuple[Path, tuple[ValuesOf, ...]]]
 
 
 class JoinKeys:
-    """The scans of a statement's tables, and what the keys of their joins add to them.
+    """The scans of a statement's tables, and the join keys that prune them.
 
-    - `specs`: the scans, with what the statement itself says about each.
-    - `among`: of the scans that keys may narrow, the columns that have values of other columns (`Pushdown.among`).
-    - `rows`: the rows of the engine's own frames, where they are at hand.
+    - `specs`: the scans, narrowed by the statement's own conditions.
+    - `among`: for each scan that keys may prune, the columns restricted to values of other columns (`Pushdown.among`).
+    - `rows`: a function that returns the rows of an engine's frame, or None if they are not at hand.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class JoinKeys:
 
     @cached_property
     def scans(self) -> dict[Occurrence, ScanSpec]:
-        """The scans, pruned by keys."""
+        """The scans, pruned by join keys."""
         targets = {each for each, among in self._among.items() if among}
         if not targets:
             return self._specs
@@ -78,7 +78,7 @@ class JoinKeys:
         return self._specs
 
     def plan_of(self, each: Occurrence) -> ScanPlan | None:
-        """The plan of a scan, as far as it was made already."""
+        """Return the plan of a scan if the one made to find join keys can be reused; otherwise None."""
         spec, plan = self.scans[each], self._plans.get(each)
         if plan is None or spec.has_reporters:
             return None
@@ -87,9 +87,9 @@ class JoinKeys:
         return None if plan.files["partition"].type.num_fields else spec.plan_table(plan.table)
 
     def _useful_targets(self, targets: set[Occurrence]) -> set[Occurrence]:
-        """The tables whose files keys may prune, and those that keys must narrow before they have keys for others.
+        """Return the tables whose files join keys can prune, and those to narrow before their own keys become useful.
 
-        Keys are read for nothing where all tables have one file, or files that do not differ in the keys.
+        Tables with one file, or whose files do not differ in the keys, cannot be pruned.
         """
         worth = {each for each in targets if self._has_several_files(each) and self._has_useful_keys(each)}
         while more := self._sources(worth) & targets - worth:
@@ -100,11 +100,11 @@ class JoinKeys:
         return any(self._may_prune(each, path) for path, _ in self._among[each])
 
     def _sources(self, targets: set[Occurrence]) -> set[Occurrence]:
-        """The tables whose values are keys of these."""
+        """Return the tables whose columns provide keys for `targets`."""
         return {values.occurrence for each in targets for _, among in self._among[each] for values in among}
 
     def _size(self, each: Occurrence) -> float:
-        """The number of rows, as far as planning knows; infinite for a large table, or one of unknown size."""
+        """Return the number of rows from the plan; infinite for a large table and for one of unknown size."""
         if each not in self._specs:
             rows = self._rows(each)
             return float("inf") if rows is None else rows.num_rows
@@ -113,7 +113,7 @@ class JoinKeys:
         return float("inf") if records is None else records
 
     def _plan(self, each: Occurrence) -> ScanPlan | None:
-        """The plan without keys; None if it would be made twice at a cost."""
+        """Return the plan without join keys; None if the table has too much metadata to plan it twice."""
         if each not in self._plans:
             spec = self._specs[each]
             names = {path[0] for path, _ in self._among.get(each, ()) if len(path) == 1}
@@ -123,7 +123,7 @@ class JoinKeys:
         return self._plans[each]
 
     def _plan_of(self, spec: ScanSpec) -> ScanPlan | None:
-        """The plan of a scan, made once for those that are the same."""
+        """Return the plan of a scan. Equal scans share one plan."""
         for other, plan in self._made:
             if other == spec:
                 return plan
@@ -160,7 +160,7 @@ class JoinKeys:
             self._specs[each] = spec.where(conjunction(conditions)) if conditions else spec
 
     def _may_prune(self, each: Occurrence, path: Path) -> bool:
-        """Whether the files differ in the values of a column, so that some may have none of the keys."""
+        """Return whether the files differ in the values of a column, so that keys may exclude some of them."""
         plan = self._plan(each)
         if plan is None or len(path) > 1 or _may_be_partitioned_by(path[0], plan):
             return True
@@ -180,7 +180,7 @@ class JoinKeys:
         return bool(upper.mean() - lower.mean() <= _USELESS_WIDTH * width)
 
     def _type(self, each: Occurrence, path: Path) -> t.Type | None:
-        """The type of a column if its values can be looked for in files: all engines compare them alike."""
+        """Return the type of a column if all engines compare its values alike; otherwise None."""
         if each not in self._specs:
             rows = self._rows(each)
             if rows is None or len(path) > 1 or path[0].lower() not in map(str.lower, rows.column_names):
@@ -191,7 +191,7 @@ class JoinKeys:
         return kind if kind in (*t.INTEGRAL, *_EXACT) or is_exact else None
 
     def _distinct(self, values: ValuesOf, wanted: t.Type | None) -> pa.Array | None:
-        """The distinct values of a column of a small table, for a column of a type; None if they say nothing of it."""
+        """Return the distinct values of a small table's column as `wanted`; None if they cannot serve as keys."""
         own = self._type(values.occurrence, values.path)
         both_whole = wanted in t.INTEGRAL and own in t.INTEGRAL
         if own is None or wanted is None or not (own == wanted or both_whole):
@@ -221,7 +221,7 @@ class JoinKeys:
 
 
 def _may_be_partitioned_by(column: str, plan: ScanPlan) -> bool:
-    """Whether a partition field may be of a column: none of those that are named after other columns is."""
+    """Return whether a partition field may be derived from a column, judging by the names of the fields."""
     others = [name for name in plan.table_schema.names if name != column]
     return any(
         not any(name == other or name.startswith(f"{other}_") for other in others)
@@ -230,7 +230,7 @@ def _may_be_partitioned_by(column: str, plan: ScanPlan) -> bool:
 
 
 def _predicate(column: str, keys: pa.Array) -> tuple[bool, Predicate]:
-    """What the keys say of a column, and whether rows are tested by it, too."""
+    """Return whether the keys should filter rows as well as files, and their predicate on the column."""
     if len(keys) <= _MOST_LISTED:
         return len(keys) <= _MOST_TESTED, In(column, values=tuple(map(plain_value, keys)))
     ends = pc.min_max(keys)

@@ -1,4 +1,4 @@
-"""`USE`: the catalog and namespace of short names, for queries in this process."""
+"""`USE`: the current catalog and namespace of queries in this process."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ _CURRENT: ContextVar[tuple[str, ...]] = ContextVar("lakescan_namespace", default
 
 
 def current_namespace() -> tuple[str, ...]:
-    """The catalog, and the parts of the namespace, that `USE` set; empty before."""
+    """Return the catalog and the parts of the namespace that `USE` set; empty if it was not used."""
     return _CURRENT.get()
 
 
 def use(text: str, values: Mapping[str, Any] = _NO_VALUES) -> None:
-    """Run `USE catalog.namespace`; `values` are those of parameters, by name."""
+    """Run `USE catalog.namespace` in this process. `values` are the statement's parameters, by name.
+
+    Raises `InvalidStatement`, `NoSuchCatalog` and `NoSuchNamespace`.
+    """
     _CURRENT.set(namespace_of(use_target(text, values), _CURRENT.get()))
 
 
@@ -33,7 +36,7 @@ class UseTarget:
     """The name in a `USE` statement.
 
     - `names`: its parts.
-    - `is_namespace`: whether it is a namespace of the current catalog (`USE SCHEMA name`), and never a catalog.
+    - `is_namespace`: whether it must be a namespace of the current catalog (`USE SCHEMA name`).
     """
 
     names: tuple[str, ...]
@@ -41,16 +44,17 @@ class UseTarget:
 
 
 def namespace_of(target: UseTarget, current: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the catalog and namespace that `USE` sets: a catalog, one and a namespace, or only the namespace.
+    """Return the catalog and namespace that `USE` sets.
 
-    Raises `NoSuchCatalog`, `NoSuchNamespace`.
+    The target may name a catalog, a catalog and a namespace, or a namespace of the `current` catalog. Raises
+    `NoSuchCatalog` and `NoSuchNamespace`.
     """
     names = target.names
     if target.is_namespace:
         if not current:
             name = ".".join(names)
             raise NoSuchCatalog(
-                f"{name!r} is a namespace of the current catalog here, and there is none: USE catalog.namespace"
+                f"USE NAMESPACE {name!r} needs a current catalog, and none is set: write USE catalog.namespace"
             )
         return _existing((current[0], *names))
     if is_known(names[0]):
@@ -65,7 +69,7 @@ def namespace_of(target: UseTarget, current: tuple[str, ...]) -> tuple[str, ...]
 
 
 def use_target(text: str, values: Mapping[str, Any] = _NO_VALUES) -> UseTarget:
-    """Read `USE [NAMESPACE | DATABASE | SCHEMA] name`; raises `InvalidStatement`.
+    """Parse `USE [NAMESPACE | DATABASE | SCHEMA] name`; raises `InvalidStatement`.
 
     The name may be `IDENTIFIER(:name)`, with its value in `values`.
 
@@ -87,7 +91,7 @@ def use_target(text: str, values: Mapping[str, Any] = _NO_VALUES) -> UseTarget:
 
 
 def _existing(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names; raises `NoSuchNamespace` if the catalog has no such namespace."""
+    """Return the names; raises `NoSuchNamespace` if the catalog has no such namespace."""
     catalog, within = names[0], names[1:]
     with translate_catalog_errors(Identifier(catalog, within, "")):
         if not within or connection(catalog).namespace_exists(within):

@@ -1,8 +1,8 @@
-"""What of a statement goes into the scan of each table: columns, conditions and a limit, where that is provably right.
+"""Find the columns, conditions and limit that can be pushed into the scan of each table without changing the result.
 
-Each occurrence of a table is looked at for itself. A condition reaches a table from WHERE, and from ON where the join
-allows it, through derived tables, queries of WITH that are read once, and unions. The engine evaluates the whole
-statement all the same, so that a condition may be pushed in part, or not at all.
+Each occurrence of a table is handled separately. A condition reaches a table from WHERE, and from ON where the join
+allows it, through derived tables, WITH queries and unions. The engine still evaluates the whole statement, so a
+condition may be pushed in part or not at all.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def find_pushdowns(
     frames: Mapping[Occurrence, Sequence[str]],
     settings: QuerySettings,
 ) -> dict[Occurrence, Pushdown]:
-    """What goes into each scan.
+    """Return the columns, conditions and limit to push into each scan.
 
-    `schemas` are those of the tables that are scanned, `frames` the columns of the engine's own views and frames.
+    `schemas` are the schemas of the tables to scan, `frames` the columns of the engine's own views and frames.
     """
     analysis = Analysis({id(each.node): each for each in (*schemas, *frames)}, schemas, settings, frames)
     analysis.run(tree)
@@ -50,7 +50,7 @@ def find_pushdowns(
 
 
 class _ColumnUse:
-    """The columns that a statement may read: whatever is named anywhere, and everything where a star may mean it."""
+    """The columns that a statement may read: all names in its text, or all columns where a star may mean them."""
 
     def __init__(self, tree: Any) -> None:
         from sqlglot import exp
@@ -66,7 +66,7 @@ class _ColumnUse:
         self.columns_alone = {each.name.lower() for each in tree.find_all(exp.Column) if not each.table}
 
     def columns(self, each: Occurrence, schema: Schema) -> tuple[str, ...] | None:
-        """The columns of an occurrence; None for all of them."""
+        """Return the columns that an occurrence needs; None for all of them."""
         select = _select_of(each.node)
         if _has_names_for_columns(each.node):
             return None
@@ -79,7 +79,7 @@ class _ColumnUse:
 
 
 def _has_other_readers(tree: Any) -> bool:
-    """Whether tables or columns are named by texts, or are operands of functions: IDENTIFIER('t'), f(TABLE(t))."""
+    """Return whether tables may be named by strings or be arguments: IDENTIFIER('t'), f(TABLE(t))."""
     from sqlglot import exp
 
     functions = (each for each in tree.find_all(exp.Table) if not isinstance(each.this, exp.Identifier | exp.Dot))
@@ -89,7 +89,7 @@ def _has_other_readers(tree: Any) -> bool:
 
 
 def _has_names_for_columns(table: Any) -> bool:
-    """Whether the columns of a table get other names, by their positions: `t AS q(a, b)`."""
+    """Return whether a table's columns are renamed by position, as in `t AS q(a, b)`."""
     from sqlglot import exp
 
     node = table
@@ -104,7 +104,7 @@ def _has_names_for_columns(table: Any) -> bool:
 
 
 def _select_of(table: Any) -> Any:
-    """The SELECT in whose FROM or joins a table is; None for another place."""
+    """Return the SELECT whose FROM or JOIN contains a table; None if it is elsewhere."""
     from sqlglot import exp
 
     node = table.parent
@@ -116,7 +116,7 @@ def _select_of(table: Any) -> Any:
 
 
 def _has_star(select: Any) -> bool:
-    """Whether a star stands for columns somewhere in a SELECT; that of `count(*)` does not."""
+    """Return whether a SELECT, without its subqueries, has a star other than that of `count(*)`."""
     from sqlglot import exp
 
     return any(
@@ -125,14 +125,14 @@ def _has_star(select: Any) -> bool:
 
 
 def _cheapest(schema: Schema) -> str:
-    """The column to read where only the number of rows counts."""
+    """Return the column that is cheapest to read, for queries that need only the number of rows."""
     fixed: tuple[t.Type, ...] = (t.BOOLEAN, t.BYTE, t.SHORT, t.INT, t.DATE, t.LONG, *t.FLOATING)
     ranked = {each: n for n, each in enumerate(fixed)}
     return min(schema.fields, key=lambda each: ranked.get(each.type, len(ranked))).name
 
 
 class Analysis:
-    """A whole statement."""
+    """The analysis of a whole statement. `pushed` collects the pushdown of each occurrence."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class Analysis:
         self._shared: dict[int, SharedRelation] = {}
 
     def run(self, tree: Any) -> None:
-        """Look at every SELECT of the statement, the outermost first."""
+        """Analyze every SELECT of the statement, the outermost first."""
         from sqlglot import exp
 
         if not _has_other_readers(tree):
@@ -171,7 +171,7 @@ class Analysis:
             self._aggregate(top, found)
 
     def _push_shared_conditions(self) -> None:
-        """Push what the readers of shared queries have in common, those of a query before what it reads itself."""
+        """Push the common conditions of all readers of each shared WITH query, outer queries first."""
         done: set[int] = set()
 
         def push_shared(key: int) -> None:
@@ -205,17 +205,17 @@ class Analysis:
         )
 
     def select(self, node: Any) -> SelectScope:
-        """A SELECT, looked at once."""
+        """Return the scope of a SELECT, which is created only once."""
         if id(node) not in self._selects:
             self._selects[id(node)] = SelectScope(node, self)
         return self._selects[id(node)]
 
     def occurrence_of(self, node: Any) -> Occurrence | None:
-        """The table that a node names; None for a query of WITH."""
+        """Return the occurrence that a table node stands for; None for the name of a WITH query."""
         return self._tables.get(id(node))
 
     def relation_of_table(self, node: Any, names: Sequence[str]) -> Relation:
-        """What a table's name means: a table that is scanned, a query of WITH, or something unknown."""
+        """Return the relation that a table's name means: a scan, a frame, a WITH query, or an unknown relation."""
         occurrence = self._tables.get(id(node))
         if occurrence is not None:
             if occurrence in self._frames and not names and occurrence.is_plain:
@@ -235,7 +235,7 @@ class Analysis:
         return relation if readers == 1 else OpaqueRelation(relation.columns)
 
     def relation_of_query(self, node: Any, names: Sequence[str]) -> Relation:
-        """The relation of a query, with other names for its columns where some are given."""
+        """Return the relation of a query. `names`, if any, rename its columns."""
         from sqlglot import exp
 
         if isinstance(node, exp.Select):

@@ -57,24 +57,24 @@ if TYPE_CHECKING:
     import polars
 
 _BATCH_ROWS = 100_000
-_SHOWN_ROWS = 20  # in notebooks
+_SHOWN_ROWS = 20  # rows that notebooks show
 
 
 @dataclass(frozen=True)
 class JoinSettings:
-    """How joins run: they hold the rows of their right side, and those of the left one stream past them.
+    """Settings for joins in DuckDB: the rows of the right side are kept in memory, and the left side is streamed.
 
-    By itself, DuckDB chooses the side by numbers of rows, which it does not know of streams. `memory` is the most that
-    they take, in bytes; None for DuckDB's own limit.
+    Without these settings, DuckDB chooses the side by row counts, which it does not have for streams. `memory` is the
+    memory limit in bytes, or None for DuckDB's own limit.
     """
 
     memory: int | None = None
 
 
 class Query:
-    """The rows of a SELECT, which is run in this process by DuckDB when they are asked for.
+    """A SELECT statement that DuckDB runs in this process when its rows are requested.
 
-    Made by `lakescan.sql`. The tables are opened when it is made: it reads the state that they had then, every time.
+    Created by `lakescan.sql`, which opens the tables. Every run reads the snapshots that were current at that time.
 
     Example:
         >>> query = lakescan.sql("SELECT country, count(*) AS n FROM local.shop.orders GROUP BY country")
@@ -92,11 +92,11 @@ class Query:
         return f"Query({' '.join(self._found.text.split())[:80]!r})"
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table.
+        """Return the rows as an Arrow table.
 
         Raises:
-            InvalidStatement: DuckDB knows a function, or an operator, not, or not for these types.
-            QueryFailed: A value cannot be computed: a cast that fails, an overflow.
+            InvalidStatement: DuckDB does not have a function or an operator of the query, or not for these types.
+            QueryFailed: A value cannot be computed, such as a cast that fails or an overflow.
 
         Example:
             >>> query.to_arrow().num_rows
@@ -107,7 +107,7 @@ class Query:
             return register_display(pa.Table.from_batches(list(batches), schema=schema))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows as record batches, while they are computed.
+        """Yield the rows as record batches while they are computed.
 
         Example:
             >>> for batch in query.to_batches():
@@ -130,7 +130,7 @@ class Query:
             return run.schema
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as an Arrow stream.
+        """Return the rows as an Arrow stream.
 
         Example:
             >>> polars.from_arrow(query.to_reader())
@@ -141,17 +141,17 @@ class Query:
         return pa.RecordBatchReader.from_batches(schema, _batches_of(run))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows as an Arrow stream, by the PyCapsule protocol: `pl.DataFrame(query)`, `pa.table(query)`."""
+        """Export the rows as an Arrow stream (PyCapsule protocol) for `pl.DataFrame(query)` or `pa.table(query)`."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_pandas(
         self, dtype_backend: Literal["pyarrow", "numpy_nullable"] | None = None, **arguments: Any
     ) -> pandas.DataFrame:
-        """The rows as a pandas data frame.
+        """Return the rows as a pandas data frame.
 
         Args:
-            dtype_backend: `"pyarrow"` or `"numpy_nullable"` keep integers with nulls exact; see `Scan.to_pandas`.
-            arguments: Those of `pyarrow.Table.to_pandas`.
+            dtype_backend: `"pyarrow"` or `"numpy_nullable"` keep integers with nulls exact. See `Scan.to_pandas`.
+            arguments: Arguments of `pyarrow.Table.to_pandas`.
 
         Example:
             >>> query.to_pandas(dtype_backend="numpy_nullable")
@@ -159,11 +159,11 @@ class Query:
         return pandas_frame(self.to_arrow(), dtype_backend, **arguments)
 
     def to_polars(self) -> polars.DataFrame:
-        """The rows as a Polars data frame.
+        """Return the rows as a Polars data frame.
 
         Raises:
             MissingDependency: Polars is not installed.
-            UnsupportedFeature: The process was forked after its parent has read with Polars, whose threads it lacks.
+            UnsupportedFeature: The process was forked after its parent used Polars, whose threads a fork does not have.
 
         Example:
             >>> query.to_polars()
@@ -181,7 +181,7 @@ class Query:
         """Print the first rows.
 
         Args:
-            rows: How many at most.
+            rows: The largest number of rows to print.
 
         Example:
             >>> query.show()
@@ -191,7 +191,7 @@ class Query:
             run.relation.limit(rows).show(max_rows=rows)
 
     def _repr_html_(self) -> str:
-        """The first rows, as notebooks show them; a query that fails, as its error."""
+        """Return the first rows as HTML for notebooks, or the error of a query that fails."""
         run = _Run(self._found, self._frames, joins=self._joins)
         try:
             with run.faults():
@@ -203,7 +203,7 @@ class Query:
         return arrow_as_html(table.slice(0, _SHOWN_ROWS), f"The first {_SHOWN_ROWS} rows")
 
     def explain(self) -> str:
-        """The scans of the statement's tables, what of the statement each of them does, and what they read.
+        """Return the scans of the query as text: the conditions pushed into each, and the files that each reads.
 
         Example:
             >>> print(query.explain())
@@ -212,7 +212,7 @@ class Query:
 
 
 class Explanation(Query):
-    """The plan of a statement: a column `plan` with one row, which is shown with its lines."""
+    """The plan of a statement, as a query with one row and one column `plan`. It is displayed as text."""
 
     def __init__(self, plan: str) -> None:
         rows = {"plan": pa.table({"plan": [plan]})}
@@ -235,7 +235,7 @@ def _batches_of(run: _Run) -> Iterator[pa.RecordBatch]:
 
 
 def explain_scans(found: QueryAnalysis) -> str:
-    """The scans of a statement as text."""
+    """Return the text of `Query.explain`: the scans of a statement with their pushdowns and plans."""
     parts = []
     for each, spec in found.scans.items():
         pushed = found.pushdowns.get(each, Pushdown())
@@ -251,7 +251,7 @@ def explain_scans(found: QueryAnalysis) -> str:
 
 
 class _Stream:
-    """A scan as Arrow streams, one for each time that DuckDB reads it; an error of reading is kept."""
+    """A scan that exports a new Arrow stream each time DuckDB reads it. It keeps the error if reading fails."""
 
     def __init__(
         self,
@@ -279,7 +279,10 @@ class _Stream:
 
 
 def _native_files(found: QueryAnalysis) -> dict[str, tuple[ScanPlan, DuckDBFiles]]:
-    """The files that DuckDB reads itself, by the names of the scans: of those whose filters the statement has, too."""
+    """Return the plan and the files that DuckDB reads itself, by the name of the scan.
+
+    Scans of changes, and scans that the user passed, are left out: their filters are not in the statement.
+    """
     if found.metadata_row is not None:
         return {}
     files = {}
@@ -294,23 +297,23 @@ def _native_files(found: QueryAnalysis) -> dict[str, tuple[ScanPlan, DuckDBFiles
     return files
 
 
-_FOLDERS: dict[int, str] = {}  # by process: a forked one has its own
+_FOLDERS: dict[int, str] = {}  # by process id, because a forked process needs its own
 
 
 def _new_folder() -> str:
-    """A place for what DuckDB does not keep in memory, which it makes when it needs it, and removes at the end.
+    """Return a new path for DuckDB's temporary files. DuckDB creates the folder when needed, and removes it.
 
-    It is in a folder that nobody else may enter: DuckDB's own are open to all users of the machine.
+    Its parent folder is accessible to the current user only, since DuckDB's own folders are open to all users.
     """
     process = os.getpid()
-    if not _is_own(folder := _FOLDERS.get(process, "")):  # whatever cleans up temporary files may have removed it
+    if not _is_own(folder := _FOLDERS.get(process, "")):  # a cleaner of temporary files may have removed it
         folder = _FOLDERS[process] = tempfile.mkdtemp(prefix="lakescan-")
         _remove_at_exit(process, folder)
     return os.path.join(folder, uuid.uuid4().hex)
 
 
 def _is_own(folder: str) -> bool:
-    """Whether a folder is there, and not another user's who has given it the name."""
+    """Return whether a folder exists and is the current user's, not one that another user created under its name."""
     try:
         found = os.lstat(folder)
     except OSError:
@@ -325,11 +328,11 @@ def _remove_at_exit(process: int, folder: str) -> None:
 
     atexit.register(remove)
     if (parallel := sys.modules.get("multiprocessing.util")) is not None:
-        parallel.Finalize(None, remove, exitpriority=0)  # its processes end without `atexit`
+        parallel.Finalize(None, remove, exitpriority=0)  # processes of multiprocessing end without running `atexit`
 
 
 class _Run:
-    """One run of a query: a connection of its own, with the scans under names of their own."""
+    """One run of a query. It registers the scans in its own DuckDB connection."""
 
     def __init__(
         self, found: QueryAnalysis, frames: Mapping[str, pa.Table], *, joins: JoinSettings | None = None
@@ -350,7 +353,7 @@ class _Run:
             "enable_external_access = false",
         ):
             self.connection.execute(f"SET {setting}")
-        # A call of DuckDB's own error() keeps conditions from being pushed below joins: it is volatile, a cast is not.
+        # DuckDB's own error() is volatile, which keeps DuckDB from pushing conditions below joins. A cast is not.
         self.connection.execute("CREATE TEMP MACRO error(what) AS CAST(CAST(what AS TINYINT) AS VARCHAR)")
         register(self.connection, udfs_in(found.duckdb_query.sql))
         if joins is not None:
@@ -372,7 +375,7 @@ class _Run:
                 rows = distinct_table(remove_table_offsets(as_microseconds(frame, name)))
                 self.connection.register(name, check_batches(rows, self._check))
             except duckdb.Error as error:
-                raise InvalidOption(f"DuckDB does not read the frame {name!r}: {error}") from error
+                raise InvalidOption(f"DuckDB cannot read the frame {name!r}: {error}") from error
         self._relation: duckdb.DuckDBPyRelation | None = None
 
     def _arrow_source(self, value: Any, shown: str) -> Any:
@@ -385,7 +388,7 @@ class _Run:
     def _stream(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]], shown: str) -> _Stream:
         if not schema.names:
             what = f"SQL in this process about {shown}, which has no columns"
-            raise UnsupportedFeature(what, "ADD COLUMN adds some; Table.scan().count() counts its rows.")
+            raise UnsupportedFeature(what, "Add a column with ADD COLUMN, or count rows with Table.scan().count().")
         check = self._check
         if (whole := microsecond_converter(schema, shown)) is not None:
             schema, convert = whole
@@ -398,7 +401,7 @@ class _Run:
         return stream
 
     def _view(self, name: str, spec: ScanSpec, plan: ScanPlan, native: DuckDBFiles) -> None:
-        """A scan of which DuckDB reads some files itself."""
+        """Create the view of a scan. DuckDB reads some of its files itself, and the others come as a stream."""
         query = native.query
         if pc.any(native.others).as_py():
             rest = spec.plan_of(plan, native.others)
@@ -409,12 +412,12 @@ class _Run:
         self.connection.execute(f'CREATE TEMP VIEW "{name}" AS {query}')
 
     def faults(self) -> _ErrorTranslation:
-        """Translate DuckDB's errors; an error of reading a table is raised as it is."""
+        """Return a context manager that translates DuckDB's errors. Errors of reading a table are raised unchanged."""
         return _ErrorTranslation(self._streams, self._found.text)
 
     @property
     def relation(self) -> duckdb.DuckDBPyRelation:
-        """The query as DuckDB's relation."""
+        """The query as a DuckDB relation."""
         if self._relation is None:
             self._relation = self.connection.sql(self._found.duckdb_query.sql)
         assert self._relation is not None
@@ -422,7 +425,7 @@ class _Run:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns, with Spark's types."""
+        """The columns of the result, with types as in Spark."""
         return self._schema(self.relation.limit(0).to_arrow_reader().schema.types)
 
     def _schema(self, types: list[pa.DataType]) -> pa.Schema:
@@ -430,7 +433,7 @@ class _Run:
         return pa.schema([pa.field(name, result_type(kind) or own) for (name, kind), own in columns])
 
     def start(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """The columns, and the rows while they are computed."""
+        """Return the schema, and an iterator over the batches while they are computed."""
         if (row := self._found.metadata_row) is not None:
             schema = self._schema([value.type for value in row])
             columns = [pa.array([value], value.type) for value in row]
@@ -441,7 +444,7 @@ class _Run:
 
 
 def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """The batches of a result; a failure after the first of them, which Arrow reports, is DuckDB's."""
+    """Yield the batches of a result. Arrow's errors after the first batch are raised as errors of DuckDB."""
     import duckdb
 
     try:
@@ -478,18 +481,18 @@ class _ErrorTranslation:
             static = duckdb.BinderException | duckdb.CatalogException | duckdb.ParserException
             if isinstance(error, duckdb.OutOfMemoryException):
                 raise LimitExceeded(
-                    f"DuckDB, which runs SQL in this process, has not enough memory: {what.splitlines()[0]}. "
-                    "Statements that change rows take more by the option memory-limit"
+                    f"DuckDB, which runs SQL in this process, ran out of memory: {what.splitlines()[0]}. For a "
+                    "statement that changes rows, raise the option memory-limit"
                 ) from error
             if isinstance(error, static | duckdb.NotImplementedException):
-                raise InvalidStatement(f"DuckDB, which runs SQL in this process, refuses it: {what}") from error
+                raise InvalidStatement(f"DuckDB, which runs SQL in this process, rejects the query: {what}") from error
             said = spark_error_message(what)
             if said is None:
                 raise QueryFailed(f"DuckDB, which runs SQL in this process, failed: {what}") from error
             _, unequal, value = said.partition(UNEQUAL)
             if unequal:
                 raise QueryFailed(
-                    f"{value}: Spark may compute it otherwise than this process, or refuse it. Correct the value, or "
+                    f"{value}: Spark may compute another value than this process, or fail. Correct the value, or "
                     "run the statement with lakescan.spark.sql"
                 ) from None
             raise QueryFailed(said) from None
@@ -504,7 +507,10 @@ def query(
     joins: JoinSettings | None = None,
     pinned: ScanSpec | None = None,
 ) -> Query:
-    """A query to run in this process; its tables are opened now, but for the `pinned` one, whose state is given."""
+    """Return a query to run in this process, and open its tables.
+
+    `within` is the catalog and namespace of short names. The table of `pinned` is read in the snapshot of that scan.
+    """
     tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
     others = {name: each for name, each in frames.items() if name not in tables}
     views = GivenFrames(others)
@@ -518,22 +524,22 @@ def query(
 
 
 def columns_of(query: Query) -> Sequence[tuple[str, Type]]:
-    """The columns of a query with their types in Spark; nothing is read."""
+    """Return the columns of a query with their types in Spark, without reading rows."""
     return query._found.duckdb_query.columns
 
 
 def scan_of(query: Query, name: str) -> ScanSpec:
-    """The scan of a table that was given by name, with what the statement says about it."""
+    """Return the scan of a table that was passed by name, narrowed by the statement's conditions."""
     return next(spec for each, spec in query._found.scans.items() if each.names == (name,))
 
 
 def most_rows(query: Query, besides: str) -> int:
-    """The number of rows of the largest of a statement's tables and frames but one, as far as metadata has it."""
+    """Return the number of rows in the largest table or frame of a statement, not counting `besides`."""
     scans = [spec for each, spec in query._found.scans.items() if each.names != (besides,)]
     planned = [spec.plan().report.records or 0 for spec in scans]
     return max([*planned, *(frame.num_rows for frame in query._frames.values())], default=0)
 
 
 def reads_table(query: Query, location: str) -> bool:
-    """Whether a query reads the table of a location, as `Scan` has it."""
+    """Return whether a query reads the table at a location."""
     return query._found.reads_table(location)

@@ -1,4 +1,4 @@
-"""What a FROM has: relations with columns, and where conditions on them go."""
+"""Relations of a FROM clause: their columns, and how conditions on the columns are pushed to scans."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ from lakescan.statements.select.table_references import Occurrence
 
 @dataclass
 class Pushdown:
-    """What goes into the scan of one occurrence.
+    """The parts of a statement to push into the scan of one occurrence.
 
-    - `columns`: None for all of them.
-    - `among`: only rows count of which a column has a value that some other columns have, as joins ask for.
-    - `aggregates`: the columns of the statement's result, if it has only these, of all rows of the conditions.
+    - `columns`: the columns to read; None for all.
+    - `conditions`, `limit`: the filters, and the largest number of rows.
+    - `among`: columns that must have a value of other columns, as joins require.
+    - `aggregates`: the columns of the result, if the statement computes only aggregates over the filtered rows.
     """
 
     columns: tuple[str, ...] | None = None
@@ -47,7 +48,7 @@ class Pushdown:
     aggregates: tuple[Aggregate, ...] = ()
 
     def map_occurrences(self, places: Mapping[Occurrence, Occurrence]) -> Pushdown:
-        """The same for other places: those of which the present ones are copies."""
+        """Return the pushdown with each occurrence replaced by its entry in `places`."""
         return replace(
             self,
             among=[
@@ -58,44 +59,47 @@ class Pushdown:
 
     @property
     def predicate(self) -> Predicate:
-        """All conditions, combined."""
+        """The conjunction of all conditions."""
         return conjunction(self.conditions) if self.conditions else TRUE
 
 
 class Relation:
-    """What a FROM has: columns by name, and where conditions on them go. This one is of unknown columns."""
+    """A relation of a FROM clause: its columns, and how conditions on them are pushed.
+
+    This base class is a relation with unknown columns, which accepts no conditions.
+    """
 
     columns: tuple[str, ...] | None = None
 
     def type_of(self, column: int) -> t.Type | None:
-        """The type of a column, by its position; None if it is not known."""
+        """Return the type of the column at a position; None if it is unknown."""
         return None
 
     def push(self, condition: ResolvedCondition, paths: Sequence[Path], nullable: bool) -> bool:
-        """Take a condition over these paths; whether it is evaluated in full.
+        """Push a condition whose columns are `paths` in this relation. Return whether the scan evaluates it completely.
 
-        `nullable`: rows of nulls may be added to the relation's later, as an outer join does.
+        `nullable`: an outer join may add rows of nulls to this relation later.
         """
         return False
 
     def values_of(self, path: Path) -> tuple[ValuesOf, ...]:
-        """Columns of tables among whose values those of a column are, nulls aside; none if that is not known."""
+        """Return table columns that hold all non-null values of a column; empty if that is unknown."""
         return ()
 
 
 class TableRelation(Relation):
-    """A table: a condition becomes one of its scan, as far as it is understood."""
+    """A scanned table. The part of a condition that can be converted is pushed into its scan."""
 
     def __init__(self, occurrence: Occurrence, schema: Schema, pushed: Pushdown, settings: QuerySettings) -> None:
         self.columns: tuple[str, ...] = tuple(schema.names)
         self._occurrence, self._schema, self._pushed, self._settings = occurrence, schema, pushed, settings
 
     def type_of(self, column: int) -> t.Type | None:
-        """The type of a column."""
+        """Return the type of the column at a position."""
         return self._schema.fields[column].type
 
     def push(self, condition: ResolvedCondition, paths: Sequence[Path], nullable: bool) -> bool:
-        """Take what is understood of a condition."""
+        """Push the part of a condition that can be converted into the scan."""
         if not self._occurrence.is_plain:
             return False
         exact = [self._exact(path) for path in paths]
@@ -109,28 +113,28 @@ class TableRelation(Relation):
         return known.exact
 
     def values_of(self, path: Path) -> tuple[ValuesOf, ...]:
-        """The column itself, unless a sample or a pivot changes what columns there are."""
+        """Return the column itself, unless a sample or pivot changes the columns or rows."""
         return (ValuesOf(self._occurrence, self._exact(path)),) if self._occurrence.is_plain else ()
 
     def _exact(self, path: Path) -> Path:
-        """The path with the column's name as the schema has it."""
+        """Return the path with the column's name spelled as in the schema."""
         return (next(name for name in self._schema.names if name.lower() == path[0].lower()), *path[1:])
 
 
 class FrameRelation(Relation):
-    """A view or frame of the engine: its columns are known by name."""
+    """A view or frame of the engine, whose columns are known by name."""
 
     def __init__(self, occurrence: Occurrence, columns: Sequence[str]) -> None:
         self.columns: tuple[str, ...] = tuple(columns)
         self._occurrence = occurrence
 
     def values_of(self, path: Path) -> tuple[ValuesOf, ...]:
-        """The column itself."""
+        """Return the column itself."""
         return (ValuesOf(self._occurrence, path),)
 
 
 class UnionRelation(Relation):
-    """A UNION, INTERSECT or EXCEPT: a condition on it is one on both sides, where their types agree."""
+    """A UNION, INTERSECT or EXCEPT. A condition is pushed to both sides if the column types agree."""
 
     def __init__(self, left: Relation, right: Relation, is_transparent: bool) -> None:
         self._left, self._right, self._is_transparent = left, right, is_transparent
@@ -138,12 +142,12 @@ class UnionRelation(Relation):
         self.columns: tuple[str, ...] | None = left.columns if same else None
 
     def type_of(self, column: int) -> t.Type | None:
-        """The type of a column if both sides have the same."""
+        """Return the type of a column if both sides agree; otherwise None."""
         left, right = self._left.type_of(column), self._right.type_of(column)
         return left if left == right else None
 
     def push(self, condition: ResolvedCondition, paths: Sequence[Path], nullable: bool) -> bool:
-        """Hand a condition to both sides."""
+        """Push a condition to both sides."""
         left, right = self._left.columns, self._right.columns
         if self.columns is None or left is None or right is None or not self._is_transparent:
             return False
@@ -157,7 +161,7 @@ class UnionRelation(Relation):
         return False
 
     def values_of(self, path: Path) -> tuple[ValuesOf, ...]:
-        """The columns of both sides."""
+        """Return the columns of both sides."""
         at = [n for n, name in enumerate(self.columns or ()) if name.lower() == path[0].lower()]
         if len(at) != 1:
             return ()
@@ -171,14 +175,14 @@ class UnionRelation(Relation):
 
 
 class OpaqueRelation(Relation):
-    """A relation of which only the columns' names are known, if that; it takes no conditions."""
+    """A relation that accepts no conditions. At most its column names are known."""
 
     def __init__(self, columns: tuple[str, ...] | None) -> None:
         self.columns = columns
 
 
 class SharedRelation(Relation):
-    """A query of WITH that is read several times: a condition reaches it as far as every reader has one."""
+    """A WITH query that is read several times. The disjunction of all readers' conditions is pushed into it."""
 
     def __init__(self, inner: Relation, readers: int) -> None:
         self.columns: tuple[str, ...] | None = inner.columns
@@ -186,12 +190,12 @@ class SharedRelation(Relation):
         self._asked: list[_SharedReader] = []
 
     def add_reader(self) -> Relation:
-        """One more place where the query is read."""
+        """Return the relation for one more reader of the query."""
         self._asked.append(_SharedReader(self._inner))
         return self._asked[-1]
 
     def push_common_conditions(self) -> None:
-        """Push what the conditions of all readers have in common: their disjunction."""
+        """Push the disjunction of the conditions of all readers, if each reader has one."""
         from sqlglot import exp
 
         if len(self._asked) < self._readers or not all(each.conditions for each in self._asked):
@@ -206,7 +210,7 @@ class SharedRelation(Relation):
 
 
 class _SharedReader(Relation):
-    """One reader of a shared query, and the conditions that it has."""
+    """One reader of a shared WITH query, and its conditions."""
 
     def __init__(self, inner: Relation) -> None:
         self.columns, self._inner = inner.columns, inner
@@ -214,44 +218,44 @@ class _SharedReader(Relation):
         self.nullable = False
 
     def type_of(self, column: int) -> t.Type | None:
-        """The type of a column."""
+        """Return the type of the column at a position."""
         return self._inner.type_of(column)
 
     def push(self, condition: ResolvedCondition, paths: Sequence[Path], nullable: bool) -> bool:
-        """Keep a condition until those of all readers are known."""
+        """Keep a condition until the conditions of all readers are known."""
         if not isinstance(condition, AmongValues):
             self.conditions.append(condition.with_paths(paths))
             self.nullable |= nullable
         return False
 
     def values_of(self, path: Path) -> tuple[ValuesOf, ...]:
-        """The columns of the shared query."""
+        """Return the columns of the shared query."""
         return self._inner.values_of(path)
 
 
 @dataclass
 class FromSource:
-    """A relation in a FROM, with the names that columns may be qualified by."""
+    """A relation in a FROM clause, with the qualifiers of its columns."""
 
     qualifiers: frozenset[Path]
     relation: Relation
     nullable: bool = False
 
     def has(self, name: str) -> bool:
-        """Whether it has exactly one column of a name."""
+        """Return whether the source has exactly one column of a name."""
         return len(self._places.get(name.lower(), ())) == 1
 
     def may_have(self, name: str) -> bool:
-        """Whether it has a column of a name, or its columns are not known."""
+        """Return whether the source has a column of a name, or its columns are unknown."""
         return self.relation.columns is None or name.lower() in self._places
 
     def type_of(self, name: str) -> t.Type | None:
-        """The type of a column that it has."""
+        """Return the type of a column, which must exist."""
         return self.relation.type_of(self._places[name.lower()][0])
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:
-        """The places of known columns by their names in lower case: tables may have thousands."""
+        """Positions of the columns, by name in lower case. A dictionary, because tables may have thousands."""
         found: dict[str, list[int]] = {}
         for place, name in enumerate(self.relation.columns or ()):
             found.setdefault(name.lower(), []).append(place)
@@ -260,22 +264,23 @@ class FromSource:
 
 @dataclass(frozen=True)
 class Origin:
-    """A column, or a member of it, of a source."""
+    """A column of a source, or a member of such a column."""
 
     source: FromSource
     path: Path
 
 
 def same_column(one: Origin, other: Origin) -> bool:
-    """Whether two columns are the same."""
+    """Return whether two origins are the same column or member."""
     paths = [tuple(name.lower() for name in each.path) for each in (one, other)]
     return one.source is other.source and paths[0] == paths[1]
 
 
 def imply_predicate(condition: Any, schema: Schema, settings: QuerySettings) -> Inference:
-    """What a condition, a sqlglot tree whose columns are paths of the schema, says about single columns.
+    """Return the predicate on single columns that a condition implies, and whether it is exact.
 
-    The statement may be evaluated later than it is planned: the present time is known as the earliest possible.
+    `condition` is a sqlglot tree whose columns are paths of the schema. The statement may run later than it is planned,
+    so the current time is only a lower bound.
     """
     found = infer_predicate(
         condition,
@@ -293,30 +298,33 @@ def imply_predicate(condition: Any, schema: Schema, settings: QuerySettings) -> 
 
 
 def is_true_of_nulls(predicate: Predicate, schema: Schema) -> bool:
-    """Whether a predicate is true of a row of nulls, as outer joins add them."""
+    """Return whether a predicate is true for a row of nulls, as an outer join adds."""
     bound = bind(predicate, schema)
     nulls = {each.bound_id: schema.by_id[each.bound_id].type.arrow() for each in leaves(bound)}
     return bool(matching_rows(bound, lambda each: pa.nulls(1, nulls[each]), 1)[0].as_py())
 
 
 class ColumnResolver(Protocol):
-    """What the columns of a SELECT mean."""
+    """Resolves the columns of a SELECT to their sources."""
 
     def resolve(self, column: Any, sources: Sequence[FromSource] | None = None) -> Origin | None:
-        """The source of a column, and its path there; None where that is not certain."""
+        """Return the source of a column and its path there; None if the source is not certain."""
 
     def relation_of_query(self, node: Any) -> Relation:
-        """The relation of a query within the SELECT."""
+        """Return the relation of a subquery of the SELECT."""
 
 
 class Conditions:
-    """The conditions of one SELECT, in WHERE and ON."""
+    """Pushes the conditions of one SELECT, from WHERE and ON, to its sources."""
 
     def __init__(self, scope: ColumnResolver) -> None:
         self._scope = scope
 
     def push_part(self, part: Any, visible: list[FromSource], reached: list[FromSource]) -> bool:
-        """Push one condition to the source that it is about, if that is among those which it may reach."""
+        """Push one condition to the only source it refers to, and return whether the scan evaluates it completely.
+
+        `visible` are the sources of its columns. Only sources in `reached` may be filtered by it.
+        """
         from sqlglot import exp
 
         if isinstance(part, exp.In) and part.args.get("query") is not None:
@@ -339,7 +347,7 @@ class Conditions:
         return push(ResolvedCondition(part, columns_of(part)), known, nullable=False)
 
     def _push_shares(self, part: Any, visible: list[FromSource], reached: list[FromSource]) -> None:
-        """Of a disjunction about several sources, push to each of them what all branches say of it alone."""
+        """Push to each source the part of a disjunction that all its branches have about this source only."""
         from sqlglot import exp
 
         branches = [conjuncts(each) for each in disjuncts(part)]
@@ -356,14 +364,17 @@ class Conditions:
         return bool(origins) and all(each is not None and each.source is source for each in origins)
 
     def push_equality(self, column: Any, left: Origin, right: Origin, reached: Sequence[FromSource]) -> None:
-        """Each side of a join has only values of the other side, if the join drops its other rows."""
+        """Restrict each side of a join equality to the values of the other side.
+
+        Only sources in `reached`, whose unmatched rows the join drops, are restricted.
+        """
         for target, other in ((left, right), (right, left)):
             values = other.source.relation.values_of(other.path)
             if values and target.source is not other.source and any(each is target.source for each in reached):
                 push(AmongValues(column, values), [target], nullable=False)
 
     def _push_membership(self, part: Any, visible: list[FromSource], reached: list[FromSource]) -> None:
-        """`column IN (SELECT ...)`: the column has only values of the query."""
+        """Restrict the column of `column IN (SELECT ...)` to the values of the subquery."""
         if columns_of(part.this) != [part.this]:
             return
         origin = self._scope.resolve(part.this, visible)
@@ -376,7 +387,7 @@ class Conditions:
 
 
 def push(condition: ResolvedCondition, origins: Sequence[Origin], nullable: bool) -> bool:
-    """Hand a condition to its source, if it is about a single one."""
+    """Push a condition to the source that all its columns share. Return whether it is evaluated completely."""
     source = origins[0].source
     if any(each.source is not source for each in origins):
         return False
@@ -384,7 +395,7 @@ def push(condition: ResolvedCondition, origins: Sequence[Origin], nullable: bool
 
 
 def equal_columns(part: Any) -> tuple[Any, Any] | None:
-    """The columns of a condition that two columns are equal; None for another one."""
+    """Return the two columns of a condition `column = column`; None for another condition."""
     from sqlglot import exp
 
     if not isinstance(part, exp.EQ):

@@ -1,4 +1,4 @@
-"""A statement's own text with other words in the places of its tables."""
+"""Replace table names in a statement's text."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from lakescan.statements.select.table_references import Occurrence, occurrences
 from lakescan.statements.syntax.parse import parse_tree
 from lakescan.statements.syntax.text import apply_edits, underline_place
 
-_DEEPEST = 50  # views within views
+_DEEPEST = 50  # levels of nested views
 
 
 def rename_tables(text: str, tree: Any, names: Mapping[Occurrence, str]) -> str:
-    """The text with other names for tables; aliases keep the rest of it valid."""
+    """Return the text with other names for tables. Aliases keep the rest of the text valid."""
     return apply_edits(text, edits_of_names(tree, names))
 
 
 def edits_of_names(tree: Any, names: Mapping[Occurrence, str]) -> list[tuple[int, int, str]]:
-    """The changes of a text that give other names to tables: the beginning and end of a part, and what replaces it."""
+    """Return the edits that rename tables: start, end and replacement of each part of the text."""
     edits = []
     for each, name in names.items():
         alias = f" AS `{each.qualifier.replace('`', '``')}`"
@@ -37,7 +37,7 @@ def edits_of_names(tree: Any, names: Mapping[Occurrence, str]) -> list[tuple[int
 
 
 def long_references(tree: Any, found: Mapping[Occurrence, Any]) -> list[tuple[Any, int]]:
-    """The columns that are qualified by more than a table's last name (`db.t.c`), and how many names qualify each."""
+    """Return the columns that are qualified by several names (`db.t.c`), and the number of these names."""
     from sqlglot import exp
 
     wide = {each for occurrence in found for each in occurrence.qualifiers if len(each) > 1}
@@ -51,10 +51,10 @@ def long_references(tree: Any, found: Mapping[Occurrence, Any]) -> list[tuple[An
 
 
 def expand_session_views(text: str, views: SessionNames, tables: Collection[str], values: Mapping[str, Any]) -> str:
-    """The text with the queries of views in the place of their names.
+    """Replace the names of the engine's views by their queries.
 
-    `tables` are the names of tables that the user gave. Raises `InvalidStatement` for time travel, and
-    `UnsupportedFeature` where a name in a view would mean a query of WITH, or a frame, of the statement.
+    `tables` are the names of tables that the user passed. Raises `InvalidStatement` for time travel of a view, and
+    `UnsupportedFeature` if a name in a view's query would refer to a WITH query or frame of the statement.
     """
     from sqlglot import exp
 
@@ -71,7 +71,7 @@ def expand_session_views(text: str, views: SessionNames, tables: Collection[str]
                 continue
             if each.travel is not None:
                 place = underline_place(text, each.start, each.end)
-                raise InvalidStatement(f"{each.names[0]} is a view: its tables have earlier states, not it{place}")
+                raise InvalidStatement(f"{each.names[0]} is a view: time travel is only for tables{place}")
             _check_names(name, query, taken)
             queries[each] = query if split_name(query) is not None else f"({query}\n)"
         if not queries:
@@ -86,6 +86,6 @@ def _check_names(name: str, query: str, taken: Collection[str]) -> None:
     short = {each.names[0].lower() for each in occurrences(parse_tree(query), query) if len(each.names) == 1}
     if both := sorted(short.intersection(taken)):
         raise UnsupportedFeature(
-            f"the view {name!r} in a statement that has another {both[0]!r}",
-            "The view reads a table or view of this name: rename the query of WITH, or the frame.",
+            f"the view {name!r} in a statement with its own {both[0]!r}",
+            "The view reads a table or view of the same name. Rename the query of WITH, or the frame.",
         )

@@ -1,4 +1,4 @@
-"""One SELECT of a statement: its sources, what its columns mean, and where its conditions go."""
+"""One SELECT of a statement: resolve its columns to sources, and push its conditions to them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from lakescan.statements.select.relations import (
 )
 from lakescan.statements.select.table_references import Occurrence, argument
 
-# The clauses through which a condition on the output of a SELECT may reach its tables. Any other (a limit, QUALIFY,
-# what a newer sqlglot adds) keeps conditions out.
+# The clauses through which a condition on the output of a SELECT may be pushed to its tables. Any other clause (LIMIT,
+# QUALIFY, one that a newer sqlglot adds) prevents it.
 _PLAIN = {"with", "expressions", "from", "where", "hint"}
 _TRANSPARENT = _PLAIN | {"joins", "laterals", "group", "having", "order", "distinct"}
 _GROUPING = {"expressions"}  # not rollup, cube, grouping sets
@@ -37,20 +37,20 @@ _KINDS = ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI")
 
 
 class NameResolver(Protocol):
-    """What the names of a statement mean."""
+    """Resolves the names of a statement to tables and queries."""
 
     def occurrence_of(self, node: Any) -> Occurrence | None:
-        """The table that a node names; None for a query of WITH."""
+        """Return the occurrence that a table node stands for; None for the name of a WITH query."""
 
     def relation_of_table(self, node: Any, names: Sequence[str]) -> Relation:
-        """What a table's name means."""
+        """Return the relation that a table's name means. `names`, if any, rename its columns."""
 
     def relation_of_query(self, node: Any, names: Sequence[str]) -> Relation:
-        """The relation of a query, with other names for its columns where some are given."""
+        """Return the relation of a query. `names`, if any, rename its columns."""
 
 
 class SelectScope:
-    """One SELECT: its sources, what its columns mean, and where its conditions go."""
+    """One SELECT: its sources and output columns. Its conditions are pushed to the sources on creation."""
 
     def __init__(self, node: Any, analysis: NameResolver) -> None:
         self.node = node
@@ -75,7 +75,7 @@ class SelectScope:
             self._join(self.sources, join)
         for lateral in self.node.args.get("laterals") or ():
             alias = lateral.args.get("alias")
-            if lateral.alias:  # its columns may be members of structs, too
+            if lateral.alias:  # the columns of a lateral view may be struct members, too
                 columns = None if alias is None or not alias.columns else tuple(each.name for each in alias.columns)
                 self.sources.append(FromSource(frozenset({(lateral.alias.lower(),)}), OpaqueRelation(columns)))
             if alias is None or not alias.columns:
@@ -84,7 +84,7 @@ class SelectScope:
                 self._hidden |= {each.name.lower() for each in alias.columns}
 
     def _group(self, node: Any) -> list[FromSource]:
-        """The sources of a table, a query, or of joins in parentheses."""
+        """Return the sources of a table, of a subquery, or of joins in parentheses."""
         from sqlglot import exp
 
         joins = node.args.get("joins") or ()
@@ -148,7 +148,7 @@ class SelectScope:
     def _join_using(
         self, name: Any, left: list[FromSource], right: list[FromSource], reached: list[FromSource], side: str
     ) -> None:
-        """A column of USING: both sides' values are equal, and the result has it once."""
+        """Resolve a column of USING: its values are equal on both sides, and the result has it once."""
         from sqlglot import exp
 
         key = name.name.lower()
@@ -163,13 +163,13 @@ class SelectScope:
             self._merged[key] = ends[1] if side == "RIGHT" else ends[0]
 
     def relation_of_query(self, node: Any) -> Relation:
-        """The relation of a query within the SELECT."""
+        """Return the relation of a subquery of the SELECT."""
         return self._analysis.relation_of_query(node, ())
 
     # Columns
 
     def resolve(self, column: Any, sources: Sequence[FromSource] | None = None) -> Origin | None:
-        """The source of a column, and its path there; None where that is not certain."""
+        """Return the source of a column and its path there; None if the source is not certain."""
         names = tuple(part.name for part in column.parts)
         among = self.sources if sources is None else sources
         found = [
@@ -180,7 +180,7 @@ class SelectScope:
             and tuple(name.lower() for name in names[: len(prefix)]) == prefix
             and source.may_have(names[len(prefix)])
         ]
-        if not found:  # a qualifier comes before a column of that name
+        if not found:  # a qualifier takes precedence over a column of the same name
             if names[0].lower() in self._merged and self._is_clear:
                 merged = self._merged[names[0].lower()]
                 return Origin(merged.source, (*merged.path, *names[1:]))
@@ -190,7 +190,7 @@ class SelectScope:
         return found[0] if len(found) == 1 and found[0].source.has(found[0].path[0]) else None
 
     def is_foreign(self, column: Any) -> bool:
-        """Whether a column is certainly none of this SELECT, but of one around it."""
+        """Return whether a column certainly belongs to an outer SELECT instead of this one."""
         names = [part.name.lower() for part in column.parts]
         return (
             self._is_clear
@@ -200,7 +200,7 @@ class SelectScope:
         )
 
     def _outputs(self) -> list[tuple[str, Origin | None]] | None:
-        """Names of the columns, and what of the sources they are; None if the names are not known."""
+        """Return the name of each output column and the source column it copies; None if a name is unknown."""
         from sqlglot import exp
 
         found: list[tuple[str, Origin | None]] = []
@@ -218,7 +218,7 @@ class SelectScope:
             elif isinstance(each, exp.AggFunc | exp.Binary | exp.Unary | exp.Cast | exp.Case | exp.Literal) and not (
                 each.find(exp.UDTF, exp.Anonymous) or each.find(exp.Explode)
             ):
-                found.append(("", None))  # its name is the engine's
+                found.append(("", None))  # the engine chooses the name
             else:  # a generator may return several columns
                 return None
         return found
@@ -248,7 +248,7 @@ class SelectScope:
 
     @property
     def is_transparent(self) -> bool:
-        """Whether a condition on the output may be evaluated on the rows of the sources."""
+        """Whether a condition on the output can be evaluated on the rows of the sources."""
         from sqlglot import exp
 
         if {name.rstrip("_") for name, value in self.node.args.items() if value} - _TRANSPARENT:
@@ -262,7 +262,7 @@ class SelectScope:
         return bool(self.node.args.get("group")) or not (has_aggregates or _has_unknown_function(self.node))
 
     def keeps_groups_of(self, origin: Origin) -> bool:
-        """Whether a column has one value in each group, so that a condition on it keeps or drops whole groups."""
+        """Return whether a column is constant in each group, so a condition on it keeps or drops whole groups."""
         group = self.node.args.get("group")
         if group is None:
             return True
@@ -278,9 +278,9 @@ class SelectScope:
                 self._is_exact &= self._conditions.push_part(part, self.sources, self.sources)
 
     def push_correlated(self, outer: SelectScope) -> None:
-        """A subquery of another SELECT: rows count only if they have a value of the outer column that they must equal.
+        """Restrict a subquery's column to the values of the outer column that it must equal.
 
-        For EXISTS, the same holds of the outer rows.
+        For EXISTS in WHERE, the outer column is restricted to the values of the subquery's column too.
         """
         from sqlglot import exp
 
@@ -298,12 +298,15 @@ class SelectScope:
                     self._conditions.push_equality(foreign, around, inner, [around.source])
 
     def requires(self, condition: Any) -> bool:
-        """Whether WHERE holds only if a condition does."""
+        """Return whether a condition is a conjunct of WHERE."""
         where = self.node.args.get("where")
         return where is not None and any(each is condition for each in conjuncts(where.this))
 
     def _has_row_of_match(self) -> bool:
-        """Whether the SELECT has rows only if its sources have one: aggregates have a row of no rows, too."""
+        """Return whether the SELECT returns rows only if its sources have a matching row.
+
+        Aggregates without GROUP BY return a row even for no rows.
+        """
         from sqlglot import exp
 
         plain = not {name.rstrip("_") for name, value in self.node.args.items() if value} - (_PLAIN | {"joins"})
@@ -312,7 +315,7 @@ class SelectScope:
         )
 
     def aggregates(self) -> tuple[Aggregate, ...]:
-        """What the result consists of, if that is counts, least and greatest values of all rows of its only table."""
+        """Return the aggregates of a SELECT with only counts, minimums and maximums of one table; otherwise ()."""
         from sqlglot import exp
 
         others = {name.rstrip("_") for name, value in self.node.args.items() if value} - _PLAIN
@@ -333,7 +336,7 @@ class SelectScope:
         return tuple(found)
 
     def limit(self) -> int | None:
-        """How many rows of its only table it takes at most, if any of them will do."""
+        """Return the number of rows to read from the only table if any rows will do; None without such a limit."""
         from sqlglot import exp
 
         only = _PLAIN | {"limit", "offset"}
@@ -349,7 +352,7 @@ class SelectScope:
 
 
 def _stands_for_rows(operand: Any) -> bool:
-    """Whether `count` of an operand counts every row."""
+    """Return whether `count` of an operand counts every row."""
     from sqlglot import exp
 
     return isinstance(operand, exp.Literal) or (isinstance(operand, exp.Star) and not any(operand.args.values()))
@@ -360,7 +363,7 @@ def _ways(pair: tuple[Any, Any] | None) -> list[tuple[Any, Any]]:
 
 
 class SelectRelation(Relation):
-    """A derived table: conditions on its columns are conditions of its WHERE."""
+    """A derived table. Conditions on its columns are pushed to the sources of its SELECT."""
 
     def __init__(self, scope: SelectScope, names: Sequence[str] | None = None) -> None:
         self._scope = scope
@@ -370,7 +373,7 @@ class SelectRelation(Relation):
             self.columns = None
 
     def type_of(self, column: int) -> t.Type | None:
-        """The type of a column that comes from a table as it is."""
+        """Return the type of a column that is copied from a source; otherwise None."""
         assert self._scope.outputs is not None
         origin = self._scope.outputs[column][1]
         if origin is None or len(origin.path) != 1:
@@ -378,13 +381,13 @@ class SelectRelation(Relation):
         return origin.source.type_of(origin.path[0])
 
     def values_of(self, path: Path) -> tuple[ValuesOf, ...]:
-        """Those of a column that comes from a source as it is."""
+        """Return the values of a column that is copied from a source; otherwise ()."""
         at = [n for n, name in enumerate(self.columns or ()) if name.lower() == path[0].lower()]
         origin = self._scope.outputs[at[0]][1] if len(at) == 1 and self._scope.outputs is not None else None
         return () if origin is None else origin.source.relation.values_of((*origin.path, *path[1:]))
 
     def push(self, condition: ResolvedCondition, paths: Sequence[Path], nullable: bool) -> bool:
-        """Hand a condition to the SELECT, about the columns of which its own are made."""
+        """Push a condition to the source columns that its own columns are copied from."""
         if self.columns is None or self._scope.outputs is None or not self._scope.is_transparent:
             return False
         origins = []
@@ -398,7 +401,7 @@ class SelectRelation(Relation):
 
 
 def _has_unknown_function(select: Any) -> bool:
-    """Whether a SELECT calls a function of which is not known that it is no aggregate."""
+    """Return whether a SELECT calls an unknown function, which may be an aggregate."""
     from sqlglot import exp
 
     return any(True for each in select.expressions for _ in each.find_all(exp.Anonymous, exp.AnonymousAggFunc))

@@ -15,18 +15,18 @@ from lakescan.tables.rows import convert_pandas, open_arrow_stream
 
 
 class SessionNames:
-    """What an engine has by short names; this one has nothing."""
+    """The engine's own tables, views and frames, by short name. This base class has none."""
 
     def has(self, name: str) -> bool:
-        """Whether there is something of a name."""
+        """Return whether the engine has a table, view or frame of this name."""
         return False
 
     def has_catalog(self, name: str) -> bool:
-        """Whether a name of several parts that begins so is the engine's own."""
+        """Return whether the engine resolves names of several parts that begin with this one."""
         return False
 
     def columns(self, name: str) -> Sequence[str] | None:
-        """Its columns; None if they are not known."""
+        """Return the columns of a name; None if they are unknown."""
         return None
 
     @property
@@ -35,20 +35,23 @@ class SessionNames:
         return False
 
     def query(self, name: str) -> str | None:
-        """The query, or the table, that a name stands for: it is read in its place. None for another name."""
+        """Return the query or table name to read in place of a view's name; None for other names."""
         return None
 
     def frame_names(self) -> Sequence[str]:
-        """The names of frames, in lower case."""
+        """Return the names of frames, in lower case."""
         return ()
 
     def rows(self, name: str) -> pa.Table | None:
-        """Its rows, if they are at hand."""
+        """Return the rows of a name if they are at hand; otherwise None."""
         return None
 
 
 def arrow_table(name: str, frame: Any) -> pa.Table:
-    """The rows of Arrow, pandas, Polars, DuckDB or Spark data; raises `InvalidOption` for data without rows."""
+    """Convert Arrow, pandas, Polars, DuckDB or Spark data to an Arrow table.
+
+    Raises `InvalidOption` for data without rows. `name` is used in the message.
+    """
     if isinstance(frame, pa.Table):
         return frame
     if isinstance(frame, pa.RecordBatch):
@@ -62,14 +65,14 @@ def arrow_table(name: str, frame: Any) -> pa.Table:
     if hasattr(frame, "__arrow_c_stream__"):
         return open_arrow_stream(frame).read_all()
     raise InvalidOption(
-        f"{name}={type(frame).__name__} holds no rows: give a table, a scan, or Arrow, pandas, Polars or DuckDB data"
+        f"{name}={type(frame).__name__} holds no rows: pass a table, a scan, or Arrow, pandas, Polars or DuckDB data"
     )
 
 
 def may_have_rounded(frames: Mapping[str, Any]) -> bool:
-    """Whether a frame comes from a library that may keep integers as floats, as pandas does with nulls.
+    """Return whether a frame comes from a library that may store integers as floats, as pandas does with nulls.
 
-    Tables and scans have the types of their table, and Spark's frames those of Spark.
+    Tables and scans have the types of their table, and Spark's frames the types of Spark.
     """
     return any(
         isinstance(each, pa.Table | pa.RecordBatch) or not type(each).__module__.startswith(("lakescan", "pyspark"))
@@ -78,27 +81,27 @@ def may_have_rounded(frames: Mapping[str, Any]) -> bool:
 
 
 class GivenFrames(SessionNames):
-    """Frames that the user gave by name. Their rows are taken when they are first asked for, and kept."""
+    """Frames that the user passed by name. They are converted to Arrow once, when first needed."""
 
     def __init__(self, frames: Mapping[str, Any]) -> None:
         self._frames = {name.lower(): (name, frame) for name, frame in frames.items()}
         self._tables: dict[str, pa.Table] = {}
 
     def has(self, name: str) -> bool:
-        """Whether a frame of that name was given."""
+        """Return whether a frame of that name was passed."""
         return name.lower() in self._frames
 
     def columns(self, name: str) -> Sequence[str] | None:
-        """The columns of a frame."""
+        """Return the columns of a frame; None for another name."""
         rows = self.rows(name)
         return None if rows is None else rows.column_names
 
     def rows(self, name: str) -> pa.Table | None:
-        """The rows of a frame."""
+        """Return the rows of a frame; None for another name."""
         return self.table(name) if name.lower() in self._frames else None
 
     def table(self, name: str) -> pa.Table:
-        """The rows of a frame that was given."""
+        """Return the rows of a frame, which must exist."""
         key = name.lower()
         if key not in self._tables:
             self._tables[key] = arrow_table(*self._frames[key])
@@ -107,14 +110,14 @@ class GivenFrames(SessionNames):
 
 @dataclass(frozen=True)
 class QuerySettings:
-    """What the meaning of a statement depends on besides its text.
+    """The settings that the meaning of a statement depends on.
 
-    - `zone`: the time zone of timestamps without an offset; `zone_name`: as Spark has it.
-    - `reads_as_default`: whether quotes and literals mean what they mean in a session without settings of its own. If
-      not, nothing is pushed into scans.
-    - `session`: which branch of audited tables is read.
-    - `case_sensitive`: whether names that differ in case are others (`spark.sql.caseSensitive`).
-    - `shows_all`: whether `*` returns all columns that a scan has, metadata columns among them.
+    - `zone`: the time zone of timestamps without an offset. `zone_name`: its name in Spark.
+    - `reads_as_default`: whether quotes and literals mean the same as in a session with default settings. If not,
+      nothing is pushed into scans.
+    - `session`: the session's settings, such as the branch that write-audit-publish reads.
+    - `case_sensitive`: whether names that differ only in case are different (`spark.sql.caseSensitive`).
+    - `shows_all`: whether `*` returns all columns of a scan, including metadata columns.
     - `is_ansi`: whether casts and arithmetic fail for values that do not fit (`spark.sql.ansi.enabled`).
     """
 

@@ -1,7 +1,8 @@
 """`table_changes('catalog.namespace.table', start, end)`: the changes of a table's rows in a range of its commits.
 
-The name, the arguments and what they mean are Delta's: both ends are included, numbers are versions (Delta) or snapshot
-ids (Iceberg), texts are times. `table_changes_by_path('/path', start, end)` is the same for a Delta table's folder.
+The name and the arguments are Delta's. Both ends are included. Numbers are versions (Delta) or snapshot ids (Iceberg),
+and strings are timestamps. `table_changes_by_path('/path', start, end)` reads the changes of the Delta table in a
+folder.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _CHANGELOG = {each.id for each in CHANGELOG}
 
 
 def is_call(node: Any) -> bool:
-    """Whether a table of a FROM is a call of `table_changes`."""
+    """Return whether a table in a FROM clause is a call of `table_changes` or `table_changes_by_path`."""
     from sqlglot import exp
 
     return (
@@ -41,25 +42,31 @@ def is_call(node: Any) -> bool:
 
 @dataclass(frozen=True)
 class TableChangesRange:
-    """The commits whose changes are read: expressions of the first and of the last; without the last, up to now."""
+    """The range of commits whose changes are read: the expressions of its first and last commit.
+
+    If `end` is None, the range extends to the newest commit. `values` are the statement's parameters.
+    """
 
     start: Any
     end: Any
     values: Mapping[str, Any]
 
     def changes_scan(self, spec: ScanSpec, zone: tzinfo) -> ScanSpec:
-        """The scan of the changes in this range; raises `InvalidOption` and what resolving the range raises."""
+        """Return the scan of the table's changes in this range.
+
+        Raises `InvalidOption` if `spec` is not a scan of the whole table, and the errors of resolving the range.
+        """
         is_whole = spec.selector is None and spec.condition == TRUE and spec.max_rows is None
         if not is_whole or spec.columns is not None or spec.options.columns:
-            raise InvalidOption("table_changes reads the changes of a whole table, not those of a state or of a scan")
+            raise InvalidOption("table_changes takes a whole table: remove the time travel, or the scan's filters")
         start, end = (None if each is None else self._bound(each, zone) for each in (self.start, self.end))
         assert start is not None
         found = spec.at(spec.table.changes_from(start, end))
-        found.snapshot  # noqa: B018  raises for a range that the table does not have
+        found.snapshot  # noqa: B018  raises an error if the table does not have the range
         return found
 
     def _bound(self, node: Any, zone: tzinfo) -> int | str | datetime:
-        """One end: a version or snapshot id, a time, or (Iceberg) the name of a tag."""
+        """Return one end of the range: a version or snapshot id, a timestamp, or (Iceberg) the name of a tag."""
         from sqlglot import exp
 
         value: Any = node
@@ -87,9 +94,10 @@ class TableChangesRange:
 
 
 def read_call(node: Any, text: str, values: Mapping[str, Any]) -> tuple[tuple[str, ...], TableChangesRange, int, int]:
-    """The parts of the table's name, the range, and the place of the call in the text.
+    """Read a call of `table_changes`.
 
-    Raises `InvalidStatement`; the message underlines the call.
+    Returns the parts of the table's name, the range, and the start and end of the call in the text. Raises
+    `InvalidStatement`, whose message underlines the call.
     """
     from sqlglot import exp
 
@@ -100,19 +108,19 @@ def read_call(node: Any, text: str, values: Mapping[str, Any]) -> tuple[tuple[st
     if not 2 <= len(given) <= 3:
         problem = f"takes a table, a start and perhaps an end: {_USAGE}"
     elif any(isinstance(each, exp.Kwarg) for each in given):
-        problem = f"takes its arguments by their positions: {_USAGE}"
+        problem = f"takes positional arguments only: {_USAGE}"
     elif node.args.get("version"):
         problem = "takes the range as arguments, not AS OF"
     names = None if problem else _names(given[0], values, call.name.lower() == _BY_PATH)
     if not problem and not names:
-        problem = f"takes the name of a table as text, not {given[0].sql('spark')}: {_USAGE}"
+        problem = f"takes the name of a table as a string, not {given[0].sql('spark')}: {_USAGE}"
     if problem or names is None:
         raise InvalidStatement(f"{call.name} {problem}{underline_place(text, start, end)}")
     return names, TableChangesRange(given[1], given[2] if len(given) == 3 else None, values), start, end
 
 
 def _names(node: Any, values: Mapping[str, Any], is_path: bool) -> tuple[str, ...] | None:
-    """The parts of the name that is the first argument: a text, a parameter, or the name itself."""
+    """Return the parts of the table's name in the first argument: a string, a parameter, or the name itself."""
     from sqlglot import exp
 
     text = text_of(node, values)
@@ -124,9 +132,9 @@ def _names(node: Any, values: Mapping[str, Any], is_path: bool) -> tuple[str, ..
 
 
 def is_of_rows(predicate: Predicate, spec: ScanSpec) -> bool:
-    """Whether a condition is about columns of the table alone.
+    """Return whether a condition uses only columns of the table, not the metadata columns of its changes.
 
-    Rows that a commit deletes and inserts unchanged cancel out: a condition may be evaluated before only if equal rows
-    are alike to it, whether they are deleted or inserted.
+    A row that a commit deletes and inserts unchanged cancels out. A condition may be evaluated before that only if it
+    treats equal rows alike, whether they are deleted or inserted.
     """
     return _CHANGELOG.isdisjoint(each.bound_id for each in leaves(bind(predicate, spec.snapshot.schema)))

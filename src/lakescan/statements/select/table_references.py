@@ -1,4 +1,4 @@
-"""The tables that a statement names: each place in the text, its name, alias and time travel."""
+"""Find the tables that a statement reads: each occurrence in the text, with its name, alias and time travel."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _TRAVEL = re.compile(
 )
 _PLAIN = {"this", "db", "catalog", "alias", "version", "joins"}
 _NO_VALUES: Mapping[str, Any] = {}
-_LONGEST_MOMENT = 64  # tokens of the expression behind TIMESTAMP AS OF
+_LONGEST_MOMENT = 64  # tokens of the expression after TIMESTAMP AS OF
 
 
 @dataclass(frozen=True)
 class TimeTravel:
-    """`VERSION AS OF` or `TIMESTAMP AS OF`, and the expression that follows."""
+    """`VERSION AS OF` or (if `by_time`) `TIMESTAMP AS OF`, and the expression after it."""
 
     by_time: bool
     expression: Any
@@ -34,13 +34,14 @@ class TimeTravel:
 class Occurrence:
     """One place where a statement reads a table.
 
-    - `names`: the parts of its name.
-    - `start`, `end`: the place of the name and of the time travel in the text.
-    - `alias_at`: where an alias belongs, for a table without one; else None.
-    - `full`: the name from the catalog on, if it has one: any end of it may qualify columns.
-    - `is_plain`: rows are read as they are: no sample, no pivot.
-    - `options`: of the read, as the statement gives them to this table; `end` is behind them.
-    - `changes`: the range of a call of `table_changes`, whose place it is then.
+    - `node`: the node of the table in the sqlglot tree. `names`: the parts of its name.
+    - `start`, `end`: the range of the text with the name, the time travel and the options.
+    - `alias_at`: the position where an alias can be inserted, or None if the table has one.
+    - `travel`: its time travel, if any.
+    - `is_plain`: whether the rows are read unchanged, without a sample or pivot.
+    - `full`: the name including its catalog, if it has one. Any trailing part of it may qualify columns.
+    - `changes`: the range, if the occurrence is a call of `table_changes`.
+    - `options`: the read options that the statement sets for this table.
     """
 
     node: Any
@@ -55,23 +56,23 @@ class Occurrence:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, node: Any) -> Occurrence:
-        """The same place in a copy of the tree."""
+        """Return the same occurrence in a copy of the tree."""
         return replace(self, node=node)
 
     @property
     def qualifier(self) -> str:
-        """The name by which the rest of the statement refers to it."""
+        """The name that the rest of the statement uses for the table."""
         return self.node.alias or (self.names[-1] if self.changes is None else self.node.this.name)
 
     @property
     def label(self) -> str:
-        """What it is, for people."""
+        """The table's name, or its `table_changes` call, for messages."""
         name = ".".join(self.names)
         return name if self.changes is None else f"table_changes({name})"
 
     @property
     def qualifiers(self) -> frozenset[tuple[str, ...]]:
-        """What columns may be qualified by, in lower case: the alias, else any end of the name."""
+        """The qualifiers of its columns, in lower case: the alias, or else any trailing part of the name."""
         if self.node.alias or self.changes is not None:
             return frozenset({(self.qualifier.lower(),)})
         parts = tuple(name.lower() for name in self.full or self.names)
@@ -79,9 +80,9 @@ class Occurrence:
 
 
 def occurrences(tree: Any, text: str, values: Mapping[str, Any] = _NO_VALUES) -> list[Occurrence]:
-    """The tables that the tree of a text reads, but not those that are queries of a WITH clause.
+    """Return the tables that a statement reads, without the names of WITH queries.
 
-    `values` are those of the statement's parameters, some of which may name tables.
+    `values` are the statement's parameters, which may name tables.
     """
     from sqlglot import exp
 
@@ -92,14 +93,14 @@ def occurrences(tree: Any, text: str, values: Mapping[str, Any] = _NO_VALUES) ->
 
 
 def _call(node: Any, text: str, values: Mapping[str, Any]) -> Occurrence:
-    """A call of `table_changes`."""
+    """Return the occurrence of a call of `table_changes`."""
     names, changes, start, end = read_call(node, text, values)
     alias_at = None if node.alias else _end_of_sample(node, text, end)
     return Occurrence(node, names, start, end, alias_at, None, _is_plain(node), changes=changes)
 
 
 def definition_of(table: Any) -> Any:
-    """The query of a WITH clause (sqlglot's `CTE`) that a table's name means; None for a table."""
+    """Return the WITH query (sqlglot's `CTE`) that a table's name refers to; None for a table."""
     if len(table.parts) != 1:
         return None
     name, inner = table.name.lower(), table
@@ -108,7 +109,7 @@ def definition_of(table: Any) -> Any:
         if clause is not None and clause is not inner:
             if (found := _find_query(clause.expressions, name)) is not None:
                 return found
-        elif clause is not None:  # the table is within the clause: earlier queries are seen, and itself if recursive
+        elif clause is not None:  # within WITH, a query sees only earlier queries, and itself if it is recursive
             own = next(n for n, each in enumerate(clause.expressions) if _contains(each, table))
             upto = own + 1 if clause.args.get("recursive") else own
             if (found := _find_query(clause.expressions[:upto], name)) is not None:
@@ -118,7 +119,7 @@ def definition_of(table: Any) -> Any:
 
 
 def argument(node: Any, name: str) -> Any:
-    """An argument of a node; sqlglot 28 began to end names that are Python's words with an underscore."""
+    """Return an argument of a node. sqlglot 28 began to end the names that are Python keywords with an underscore."""
     return node.args.get(f"{name}_") or node.args.get(name)
 
 
@@ -158,7 +159,7 @@ def _is_plain(node: Any) -> bool:
 
 
 def _end_of_travel(text: str, end: int, travel: TimeTravel) -> int:
-    """Where the clause ends: behind the first tokens that mean the same expression."""
+    """Return the end of a time travel clause, after the first tokens that parse to the same expression."""
     import sqlglot
 
     found = _TRAVEL.match(text, end)
@@ -175,7 +176,7 @@ def _end_of_travel(text: str, end: int, travel: TimeTravel) -> int:
 
 
 def _end_of_sample(node: Any, text: str, end: int) -> int:
-    """The position behind `TABLESAMPLE (...) REPEATABLE (...)`, which stands between a name and its alias."""
+    """Return the end of `TABLESAMPLE (...) REPEATABLE (...)`, which comes between a name and its alias."""
     if not node.args.get("sample"):
         return end
     import sqlglot
@@ -190,4 +191,4 @@ def _end_of_sample(node: Any, text: str, end: int) -> int:
 
 
 def _syntax_error(text: str, start: int, end: int, what: str) -> InvalidStatement:
-    return InvalidStatement(f"{what} is not understood{underline_place(text, start, end)}")
+    return InvalidStatement(f"{what} cannot be parsed{underline_place(text, start, end)}")

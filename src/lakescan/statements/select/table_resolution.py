@@ -1,4 +1,4 @@
-"""The tables that a statement names, opened: by catalog, by path, as metadata tables; each in one state."""
+"""Open the tables that a statement names, by catalog or path. Each table is read in one snapshot or version."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ FORMATS = ("iceberg", "delta")
 
 @dataclass(frozen=True)
 class ResolvedTable:
-    """What an occurrence names: a scan, and the metadata table of it if it names one.
+    """The table that an occurrence names: a scan, and perhaps the name of its metadata table.
 
-    `full` is the name from the catalog on, of which any part may qualify a column; empty without a catalog. `is_given`:
-    the user made the scan, and conditions and columns do not go into it: it has a limit, or members of structs.
-    `is_changes`: it is a scan of a table's changes. `hidden`: metadata columns that the statement names, which `*`
-    leaves out.
+    - `full`: the name including its catalog, or empty without one. Any trailing part of it may qualify a column.
+    - `is_given`: whether the user passed a scan with a limit or struct members. Nothing is pushed into such a scan.
+    - `is_changes`: whether it scans the changes of a table.
+    - `hidden`: metadata columns that the statement names, and that `*` leaves out.
     """
 
     spec: ScanSpec
@@ -60,7 +60,7 @@ class ResolvedTable:
     hidden: frozenset[str] = frozenset()
 
     def with_hidden(self, names: Collection[str]) -> ResolvedTable:
-        """The same with those of the table's metadata columns whose names, in lower case, are among the names."""
+        """Return the table with its metadata columns that are in `names` (in lower case) added as hidden columns."""
         if self.metadata is not None or self.is_given or self.is_changes:
             return self
         own = self.spec.output.names
@@ -74,23 +74,23 @@ class ResolvedTable:
 
     @property
     def is_net(self) -> bool:
-        """Whether its rows are what is left of the scan's: changes in which moved rows cancel out."""
+        """Whether the rows are net changes. Rows that a commit only moved then cancel out after the scan."""
         return self.is_changes and are_computed(self.spec)
 
     @property
     def schema(self) -> Schema | None:
-        """The columns into whose scan something can be pushed; None for a metadata table, or a scan that is cut off."""
+        """The columns of a scan that accepts conditions; None for a metadata table or a limited scan."""
         return None if self.metadata is not None or self.is_given else self.spec.output
 
     @property
     def metadata_table(self) -> MetadataTable | None:
-        """The metadata table, if it is one."""
+        """The metadata table, if the occurrence names one; otherwise None."""
         return None if self.metadata is None else self.spec.metadata_table(self.metadata)
 
     def narrow(self, pushed: Pushdown) -> ScanSpec:
-        """The scan with what is pushed into it."""
+        """Return the scan narrowed by a pushdown."""
         spec = self.spec
-        if self.is_net:  # conditions on the kind of change are not for the scan, nor is a limit of the rows after them
+        if self.is_net:  # conditions on the kind of change, and a limit after them, cannot be evaluated in the scan
             kept = [each for each in pushed.conditions if is_of_rows(each, spec)]
             pushed = Pushdown(pushed.columns, kept, pushed.limit if len(kept) == len(pushed.conditions) else None)
         if pushed.predicate != TRUE:
@@ -102,12 +102,12 @@ class ResolvedTable:
 
 @dataclass
 class TableResolver:
-    """The tables of one statement. A table that is named twice is opened once, and read in one state.
+    """Opens the tables of one statement. A table that is named twice is opened once, and read in one snapshot.
 
     - `within`: the catalog and namespace of short names (`USE`).
-    - `frames`: tables and scans by the names that the user gave them.
-    - `views`: what the engine itself has by short names.
-    - `values`: those of the statement's parameters.
+    - `frames`: tables and scans that the user passed, by name.
+    - `views`: the engine's own tables, views and frames.
+    - `values`: the statement's parameters, by name.
     """
 
     text: str
@@ -122,13 +122,13 @@ class TableResolver:
     _missing: dict[tuple[str, ...], NoSuchTable | NoSuchNamespace] = field(default_factory=dict)
 
     def pin(self, spec: ScanSpec) -> None:
-        """Read a table in the state of a spec, wherever the statement names it."""
+        """Read the table of a scan in that scan's snapshot, wherever the statement names it."""
         self._at[spec.table.location, str(None)] = replace(spec, selector=None)
 
     def resolve_table(self, each: Occurrence) -> ResolvedTable | None:
-        """What an occurrence names; None if it can only be a name of the engine's (a view).
+        """Return the table of an occurrence; None if the name can only be the engine's (a view or frame).
 
-        Raises `NoSuchTable` and what opening it raises; the message underlines the place.
+        Raises `NoSuchTable` and the errors of opening the table. The message underlines the place.
         """
         try:
             found = self._find(each.names)
@@ -142,7 +142,7 @@ class TableResolver:
             raise type(error)(f"{error}{underline_place(self.text, each.start, each.end)}") from error
 
     def _with_options(self, spec: ScanSpec, each: Occurrence) -> ScanSpec:
-        """The scan with the options that a statement gives to a table; errors underline the place."""
+        """Return the scan with the occurrence's read options. Errors underline the place."""
         if not each.options:
             return spec
         try:
@@ -151,7 +151,7 @@ class TableResolver:
             raise InvalidOption(f"{error}{underline_place(self.text, each.start, each.end)}") from error
 
     def view(self, names: tuple[str, ...]) -> StoredView | None:
-        """The catalog's view that a name means; None for a table, for what the engine has, and for nothing."""
+        """Return the catalog's view that a name refers to; None for any other name."""
         if names not in self._views_of:
             self._views_of[names] = self._view(names)
         return self._views_of[names]
@@ -162,11 +162,11 @@ class TableResolver:
         except IsAView as error:
             return error.found if isinstance(error.found, StoredView) else None
         except (NoSuchTable, NoSuchNamespace, NotATable):
-            return None  # which `named` says, with the place
+            return None  # `resolve_table` raises this error, with the place
         return None
 
     def _resolve_changes(self, found: ResolvedTable, each: Occurrence) -> ResolvedTable:
-        """The changes of a table; errors of the range underline the place."""
+        """Return the scan of the table's changes. Errors in the range underline the place."""
         place = underline_place(self.text, each.start, each.end)
         if found.metadata is not None:
             raise InvalidStatement(f"the metadata table {found.metadata!r} has no changes{place}")
@@ -205,7 +205,7 @@ class TableResolver:
         return None if found is None else (found.scan() if isinstance(found, Table) else found).spec
 
     def _candidates(self, names: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """What a name may be from the catalog on; empty if it can only be the engine's."""
+        """Return the full names that a name may mean; empty if it can only be the engine's."""
         if len(names) > 2 and is_known(names[0]):
             return [names]
         if not self.within:
@@ -214,20 +214,21 @@ class TableResolver:
         return [in_namespace] if len(names) == 1 else [(self.within[0], *names), in_namespace]
 
     def _resolve_in_catalog(self, names: tuple[str, ...]) -> ResolvedTable:
-        """A table, or where there is none of that name, a metadata table, branch or tag of the table before it."""
+        """Return a table, or else a metadata table, branch or tag of the table that the name begins with."""
         try:
             return ResolvedTable(self._open(names, Identifier(names[0], names[1:-1], names[-1]), None))
         except IsAView:
             raise
         except (NoSuchTable, NoSuchNamespace, UnsupportedFeature) as error:
             may_be_table = len(names) > 3 and (not isinstance(error, UnsupportedFeature) or "." in names[-2])
-            if not may_be_table:  # names with a dot may be of tables, and not of namespaces
+            if not may_be_table:  # a name with a dot may name a table, but not a namespace
                 raise
             try:
                 base = self._open(names[:-1], Identifier(names[0], names[1:-2], names[-2]), None)
             except IsAView as error:
                 raise InvalidStatement(
-                    f"{'.'.join(names[:-1])} is a view: it has no {names[-1]!r}, as tables have"
+                    f"{'.'.join(names[:-1])} is a view, which has no {names[-1]!r}: only tables have metadata tables, "
+                    "branches and tags"
                 ) from error
             except (NoSuchTable, NoSuchNamespace):
                 base = None
@@ -252,7 +253,7 @@ class TableResolver:
         return self._opened[key]
 
     def _with_part(self, spec: ScanSpec, part: str | None) -> ResolvedTable:
-        """The table itself, or what the last part of a name selects of it."""
+        """Return the table, or the branch, tag or metadata table that the last part of a name selects."""
         if part is None:
             return ResolvedTable(spec)
         for prefix in ("branch", "tag"):
@@ -284,18 +285,18 @@ class TableResolver:
         return spec.as_of(version=value.name if value.is_string else int(value.name))
 
     def _parameter(self, travel: TimeTravel) -> Any:
-        """The value of the parameter that a time travel is; None if it is another expression."""
+        """Return the value of the time travel's parameter; None if the expression is not a parameter."""
         from sqlglot import exp
 
         name = travel.expression.name
         if not isinstance(travel.expression, exp.Placeholder) or name not in self.values:
             return None
         if self.values[name] is None:
-            raise InvalidStatement(f"the parameter :{name} is null: which state is to be read?")
+            raise InvalidStatement(f"the parameter :{name} is null, and AS OF needs a version or a timestamp")
         return self.values[name]
 
     def refuse_changes(self, each: Occurrence) -> None:
-        """Raise `InvalidStatement` if changes, or options, are asked of something that is not a table, but rows."""
+        """Raise `InvalidStatement` if `table_changes` or read options are used on a frame."""
         if each.changes is not None:
             place = underline_place(self.text, each.start, each.end)
             raise InvalidStatement(f"table_changes takes an Iceberg or Delta table: {each.names[0]} is a frame{place}")
@@ -304,7 +305,7 @@ class TableResolver:
             raise InvalidStatement(f"{each.names[0]} is a frame: options are for Iceberg and Delta tables{place}")
 
     def not_found_error(self, each: Occurrence, more: Callable[[], list[str]]) -> NoSuchTable:
-        """The error for a name that nothing has; `more` are names that the engine knows."""
+        """Build the error for a name that does not exist. `more` returns further names, for suggestions."""
         name = ".".join(each.names)
         candidates = [*self.frames, *more(), *(".".join((catalog, *each.names[1:])) for catalog in catalog_names())]
         hint = nearest(name, candidates) or (

@@ -1,4 +1,4 @@
-"""Timestamps of SQL in this process: exact microseconds, years that DuckDB can compute, constant times."""
+"""Timestamps of SQL in this process: conversion to microseconds, the range of years, and constant timestamps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakescan.expressions.scalar.expression import FIRST_DAY, LAST_DAY
 
 
 def microsecond_type(kind: pa.DataType) -> pa.DataType:
-    """The type with microseconds in the place of nanoseconds, in members of structs, lists and maps, too."""
+    """Return the type with microseconds instead of nanoseconds, also in structs, lists and maps."""
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", kind.tz) if kind.unit == "ns" else kind
     if pa.types.is_struct(kind):
@@ -29,14 +29,13 @@ def microsecond_type(kind: pa.DataType) -> pa.DataType:
 def microsecond_converter(
     schema: pa.Schema, shown: str
 ) -> tuple[pa.Schema, Callable[[pa.RecordBatch], pa.RecordBatch]] | None:
-    """The schema with microseconds, and what converts batches; None for one without nanoseconds.
+    """Return the schema with microseconds, and a function that converts batches; None for a schema without nanoseconds.
+
+    The function raises `UnsupportedFeature` for a value that is not a whole number of microseconds.
 
     Args:
         schema: The schema of the batches.
-        shown: What has the rows, for messages.
-
-    Returns:
-        The function raises `UnsupportedFeature` for a value that has nanoseconds: it is not rounded.
+        shown: The name of the table, for messages.
     """
     made = pa.schema([each.with_type(microsecond_type(each.type)) for each in schema], schema.metadata)
     if made == schema:
@@ -59,16 +58,16 @@ def _convert_column(column: pa.Array, field: pa.Field, shown: str) -> pa.Array:
     except pa.ArrowInvalid as error:
         raise UnsupportedFeature(
             f"reading {field.name!r} of {shown}, which has nanoseconds, in SQL",
-            f"SQL has microseconds, as on Spark, and rounds nothing ({error}). Read it with Table.scan, which has "
-            "nanoseconds, or leave the column out.",
+            f"SQL timestamps have microseconds, as in Spark, and values are not rounded ({error}). Read the table with "
+            "Table.scan, which keeps nanoseconds, or leave the column out.",
         ) from error
 
 
 def as_microseconds(frame: pa.Table, shown: str) -> pa.Table:
-    """The rows of a user with microseconds, as pandas' times usually are.
+    """Convert the nanoseconds of a frame, which pandas uses for timestamps, to microseconds.
 
     Raises:
-        SchemaMismatch: A value has nanoseconds.
+        SchemaMismatch: A value is not a whole number of microseconds.
     """
     made = pa.schema([each.with_type(microsecond_type(each.type)) for each in frame.schema], frame.schema.metadata)
     if made == frame.schema:
@@ -91,14 +90,14 @@ _OF_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def check_batches(rows: pa.Table, check: Callable[[pa.RecordBatch], pa.RecordBatch]) -> pa.Table:
-    """The rows; raises what `check` raises for them."""
+    """Return the rows after calling `check`, which may raise an error, for each of their batches."""
     for batch in rows.to_batches():
         check(batch)
     return rows
 
 
 def check_years(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch; raises `UnsupportedFeature` if a time in it is beyond the years -290000 to 290000."""
+    """Return the batch; raises `UnsupportedFeature` if a date or timestamp is beyond the years -290000 to 290000."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_date32(column.type):
             least, most, number = FIRST_DAY, LAST_DAY, pa.int32()
@@ -114,16 +113,17 @@ def check_years(batch: pa.RecordBatch) -> pa.RecordBatch:
         found = pc.min_max(column.cast(number))
         if found["min"].is_valid and not (least <= found["min"].as_py() and found["max"].as_py() <= most):
             raise UnsupportedFeature(
-                f"a time beyond the years -290000 to 290000 in the column {name!r}, with which the query computes,",
-                "DuckDB, which runs SQL in this process, has no such times. Run the statement with lakescan.spark.sql.",
+                f"computing with a time beyond the years -290000 to 290000 in the column {name!r}",
+                "DuckDB, which runs SQL in this process, cannot store it. Run the statement with lakescan.spark.sql.",
             )
     return batch
 
 
 def moment_of(expression: Any, zone: tzinfo, what: str = "TIMESTAMP AS OF") -> datetime | str:
-    """The value of a constant expression of a time, such as `current_timestamp() - INTERVAL 1 DAY`.
+    """Evaluate a constant timestamp expression, such as `current_timestamp() - INTERVAL 1 DAY`.
 
-    A literal text is returned as it is. `what` takes the time; messages name it. Raises `InvalidStatement`.
+    A string literal is returned unchanged. `what` is the clause that takes the timestamp, for messages. Raises
+    `InvalidStatement` if the expression is not constant.
     """
     from sqlglot import exp
 

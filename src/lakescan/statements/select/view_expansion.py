@@ -1,7 +1,7 @@
-"""Views of catalogs in queries: the text of a view in the place of its name.
+"""Catalog views in queries: replace the name of a view by its query.
 
-The query of a view means the same wherever it is read: its short names are those of the view's own namespace, and its
-columns are those that it had when it was made.
+A view's query means the same wherever it is read: short names are resolved in the view's own namespace, and it has the
+columns of the time when it was created.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from lakescan.statements.syntax.parse import has_pipes, parse_tree, statement_of
 from lakescan.statements.syntax.spark_syntax import resolve_identifiers, rewrite_syntax
 from lakescan.statements.syntax.text import apply_edits, underline_place
 
-_DEEPEST = 50  # views within views
+_DEEPEST = 50  # levels of nested views
 _NO_VALUES: Mapping[str, Any] = {}
 
 
 def expand_catalog_views(
     text: str, tree: Any, tables: TableResolver, values: Mapping[str, Any], within: tuple[Identifier, ...] = ()
 ) -> str:
-    """The text with the queries of the views of catalogs in the place of their names.
+    """Replace the names of catalog views in a query by the views' queries.
 
     Args:
         text: A query.
-        tree: The same, parsed.
-        tables: What its names mean.
-        values: Those of its parameters.
-        within: The views that the text is of, from the outermost.
+        tree: The sqlglot tree of `text`.
+        tables: Resolves the names of the query.
+        values: The statement's parameters, by name.
+        within: The views that contain this query, from the outermost.
 
     Raises:
-        InvalidStatement: Time travel of a view, or views that read each other.
-        NoSuchTable: A view reads what is not there.
+        InvalidStatement: A view is read with time travel, or views read each other.
+        NoSuchTable: A view reads a table that does not exist.
         UnsupportedFeature: A view has no query in Spark's dialect.
     """
     queries: dict[Occurrence, str] = {}
@@ -57,16 +57,16 @@ def expand_catalog_views(
 def _check_plain(each: Occurrence, text: str) -> None:
     place = underline_place(text, each.start, each.end)
     if each.travel is not None:
-        raise InvalidStatement(f"{each.names[-1]} is a view: its tables have earlier states, not it{place}")
+        raise InvalidStatement(f"{each.names[-1]} is a view: time travel is only for tables{place}")
     if each.changes is not None:
-        raise InvalidStatement(f"{each.names[-1]} is a view: its tables have changes, not it{place}")
+        raise InvalidStatement(f"{each.names[-1]} is a view: table_changes is only for tables{place}")
 
 
 def _query_of(view: View, home: str | None, tables: TableResolver, within: tuple[Identifier, ...]) -> str:
-    """The query of a view, over tables alone, with the view's names for its columns.
+    """Return the query of a view over tables only, with the view's column names.
 
-    `home` is its metadata file, if its catalog has one. Raises `LocationRefused` for a table by its path that a table
-    of the view's catalog must not lead to either.
+    `home` is the view's metadata file, if its catalog has one. Raises `LocationRefused` for a table path that tables of
+    the view's catalog may not refer to.
     """
     if view.name in within:
         chain = " -> ".join(map(str, (*within[within.index(view.name) :], view.name)))
@@ -89,7 +89,7 @@ def _query_of(view: View, home: str | None, tables: TableResolver, within: tuple
 
 
 def _as_tokens(view: View) -> str:
-    """Return the query of a view without comments and hints, so that every parser reads the same words.
+    """Return the query of a view without comments and hints, so that every parser reads the same tokens.
 
     Parsers disagree about where comments end, and Spark substitutes variables before it parses. Raises
     `UnsupportedFeature` for variables.
@@ -106,7 +106,7 @@ def _as_tokens(view: View) -> str:
         end = token.end + 1
     if "${" in text:
         raise UnsupportedFeature(
-            f"'${{' in the view {view.name}", "Spark puts settings in the place of such variables. Write values."
+            f"'${{' in the view {view.name}", "Spark replaces such variables by settings. Write the values instead."
         )
     return text
 
@@ -122,12 +122,12 @@ def _check_functions(tree: Any, view: View) -> None:
     if found is not None:
         raise UnsupportedFeature(
             f"{found!r} in the view {view.name}",
-            "A view calls Spark's own functions, without those that run code. Write the query out.",
+            "Views may only call built-in functions of Spark that cannot run other code. Use the view's query instead.",
         )
 
 
 def _check_there(each: Occurrence, tables: TableResolver, view: View) -> None:
-    """Raise `NoSuchTable` for a table that a view reads and that is not there, with the view's name."""
+    """Raise `NoSuchTable`, naming the view, if a table that it reads does not exist."""
     try:
         tables.resolve_table(each)
     except NoSuchTable as error:
@@ -138,10 +138,10 @@ def _check_there(each: Occurrence, tables: TableResolver, view: View) -> None:
 
 
 def _rename_columns(text: str, tree: Any, own: tuple[str, ...], names: list[str]) -> str:
-    """The query with the view's names of its columns.
+    """Rename the columns of a view's query to the names of the view.
 
-    Columns of `SELECT *` are found by the names that they had when the view was made, since tables may have others by
-    now; the others by their places.
+    Columns of `SELECT *` are matched by the names they had when the view was created, because tables may have changed
+    since. Other columns are matched by position.
     """
     if not (_has_star(tree) or has_pipes(text)):
         if tree.named_selects == names:
@@ -154,7 +154,7 @@ def _rename_columns(text: str, tree: Any, own: tuple[str, ...], names: list[str]
 
 
 def _has_star(tree: Any) -> bool:
-    """Whether the columns of a query are those of its tables."""
+    """Return whether a query selects columns by `*`."""
     from sqlglot import exp
 
     selects = [tree, *tree.find_all(exp.Select)] if not isinstance(tree, exp.Select) else [tree]
@@ -162,7 +162,7 @@ def _has_star(tree: Any) -> bool:
 
 
 def qualify_names(text: str, within: tuple[str, ...], what: str) -> str:
-    """The text of a view with the names of its tables from their catalogs on.
+    """Rewrite a view's query so that table names include their catalog.
 
     Args:
         text: The query.
@@ -170,8 +170,8 @@ def qualify_names(text: str, within: tuple[str, ...], what: str) -> str:
         what: The view, for messages.
 
     Raises:
-        InvalidStatement: It is no query that can be read, or it has parameters.
-        NoSuchCatalog: The catalog of its short names is not known here.
+        InvalidStatement: The text is not a query, or it has parameters.
+        NoSuchCatalog: The catalog of its short names is not registered.
     """
     from sqlglot import exp
 
@@ -179,32 +179,31 @@ def qualify_names(text: str, within: tuple[str, ...], what: str) -> str:
     text = resolve_identifiers(text, parse_tree(text), _NO_VALUES)
     tree = parse_tree(text)
     if (parameter := next(tree.find_all(exp.Placeholder, exp.Parameter), None)) is not None:
-        raise InvalidStatement(f"{what} takes no parameters, and its query has {parameter.sql('spark')}: write values")
+        raise InvalidStatement(f"{what} takes no parameters, but has {parameter.sql('spark')}: write values instead")
     edits = []
     for each in occurrences(tree, text):
         full = _absolute(each, within, what)
         if full == each.names:
             continue
         if each.changes is not None:
-            raise InvalidStatement(f"in {what}, table_changes takes a name from the catalog on: {'.'.join(full)}")
+            raise InvalidStatement(f"in {what}, table_changes needs the name with its catalog: {'.'.join(full)}")
         parts = each.node.parts
         edits.append((parts[0].meta["start"], parts[-1].meta["end"] + 1, ".".join(map(backquote, full))))
     return apply_edits(text, edits)
 
 
 def _is_path(names: tuple[str, ...]) -> bool:
-    """Whether a name is a format and a path."""
+    """Return whether a name is a format and a path, such as ``delta.`/path` ``."""
     return names[0].lower() in FORMATS and (len(names) == 2 or (len(names) == 3 and not is_known(names[0])))
 
 
 def _absolute(each: Occurrence, within: tuple[str, ...], what: str) -> tuple[str, ...]:
-    """A name from its catalog on, by Spark's rules for views; a table by its path stays."""
+    """Return a name with its catalog, by Spark's rules for views. The path of a table is returned unchanged."""
     names = each.names
     if _is_path(names) or (len(names) > 2 and is_known(names[0])):
         return names
     if not is_known(within[0]):
         raise NoSuchCatalog(
-            f"{what} reads {'.'.join(names)} of the catalog {within[0]!r}, which is not known here by this name: see "
-            "lakescan.catalog"
+            f"{what} reads {'.'.join(names)}, but no catalog is registered as {within[0]!r}: see lakescan.catalog"
         )
     return (*within, *names) if len(names) == 1 else (within[0], *names)

@@ -1,8 +1,9 @@
-"""The functions of Spark 4.3 that a stored text may call, such as that of a view, which somebody else may have written.
+"""The functions of Spark 4.3 that a stored text, such as the query of a view, may call.
 
-All that Spark brings (`SHOW SYSTEM FUNCTIONS`), but those that call any method of Java (`reflect`, `java_method`,
-`try_reflect`), that open files or addresses which their options name (`from_xml`, Avro's, Protobuf's), and that read
-logs. A function that a session has registered may do anything, too.
+The writer of such a text may not be trusted. The list has all built-in functions of Spark (`SHOW SYSTEM FUNCTIONS`)
+except those that call any Java method (`reflect`, `java_method`, `try_reflect`), that open files or addresses named in
+their options (`from_xml`, the functions of Avro and Protobuf), or that read logs. Functions registered in a session are
+not allowed, because they may run any code.
 """
 
 _NAMES = (

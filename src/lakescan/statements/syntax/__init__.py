@@ -1,1 +1,1 @@
-"""Statements taken apart by their words: what they say, without running them."""
+"""Parse SQL statements into dataclasses, without running them."""

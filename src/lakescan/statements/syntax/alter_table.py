@@ -1,4 +1,4 @@
-"""ALTER TABLE: what Spark, Iceberg's extensions and Delta take."""
+"""Parse ALTER TABLE: the forms of Spark, of Iceberg's SQL extensions and of Delta."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ from lakescan.statements.syntax.text import TableName
 from lakescan.statements.syntax.token_reader import Form, TokenReader, match_form
 from lakescan.statements.syntax.types import read_type
 
-NO_TABLE = TableName(())  # until the statement is read
+NO_TABLE = TableName(())  # a placeholder, replaced in `read_alter_table`
 
 
 @dataclass(frozen=True)
 class CreateRef:
-    """CREATE or REPLACE of a branch or tag; times are in milliseconds."""
+    """CREATE or REPLACE of a branch or a tag. Durations are in milliseconds."""
 
     table: TableName
     kind: str
@@ -146,7 +146,7 @@ Changes = tuple[TableChange, ...]
 
 @dataclass(frozen=True)
 class AlterTable:
-    """Changes of a table's columns, layout or properties: one commit."""
+    """Changes to a table's columns, layout or properties, made in one commit."""
 
     table: TableName
     changes: Changes
@@ -164,7 +164,7 @@ AlterStatement = AlterTable | RenameTable | CreateRef | DropRef
 
 
 def read_alter_table(words: TokenReader) -> AlterStatement:
-    """Read what follows ALTER TABLE."""
+    """Read the part of a statement after ALTER TABLE."""
     table = words.table_name("the name of a table")
     form = match_form(words, (*ACTIONS, *REFUSED))
     found = form.read(words)
@@ -215,7 +215,10 @@ def _alter_columns(words: TokenReader) -> Changes:
 
 
 def _change_columns(words: TokenReader) -> Changes:
-    """CHANGE as Spark has it, which is ALTER COLUMN, and as Hive has it: only there a name may follow the name."""
+    """Read CHANGE [COLUMN] in Spark's form (a synonym of ALTER COLUMN) or in Hive's.
+
+    In Hive's form, a second name follows the name of the column.
+    """
     path = _path(words)
     actions = (*_COLUMN_ACTIONS, "SYNC IDENTITY")
     if words.is_name(words.at + 1) and not any(words.sees(*each.split()) for each in actions):
@@ -244,7 +247,7 @@ def _alter_column(words: TokenReader, path: Path) -> ChangeColumn:
         elif words.sees("FIRST") or words.sees("AFTER"):
             change = replace(change, place=_place(words))
         elif words.sees("SYNC", "IDENTITY"):
-            raise UnsupportedFeature("SYNC IDENTITY", "Writers here keep the last id themselves.")
+            raise UnsupportedFeature("SYNC IDENTITY", "lakescan's writers keep the last identity value up to date.")
         elif words.takes("SET") or words.takes("DROP"):
             raise words.unexpected_word("NOT NULL", "DEFAULT")
         else:
@@ -258,7 +261,7 @@ _COLUMN_ACTIONS = ("TYPE", "COMMENT", "FIRST", "AFTER", "SET NOT NULL", "DROP NO
 
 
 def _hive_change(words: TokenReader, path: Path) -> Changes:
-    """`CHANGE COLUMN a a BIGINT COMMENT 'x' FIRST`: the name twice, then all of the column."""
+    """Read Hive's form, `CHANGE COLUMN a a BIGINT COMMENT 'x' FIRST`: old name, new name, column definition."""
     new = words.name("the new name of the column")
     found = read_clauses(words, new, read_type(words))
     doc: str | KeepCurrent = KEPT if found.column.doc is None else found.column.doc
@@ -270,7 +273,7 @@ def _hive_change(words: TokenReader, path: Path) -> Changes:
 def _replace_columns(words: TokenReader) -> Changes:
     found = read_columns(words)
     if found.key:
-        raise words.error("REPLACE COLUMNS has no PRIMARY KEY: use SET IDENTIFIER FIELDS", words.at - 1)
+        raise words.error("REPLACE COLUMNS takes no PRIMARY KEY: use SET IDENTIFIER FIELDS", words.at - 1)
     return (ReplaceColumns(found.columns, found.defaults),)
 
 
@@ -288,7 +291,10 @@ def _set_location(words: TokenReader) -> Changes:
 
 
 def _which(words: TokenReader) -> Term | str:
-    """A partition field: by its transform, or by a name, which is that of the field or of its column."""
+    """Read the partition field to drop or replace: a transform, or a plain name.
+
+    A plain name is returned as text, because it may name the partition field or its source column.
+    """
     term = read_term(words)
     return term.column if term.name == "identity" else term
 
@@ -312,9 +318,10 @@ def _replace_partition(words: TokenReader) -> Changes:
 
 
 def read_write_order(words: TokenReader) -> SetOrder:
-    """Read what follows WRITE: DISTRIBUTED BY PARTITION and [LOCALLY] ORDERED BY, or UNORDERED, in any order.
+    """Read the part of a statement after WRITE: `[DISTRIBUTED BY PARTITION] [[LOCALLY] ORDERED BY ... | UNORDERED]`.
 
-    The distribution is 'hash' if it is given, 'range' for a sort order alone, and 'none' for LOCALLY and UNORDERED.
+    The clauses may come in any order. The distribution mode of the result is 'hash' with DISTRIBUTED BY PARTITION.
+    Otherwise it is 'none' for LOCALLY ORDERED BY and UNORDERED, and 'range' for ORDERED BY.
     """
     start, distribution, terms, locally, unordered = words.at, False, None, False, False
     while not words.is_at_end:
@@ -360,7 +367,7 @@ def _add_constraint(words: TokenReader) -> Changes:
     name = words.name("the name of the constraint")
     if not words.takes("CHECK"):
         raise UnsupportedFeature(
-            "a constraint other than CHECK", "Keys are set by SET IDENTIFIER FIELDS, and are not enforced."
+            "a constraint other than CHECK", "Set keys with SET IDENTIFIER FIELDS. Keys are not enforced."
         )
     if not words.sees_symbol("("):
         raise words.unexpected_word("'('")
@@ -388,7 +395,7 @@ def _rename(words: TokenReader) -> RenameTable:
 def _hive_partition(words: TokenReader) -> Changes:
     raise UnsupportedFeature(
         "adding, dropping or renaming single partitions",
-        "Partitions are made of the rows that are written: INSERT OVERWRITE or DELETE change what is in them.",
+        "Partitions follow from the rows of the table. Change their rows with INSERT OVERWRITE or DELETE.",
     )
 
 

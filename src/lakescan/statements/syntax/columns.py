@@ -1,4 +1,4 @@
-"""Definitions of columns in SQL, as CREATE TABLE and ADD COLUMNS have them."""
+"""Parse column definitions, as in CREATE TABLE and ADD COLUMNS."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from lakescan.expressions.sql import literal_of
 from lakescan.statements.syntax.token_reader import TokenReader
 from lakescan.statements.syntax.types import read_type, spark_text
 
-# What may follow the type of a column: an expression ends before it.
+# Keywords that may follow the type of a column. The expression of a default ends before them.
 _REFUSED = ("CHECK", "UNIQUE", "REFERENCES", "CONSTRAINT", "COLLATE", "MASK", "METADATA", "AUTO_INCREMENT")
 _UNIQUE = "Only PRIMARY KEY (...) NOT ENFORCED is recorded, in Iceberg tables."
-_COMPUTED = "Delta tables have GENERATED ALWAYS AS (...). Else compute the column in queries, or in a view."
+_COMPUTED = "In Delta tables, use GENERATED ALWAYS AS (...). Otherwise compute the column in queries or in a view."
 NO_RULE = NewColumnRule()
 _CLAUSES = ("NOT", "NULL", "DEFAULT", "COMMENT", "PRIMARY", "GENERATED", "FIRST", "AFTER", *_REFUSED)
 
 
 @dataclass(frozen=True)
 class ColumnText:
-    """A column as a statement defines it. `rule` is what it says beside the type, the default apart."""
+    """The definition of one column in a statement.
+
+    `rule` holds the parts of the definition apart from type and default, such as GENERATED.
+    """
 
     column: t.Field
     default: Default | None = None
@@ -35,15 +38,16 @@ class ColumnText:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the column."""
         return self.column.name
 
 
 @dataclass(frozen=True)
 class ColumnsText:
-    """Columns, the names of those that identify a row, and by their names the defaults and rules of columns.
+    """The column list of a statement.
 
-    `constraints` are SQL conditions by their names.
+    `key` holds the names of the primary key's columns. `defaults` and `rules` are by column name, and `constraints` are
+    SQL conditions by constraint name.
     """
 
     columns: tuple[t.Field, ...]
@@ -53,15 +57,16 @@ class ColumnsText:
     constraints: Mapping[str, str] = field(default_factory=dict)
 
 
-NO_COLUMNS = ColumnsText(())  # of a statement that has none
+NO_COLUMNS = ColumnsText(())  # for a statement without a column list
 
 
 def parse_columns(text: str, *, of_new_table: bool = False) -> ColumnsText:
-    """Columns and the primary key from the text inside the parentheses of CREATE TABLE.
+    """Parse the text inside the parentheses of CREATE TABLE: columns, primary key and constraints.
 
-    Only those `of_new_table` may be generated or have expressions as defaults.
+    Generated columns, and defaults that are expressions, are accepted only with `of_new_table`.
 
-    Raises `InvalidStatement` for text that cannot be read, `UnsupportedFeature` for what tables do not have.
+    Raises `InvalidStatement` for text that cannot be parsed, `UnsupportedFeature` for clauses that tables cannot
+    record.
 
     Example:
         >>> parse_columns("id BIGINT NOT NULL, at TIMESTAMP COMMENT 'when', PRIMARY KEY (id)").key
@@ -74,7 +79,7 @@ def parse_columns(text: str, *, of_new_table: bool = False) -> ColumnsText:
 
 
 def read_columns(words: TokenReader, closing: str | None = ")", *, of_new_table: bool = False) -> ColumnsText:
-    """Read columns, keys and constraints, in parentheses unless `closing` is None; see `parse_columns`."""
+    """Read columns, keys and constraints, in parentheses unless `closing` is None. See `parse_columns`."""
     if closing is not None:
         words.needs_symbol("(")
     columns: list[ColumnText] = []
@@ -84,7 +89,7 @@ def read_columns(words: TokenReader, closing: str | None = ")", *, of_new_table:
         if _sees_check(words):
             at, (name, condition) = words.at, _table_check(words)
             if not of_new_table or name.lower() in map(str.lower, constraints):
-                raise words.error(f"the constraint {name!r} is there twice, or not of a new table", at)
+                raise words.error(f"the constraint {name!r} occurs twice, or the table is not new", at)
             constraints[name] = condition
         elif words.sees("PRIMARY", "KEY") or _sees_constraint(words):
             keys.append(_table_key(words))
@@ -110,7 +115,7 @@ def read_columns(words: TokenReader, closing: str | None = ")", *, of_new_table:
 
 
 def read_column(words: TokenReader, *, of_new_table: bool = False) -> ColumnText:
-    """Read a column: its name, its type, and NOT NULL, DEFAULT, COMMENT, PRIMARY KEY, GENERATED in any order."""
+    """Read a column: name, type, and NOT NULL, DEFAULT, COMMENT, PRIMARY KEY and GENERATED in any order."""
     name, texts = words.name("the name of a column"), list[str]()
     kind = read_type(words, texts)
     found = read_clauses(words, name, kind, of_new_table=of_new_table)
@@ -120,7 +125,7 @@ def read_column(words: TokenReader, *, of_new_table: bool = False) -> ColumnText
 
 
 def read_clauses(words: TokenReader, name: str, kind: t.Type, *, of_new_table: bool = False) -> ColumnText:
-    """Read what follows the type of a column, in any order."""
+    """Read the clauses after the type of the column `name`, in any order."""
     found = ColumnText(t.Field(0, name, kind))
     while not words.is_at_end:
         if words.takes("NOT", "NULL"):
@@ -136,7 +141,7 @@ def read_clauses(words: TokenReader, name: str, kind: t.Type, *, of_new_table: b
             found = replace(found, is_key=True, column=replace(found.column, required=True))
         elif words.takes("GENERATED"):
             if not of_new_table:
-                raise UnsupportedFeature(f"GENERATED of the column {name!r} of a table that is there")
+                raise UnsupportedFeature(f"GENERATED of the column {name!r} of an existing table")
             found = replace(found, rule=_read_generation(words))
         elif words.sees("UNIQUE"):
             raise UnsupportedFeature(f"UNIQUE of the column {name!r} in CREATE TABLE", _UNIQUE)
@@ -148,7 +153,7 @@ def read_clauses(words: TokenReader, name: str, kind: t.Type, *, of_new_table: b
 
 
 def _read_generation(words: TokenReader) -> NewColumnRule:
-    """ALWAYS AS (expression), or {ALWAYS | BY DEFAULT} AS IDENTITY with START WITH and INCREMENT BY."""
+    """Read the part after GENERATED: `ALWAYS AS (expression)`, or `{ALWAYS | BY DEFAULT} AS IDENTITY [(...)]`."""
     is_always = words.takes("ALWAYS")
     if not is_always:
         words.needs("BY", "DEFAULT")
@@ -180,7 +185,7 @@ def _read_integer(words: TokenReader, what: str) -> int:
 
 
 def _refuse_flink(words: TokenReader) -> None:
-    """Raise `UnsupportedFeature` for clauses of Flink and others between columns, which tables do not record."""
+    """Raise `UnsupportedFeature` if a clause of Flink, or a constraint that tables do not record, is next."""
     if words.sees("WATERMARK", "FOR"):
         raise UnsupportedFeature(
             "WATERMARK FOR in CREATE TABLE",
@@ -201,13 +206,13 @@ def _refuse_flink(words: TokenReader) -> None:
 
 
 def _sees_constraint(words: TokenReader) -> bool:
-    """Whether CONSTRAINT, a name and the constraint are next, rather than a column that is named `constraint`."""
+    """Return whether a CONSTRAINT clause is next, rather than a column named `constraint`."""
     kinds = ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK", "NOT")
     return words.sees("CONSTRAINT") and any(words.spells(words.at + 2, kind) for kind in kinds)
 
 
 def _sees_check(words: TokenReader) -> bool:
-    """Whether CONSTRAINT name CHECK (...) is next."""
+    """Return whether `CONSTRAINT name CHECK` is next."""
     return words.sees("CONSTRAINT") and words.spells(words.at + 2, "CHECK")
 
 
@@ -225,7 +230,7 @@ def _table_check(words: TokenReader) -> tuple[str, str]:
 
 
 def read_default(words: TokenReader) -> Default:
-    """Read the expression of a default; its value is known if it is a literal."""
+    """Read the expression of a default. `Default.value` is set only if the expression is a literal."""
     first = words.at
 
     def ends(n: int) -> bool:
@@ -242,7 +247,7 @@ def read_default(words: TokenReader) -> Default:
 
 
 def literal_default(name: str, default: Default) -> Any:
-    """The value of a default; raises `InvalidOption` for an expression."""
+    """Return the value of a column's default; raises `InvalidOption` if the default is not a literal."""
     if not default.is_literal:
         raise InvalidOption(
             f"the default of column {name!r}, {default.text}, is not a literal: expressions are not supported"
@@ -257,7 +262,7 @@ def _apply_default(column: ColumnText, *, of_new_table: bool) -> t.Field:
 
 
 def _table_key(words: TokenReader) -> tuple[str, ...]:
-    """PRIMARY KEY (a, b) [NOT ENFORCED], with or without CONSTRAINT and a name."""
+    """Read `[CONSTRAINT name] PRIMARY KEY (a, b) [NOT ENFORCED]`."""
     if words.takes("CONSTRAINT"):
         words.name("the name of the constraint")
         if words.sees("UNIQUE"):
@@ -271,14 +276,14 @@ def _table_key(words: TokenReader) -> tuple[str, ...]:
 
 
 def _take_enforced(words: TokenReader) -> None:
-    """NOT ENFORCED, which is what all keys are; raises `UnsupportedFeature` for ENFORCED."""
+    """Read NOT ENFORCED if it is next; raises `UnsupportedFeature` for ENFORCED, because keys are not checked."""
     if words.takes("NOT", "ENFORCED"):
         words.takes("RELY")
         words.takes("NORELY")
     elif words.sees("ENFORCED"):
-        raise UnsupportedFeature("an enforced primary key", "Writers do not check keys: say NOT ENFORCED.")
+        raise UnsupportedFeature("an enforced primary key", "Writers do not check keys. Write NOT ENFORCED.")
 
 
 def _require_key(column: t.Field, key: tuple[str, ...]) -> t.Field:
-    """A column of the key is required, as in the standard."""
+    """Return the column, marked as required if it is part of the key (as in the SQL standard)."""
     return replace(column, required=True) if dotted_path([column.name]) in key else column

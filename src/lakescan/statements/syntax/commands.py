@@ -1,4 +1,4 @@
-"""Commands: CALL of Iceberg's procedures, and Delta's OPTIMIZE, VACUUM, RESTORE, CONVERT, GENERATE and REORG."""
+"""Parse commands: CALL of Iceberg's procedures, and Delta's OPTIMIZE, VACUUM, RESTORE, CONVERT, GENERATE and REORG."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakescan.statements.syntax.types import read_type
 
 @dataclass(frozen=True)
 class Call:
-    """CALL catalog.system.procedure(...): values by position, then by name."""
+    """CALL catalog.system.procedure(...). Positional arguments come before named ones."""
 
     name: tuple[str, ...]
     positional: tuple[Any, ...] = ()
@@ -50,7 +50,7 @@ class Vacuum:
 
 @dataclass(frozen=True)
 class Restore:
-    """RESTORE TABLE ... TO a state."""
+    """RESTORE TABLE ... TO a version or a timestamp."""
 
     table: TableName
     state: State
@@ -89,7 +89,7 @@ class Reorg:
 
 
 def read_call(words: TokenReader) -> Call:
-    """Read what follows CALL: a procedure's name, and values by position or by name."""
+    """Read the part of a statement after CALL: the procedure's name, and its positional and named arguments."""
     name = words.names("the name of a procedure")
     opening = words.at
     words.needs_symbol("(")
@@ -101,7 +101,7 @@ def read_call(words: TokenReader) -> Call:
             words.at = start
             is_named = words.is_name(start) and start + 1 < stop and words.words[start + 1].text in ("=>", "=")
             if not is_named and named:
-                raise words.error("values by position come before those by name", start, stop - 1)
+                raise words.error("positional arguments come before named arguments", start, stop - 1)
             if is_named:
                 argument = words.name("the name of a parameter").lower()
                 if argument in named:
@@ -114,7 +114,11 @@ def read_call(words: TokenReader) -> Call:
 
 
 def constant(words: TokenReader, start: int, end: int) -> Any:
-    """The value of a constant between two words: a literal, a parameter, `map(...)` or `array(...)`."""
+    """Return the value of a constant: a literal, a parameter, `map(...)` or `array(...)`.
+
+    The constant is the text from token `start` up to, not including, token `end`. Raises `InvalidStatement` for another
+    expression, and for a parameter without a value.
+    """
     import sqlglot
     from sqlglot import exp
 
@@ -148,7 +152,7 @@ def _value(node: Any, values: Mapping[str, Any]) -> Any:
 
 
 def read_optimize(words: TokenReader) -> Optimize:
-    """Read what follows OPTIMIZE."""
+    """Read the part of a statement after OPTIMIZE."""
     table = read_table_or_path(words)
     full = words.takes("FULL")
     where = None
@@ -161,7 +165,7 @@ def read_optimize(words: TokenReader) -> Optimize:
 
 
 def read_vacuum(words: TokenReader) -> Vacuum:
-    """Read what follows VACUUM."""
+    """Read the part of a statement after VACUUM."""
     table = read_table_or_path(words)
     lite = words.takes("LITE")
     if not lite:
@@ -196,7 +200,7 @@ def read_vacuum(words: TokenReader) -> Vacuum:
 
 
 def read_restore(words: TokenReader) -> Restore:
-    """Read what follows RESTORE."""
+    """Read the part of a statement after RESTORE."""
     words.takes("TABLE")
     table = read_table_or_path(words)
     words.takes("TO")
@@ -207,7 +211,7 @@ def read_restore(words: TokenReader) -> Restore:
 
 
 def read_convert(words: TokenReader) -> Convert:
-    """Read what follows CONVERT TO DELTA."""
+    """Read the part of a statement after CONVERT TO DELTA."""
     table = words.table_name("parquet.`path`")
     statistics = not words.takes("NO", "STATISTICS")
 
@@ -219,19 +223,19 @@ def read_convert(words: TokenReader) -> Convert:
 
 
 def read_generate(words: TokenReader) -> Generate:
-    """Read what follows GENERATE."""
+    """Read the part of a statement after GENERATE."""
     mode = words.name("symlink_format_manifest")
     words.needs("FOR", "TABLE")
     return Generate(mode, read_table_or_path(words))
 
 
 def read_refresh(words: TokenReader) -> Refresh:
-    """Read what follows REFRESH TABLE."""
+    """Read the part of a statement after REFRESH TABLE."""
     return Refresh(read_table_or_path(words))
 
 
 def read_reorg(words: TokenReader) -> Reorg:
-    """Read what follows REORG TABLE."""
+    """Read the part of a statement after REORG TABLE."""
     table = words.table_name("the name of a table")
     where = None
     if words.takes("WHERE"):
@@ -239,7 +243,7 @@ def read_reorg(words: TokenReader) -> Reorg:
     words.needs("APPLY")
     words.needs_symbol("(")
     if words.sees("UPGRADE"):
-        raise UnsupportedFeature("REORG TABLE ... APPLY (UPGRADE UNIFORM)", "Iceberg metadata of Delta is not written.")
+        raise UnsupportedFeature("REORG TABLE ... APPLY (UPGRADE UNIFORM)", "UniForm metadata is not written.")
     words.needs("PURGE")
     words.needs_symbol(")")
     return Reorg(table, where)

@@ -1,6 +1,6 @@
-"""What a statement that changes rows says, whether it was written in SQL or in Python.
+"""Dataclasses for statements that change rows, whether written in SQL or built by Python methods.
 
-Expressions stay SQL text in Spark's dialect: the engine that runs the statement reads them.
+Expressions are kept as SQL text in Spark's dialect. The engine that runs the statement parses them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from lakescan.statements.syntax.text import Sql, TableName
 
 @dataclass(frozen=True)
 class Assignment:
-    """`column = value`: the parts of the column's name, as they were written; members of structs follow.
+    """`column = value` in UPDATE SET or MERGE.
 
-    The table's name or alias may come first. A struct may have that name, too: `statements.rows.store_assignment`
-    decides by the table's columns. The value is the text `DEFAULT` for the column's default.
+    `column` holds the parts of the column's name as written: perhaps the table's name or alias, the column, and members
+    of structs. A struct column may have the same name as the table, so `statements.rows.store_assignment` resolves the
+    parts against the table's columns. `value` is the text `DEFAULT` for the column's default.
     """
 
     column: tuple[str, ...]
@@ -25,7 +26,7 @@ class Assignment:
 
 
 class When(StrEnum):
-    """Which rows a clause of a MERGE is for."""
+    """The rows that a WHEN clause of a MERGE applies to."""
 
     MATCHED = "matched"
     NOT_MATCHED = "not matched"
@@ -33,7 +34,7 @@ class When(StrEnum):
 
 
 class MergeAction(StrEnum):
-    """What a clause of a MERGE does."""
+    """The action of a WHEN clause of a MERGE."""
 
     UPDATE = "update"
     DELETE = "delete"
@@ -42,7 +43,7 @@ class MergeAction(StrEnum):
 
 @dataclass(frozen=True)
 class Clause:
-    """One clause of a MERGE. `assignments` None: all columns (`*`), by their names."""
+    """One WHEN clause of a MERGE. `assignments` is None for `*`, which assigns all columns by name."""
 
     when: When
     action: MergeAction
@@ -52,9 +53,9 @@ class Clause:
 
 @dataclass(frozen=True)
 class Delete:
-    """`DELETE FROM target WHERE where`; without `where`, all rows (`TRUNCATE TABLE`, too).
+    """`DELETE FROM target [WHERE where]`. Without `where` (and for TRUNCATE TABLE), all rows are deleted.
 
-    `with_clause` is the text of a WITH before it, whose queries subqueries of the condition may name.
+    `with_clause` is the text of a WITH before DELETE, whose queries may be used in subqueries of the condition.
     """
 
     target: TableName
@@ -64,7 +65,7 @@ class Delete:
 
 @dataclass(frozen=True)
 class Update:
-    """`UPDATE target SET assignments WHERE where`; `with_clause` as in `Delete`."""
+    """`UPDATE target SET assignments [WHERE where]`. `with_clause` is as in `Delete`."""
 
     target: TableName
     assignments: tuple[Assignment, ...]
@@ -76,8 +77,8 @@ class Update:
 class Merge:
     """`MERGE INTO target USING source ON on WHEN ...`.
 
-    `source` is a table's name with what may follow it (time travel), or a query in parentheses; `source_alias` the name
-    by which expressions refer to it: without an alias the last part of its name, None for a query.
+    `source` is a table's name, perhaps with time travel, or a query in parentheses. Expressions refer to it as
+    `source_alias`: its alias, or else the last part of the table's name, or None for a query without an alias.
     """
 
     target: TableName
@@ -92,10 +93,11 @@ class Merge:
 class Insert:
     """`INSERT INTO | OVERWRITE target [(columns)] [BY NAME] query`.
 
-    `columns` are those that were listed, in their order; None for all. `with_clause` is the text of a WITH before the
-    INSERT, `options` those of the write, behind the table's name. With `overwrite`, rows are replaced: those of
-    `partition` (column to value; None for a dynamic one), of `replace_where`, or, without either, as the session's mode
-    says.
+    `columns` is the column list in the order written, or None without a list. `with_clause` is the text of a WITH
+    before INSERT, and `options` are the write options after the table's name.
+
+    With `overwrite`, the rows of `partition` (column to value, None for a dynamic partition column) or of
+    `replace_where` are replaced. With neither, the session's partition overwrite mode decides.
     """
 
     target: TableName

@@ -1,6 +1,6 @@
-"""Statements about tables, namespaces and views: all forms that the grammar takes, and parsing one.
+"""The grammar of statements about tables, namespaces and views, and `parse_statement`.
 
-Queries and statements that change rows are not here: see `query` and `dml`.
+Queries are parsed by `parse`, and statements that change rows by `parse_dml`.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ _NAMESPACES = ("NAMESPACE", "DATABASE", "SCHEMA")
 
 
 def _namespaces() -> tuple[Form, ...]:
-    """Statements about namespaces, by each of the words for them."""
+    """Build the forms of namespace statements for NAMESPACE and its synonyms DATABASE and SCHEMA."""
     found: list[Form] = []
     for word in _NAMESPACES:
         found += [
@@ -279,7 +279,7 @@ _MOST = max(map(len, _BY_KEYWORDS))
 
 
 def form_of(words: TokenReader) -> Form | None:
-    """The form that a text begins, whose keywords are read; None if there is none."""
+    """Read the leading keywords of a statement and return their form; None, reading nothing, if no form matches."""
     for count in range(_MOST, 0, -1):
         found = tuple(each.text.upper() for each in words.words[:count])
         if len(found) == count and (form := _BY_KEYWORDS.get(found)) is not None:
@@ -289,10 +289,18 @@ def form_of(words: TokenReader) -> Form | None:
 
 
 def parse_statement(text: str, values: Mapping[str, Any] | None = None) -> TableStatement | None:
-    """A statement about a table, a namespace or a view; None for a text that begins with the words of no form.
+    """Parse a statement about a table, a namespace or a view.
 
-    `values` are those of parameters, by name. Raises `InvalidStatement`, which underlines the place, and
-    `UnsupportedFeature` by name.
+    Args:
+        text: One statement.
+        values: Values of its parameters, by name.
+
+    Returns:
+        The parsed statement, or None if the text does not start with the keywords of any form.
+
+    Raises:
+        InvalidStatement: The text is not valid. The message underlines the place.
+        UnsupportedFeature: The statement has a clause that lakescan does not run.
 
     Example:
         >>> parse_statement("DROP TABLE lake.shop.orders PURGE").purge
@@ -309,11 +317,11 @@ def parse_statement(text: str, values: Mapping[str, Any] | None = None) -> Table
 
 _OTHERS: tuple[str, ...] = ("SELECT", "WITH", "INSERT INTO", "INSERT OVERWRITE", "DELETE FROM", "UPDATE", "MERGE INTO")
 _OTHERS += ("TRUNCATE TABLE", "USE", "EXPLAIN")
-_ALIKE = 0.7  # REFRESH TABLE is not REPLACE TABLE
+_ALIKE = 0.7  # a ratio at which REFRESH TABLE and REPLACE TABLE are not alike
 
 
 def nearest_statement(text: str) -> str:
-    """Return " Did you mean ...?" with the statement whose first two words are spelled like those of a text, or ""."""
+    """Return " Did you mean ...?" with the statement whose first two words are spelled most alike, or ""."""
     found = [word.upper() for word in re.findall(r"\w+", text)[:2]]
     known = [tuple(name.split()[:2]) for name in (*(form.keywords for form in FORMS), *_OTHERS)]
     alike = {

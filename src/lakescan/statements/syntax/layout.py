@@ -1,4 +1,4 @@
-"""Parts of statements about a table's layout: transforms, sort orders, properties, places in time."""
+"""Parse the parts of statements about a table's layout: transforms, sort orders, properties and time travel."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _UNITS = {"MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 
 @dataclass(frozen=True)
 class State:
-    """A state of a table: a version or snapshot id, the name of a tag or branch (as a version), or a time."""
+    """A version or snapshot id, the name of a tag or branch (as `version`), or a timestamp."""
 
     version: int | str | None = None
     timestamp: str | None = None
 
 
 def read_term(words: TokenReader) -> Term:
-    """Read a column, or a transform of one: `country`, `days(ts)`, `bucket(16, id)`."""
+    """Read a column or a transform of a column: `country`, `days(ts)`, `bucket(16, id)`."""
     start = words.at
     words.names("a column, or a transform such as days(ts)")
     if words.sees_symbol("("):
@@ -52,7 +52,10 @@ def _read_sort_term(words: TokenReader) -> SortTerm:
 
 
 def read_properties(words: TokenReader) -> dict[str, str]:
-    """Read properties in parentheses: `('a' = 'b', c.d = 5, e = true)`; raises `InvalidStatement` for one set twice."""
+    """Read properties in parentheses: `('a' = 'b', c.d = 5, e = true)`.
+
+    Raises `InvalidStatement` for a property that is set twice.
+    """
     found: dict[str, str] = {}
 
     def read() -> None:
@@ -69,7 +72,7 @@ def read_properties(words: TokenReader) -> dict[str, str]:
 
 
 def property_name(words: TokenReader) -> str:
-    """Read the name of a property: a text, or words with dots and hyphens between them."""
+    """Read the name of a property: a string literal, or words joined by dots and hyphens."""
     if not words.is_name(words.at):
         return words.text_literal("the name of a property")
     parts = [words.name("the name of a property")]
@@ -81,7 +84,7 @@ def property_name(words: TokenReader) -> str:
 
 
 def property_value(words: TokenReader, name: str) -> str:
-    """Read the value of a property: a text, a number, or a boolean."""
+    """Read the value of the property `name`: a string, a number, a boolean or a parameter."""
     if words.sees_parameter:
         value = words.parameter(f"the value of {name!r}", str, bool, int, float, Decimal)
         return str(value).lower() if isinstance(value, bool) else str(value)
@@ -102,7 +105,7 @@ def property_value(words: TokenReader, name: str) -> str:
 
 
 def read_state(words: TokenReader) -> State | None:
-    """Read `[FOR] VERSION | SYSTEM_VERSION | TIMESTAMP | SYSTEM_TIME AS OF ...`; None if it is not there."""
+    """Read `[FOR] VERSION | SYSTEM_VERSION | TIMESTAMP | SYSTEM_TIME AS OF ...`; None if it is not next."""
     start = words.at
     words.takes("FOR")
     if words.takes("VERSION", "AS", "OF") or words.takes("SYSTEM_VERSION", "AS", "OF"):
@@ -118,7 +121,7 @@ def read_state(words: TokenReader) -> State | None:
 
 
 def read_version(words: TokenReader) -> int | str:
-    """Read a version or a snapshot id, or in quotes a tag or branch."""
+    """Read a version or snapshot id, or the name of a tag or branch in quotes."""
     if words.sees_parameter:
         found: int | str = words.parameter("a version", int, str)
         return found
@@ -128,7 +131,7 @@ def read_version(words: TokenReader) -> int | str:
 
 
 def read_milliseconds(words: TokenReader) -> int:
-    """Read a time such as `7 DAYS`, as milliseconds."""
+    """Read a duration such as `7 DAYS` and return milliseconds."""
     number, at = words.integer("a number of days, hours or minutes"), words.at
     unit = "" if words.is_at_end else words.words[at].text.upper()
     if unit.removesuffix("S") not in _UNITS:

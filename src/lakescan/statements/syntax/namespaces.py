@@ -1,4 +1,4 @@
-"""Statements about namespaces, and about what catalogs have: CREATE and DROP NAMESPACE, SHOW, DESCRIBE, COMMENT ON."""
+"""Parse statements about namespaces and catalogs: CREATE, ALTER and DROP NAMESPACE, SHOW, DESCRIBE, COMMENT ON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CreateNamespace:
 
 @dataclass(frozen=True)
 class DropNamespace:
-    """DROP NAMESPACE; with `cascade`, and all of its tables."""
+    """DROP NAMESPACE. With `cascade`, its tables are dropped too."""
 
     name: Names
     if_exists: bool = False
@@ -33,7 +33,7 @@ class DropNamespace:
 
 @dataclass(frozen=True)
 class AlterNamespace:
-    """ALTER NAMESPACE ... SET or UNSET PROPERTIES."""
+    """ALTER NAMESPACE ... SET or UNSET PROPERTIES, or SET LOCATION."""
 
     name: Names
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class AlterNamespace:
 
 @dataclass(frozen=True)
 class CommentOn:
-    """COMMENT ON TABLE, or on a NAMESPACE; None removes the comment."""
+    """COMMENT ON a table or a namespace. A `comment` of None removes the comment."""
 
     name: TableName
     comment: str | None
@@ -50,7 +50,7 @@ class CommentOn:
 
 
 class ShowKind(StrEnum):
-    """What SHOW and DESCRIBE show."""
+    """The object of SHOW and DESCRIBE."""
 
     CATALOGS = "catalogs"
     NAMESPACES = "namespaces"
@@ -71,12 +71,12 @@ class ShowKind(StrEnum):
 
 @dataclass(frozen=True)
 class Show:
-    """SHOW and DESCRIBE: of a table, or of what is in a namespace.
+    """SHOW or DESCRIBE of a table, or SHOW of the objects in a namespace.
 
-    - `table`: the table; `namespace`: the namespace, or the one of USE if it is None.
-    - `pattern`: a LIKE pattern of Spark's SHOW: `*` and `|`.
+    - `table`: the table. `namespace`: the namespace, or None for the current one.
+    - `pattern`: a pattern of Spark's SHOW, with `*` and `|`.
     - `column`: the column of DESCRIBE, or the key of SHOW TBLPROPERTIES.
-    - `limit`: rows of DESCRIBE HISTORY; `partition`: the values of SHOW PARTITIONS.
+    - `limit`: the number of rows of DESCRIBE HISTORY. `partition`: the values of SHOW PARTITIONS.
     """
 
     what: ShowKind
@@ -91,7 +91,7 @@ class Show:
 
 @dataclass(frozen=True)
 class CreateCatalog:
-    """CREATE CATALOG: the properties by which a catalog is opened."""
+    """CREATE CATALOG with the properties that open the catalog."""
 
     name: str
     properties: Mapping[str, str]
@@ -99,7 +99,7 @@ class CreateCatalog:
 
 
 def read_create_catalog(words: TokenReader) -> CreateCatalog:
-    """Read what follows CREATE CATALOG."""
+    """Read the part of a statement after CREATE CATALOG."""
     if_not_exists = words.takes("IF", "NOT", "EXISTS")
     name = words.name("the name of a catalog")
     words.needs("WITH")
@@ -126,7 +126,7 @@ def _partition_value(words: TokenReader, name: str) -> str:
 
 
 def read_create_namespace(words: TokenReader) -> CreateNamespace:
-    """Read what follows CREATE NAMESPACE."""
+    """Read the part of a statement after CREATE NAMESPACE."""
     if_not_exists = words.takes("IF", "NOT", "EXISTS")
     name = words.names("the name of a namespace")
     properties: dict[str, str] = {}
@@ -143,7 +143,7 @@ def read_create_namespace(words: TokenReader) -> CreateNamespace:
 
 
 def read_drop_namespace(words: TokenReader) -> DropNamespace:
-    """Read what follows DROP NAMESPACE."""
+    """Read the part of a statement after DROP NAMESPACE."""
     if_exists = words.takes("IF", "EXISTS")
     name = words.names("the name of a namespace")
     cascade = words.takes("CASCADE")
@@ -153,7 +153,7 @@ def read_drop_namespace(words: TokenReader) -> DropNamespace:
 
 
 def read_alter_namespace(words: TokenReader) -> AlterNamespace:
-    """Read what follows ALTER NAMESPACE."""
+    """Read the part of a statement after ALTER NAMESPACE."""
     name = words.names("the name of a namespace")
     if words.takes("SET", "PROPERTIES") or words.takes("SET", "DBPROPERTIES"):
         return AlterNamespace(name, read_properties(words))
@@ -165,7 +165,7 @@ def read_alter_namespace(words: TokenReader) -> AlterNamespace:
 
 
 def read_comment_on(words: TokenReader) -> CommentOn:
-    """Read what follows COMMENT ON."""
+    """Read the part of a statement after COMMENT ON."""
     is_table = words.takes("TABLE")
     if not is_table and not any(words.takes(each) for each in ("NAMESPACE", "DATABASE", "SCHEMA")):
         raise words.unexpected_word("TABLE", "NAMESPACE")
@@ -205,13 +205,13 @@ def read_show_properties(words: TokenReader) -> Show:
 
 
 def read_show_table(words: TokenReader, what: ShowKind) -> Show:
-    """Read the name of a table."""
+    """Read `[FROM | IN] table`."""
     words.takes("FROM") or words.takes("IN")
     return Show(what, words.table_name("the name of a table"))
 
 
 def read_describe(words: TokenReader) -> Show:
-    """Read what follows DESCRIBE: a table, one of its columns, a namespace, its history or detail."""
+    """Read the part of a statement after DESCRIBE: a table or one of its columns, a namespace, HISTORY or DETAIL."""
     for name, what in (("HISTORY", ShowKind.HISTORY), ("DETAIL", ShowKind.DETAIL)):
         if words.sees(name) and words.at + 1 < len(words.words) and words.words[words.at + 1].text != ".":
             words.at += 1
@@ -229,7 +229,7 @@ def read_describe(words: TokenReader) -> Show:
 
 
 def read_table_or_path(words: TokenReader) -> TableName:
-    """A table by its name, or a Delta table by its path in quotes, as Delta's statements take it."""
+    """Read the name of a table, or the path of a Delta table in quotes (as Delta's commands accept it)."""
     at = words.at
     if not words.is_at_end and words.words[at].token_type.name == "STRING":
         path = words.text_literal("the path of a table")

@@ -1,4 +1,4 @@
-"""Parsing a statement, and its kind. Errors underline the place in the text."""
+"""Classify statements and parse queries into sqlglot trees. Errors underline the place in the text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Arguments = Mapping[str, Any] | Sequence[Any] | None
 
 
 class StatementKind(Enum):
-    """What a statement does."""
+    """The kind of a statement, by its keywords."""
 
     QUERY = "query"
     EXPLAIN = "explain"
@@ -44,7 +44,7 @@ class StatementKind(Enum):
 
     @property
     def changes_rows(self) -> bool:
-        """Whether such a statement changes the rows of a table."""
+        """Whether statements of this kind change the rows of a table."""
         return self in _CHANGES
 
 
@@ -59,7 +59,10 @@ _CHANGES = (
 
 @dataclass(frozen=True)
 class SqlStatement:
-    """A statement. `text` is without a closing semicolon, EXPLAIN and its `mode`, and the DESCRIBE of a query."""
+    """A statement and its kind.
+
+    `text` lacks the closing semicolon, EXPLAIN with its `mode`, and the DESCRIBE before a query.
+    """
 
     kind: StatementKind
     text: str
@@ -67,7 +70,10 @@ class SqlStatement:
 
 
 def statement_of(text: str) -> SqlStatement:
-    """The kind of a statement by its first words."""
+    """Classify a statement by its first keywords.
+
+    Raises `InvalidOption` if `text` is not a string.
+    """
     if not isinstance(text, str):
         raise InvalidOption(f"sql takes one statement as text, not {text!r}")
     rest = _strip_semicolon(text)
@@ -86,7 +92,7 @@ def statement_of(text: str) -> SqlStatement:
 
 
 def _dml_kind(text: str, at: int) -> StatementKind | None:
-    """The kind of a statement that changes rows, and begins with the queries of WITH, or with FROM as Hive's do."""
+    """Return the kind of a statement that begins with WITH or FROM and changes rows; None for a query."""
     first = text[at : at + 4].lower()
     if first not in ("with", "from") or not _CHANGES_BEHIND.search(text, at):
         return None
@@ -107,7 +113,7 @@ def _dml_kind(text: str, at: int) -> StatementKind | None:
 
 
 def end_of_with(words: Sequence[Any]) -> int:
-    """The number of the token behind the queries of a WITH clause, which is the first token."""
+    """Return the index of the token after the queries of a WITH clause, which begins at the first token."""
     at = 1
     if words[at : at + 2] and words[at].text.upper() == "RECURSIVE" and words[at + 1].text not in ("(", "AS"):
         at += 1
@@ -122,7 +128,7 @@ def end_of_with(words: Sequence[Any]) -> int:
 
 
 def _end_of_group(words: Sequence[Any], at: int) -> int:
-    """The number of the token behind parentheses that begin here; the same number if there are none."""
+    """Return the index after the parentheses that open at `at`, or `at` if none open there."""
     depth = 0
     for n in range(at, len(words)):
         depth += (words[n].text == "(") - (words[n].text == ")")
@@ -137,7 +143,7 @@ def _match(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _strip_semicolon(text: str) -> str:
-    """The text before the semicolons that end it, behind which comments may follow."""
+    """Remove the semicolons that end a text, and the comments after them."""
     stripped = text.rstrip().rstrip(";").rstrip()
     if ";" not in stripped:
         return stripped if len(stripped) < len(text.rstrip()) else text
@@ -152,7 +158,11 @@ def _strip_semicolon(text: str) -> str:
 
 
 def parse_tree(text: str) -> Any:
-    """The sqlglot tree of one query; raises `InvalidStatement`."""
+    """Parse one query into a sqlglot tree.
+
+    Raises `InvalidStatement` if the text is not one valid query, `UnsupportedFeature` for the operator `>>>`, and
+    `MissingDependency` without sqlglot.
+    """
     try:
         import sqlglot
     except ImportError as error:
@@ -164,7 +174,7 @@ def parse_tree(text: str) -> Any:
             advice = "Write shiftrightunsigned(a, b)."
             raise UnsupportedFeature("the operator >>> in SQL that runs in this process", advice) from error
         found = error.errors[0] if error.errors else {}
-        what = str(found.get("description") or "it does not parse")
+        what = str(found.get("description") or "it cannot be parsed")
         raise _invalid(text, what.split(" for <class")[0], found) from error
     except sqlglot.errors.SqlglotError as error:
         raise InvalidStatement(f"not valid SQL: {error}\n{text}") from error
@@ -177,12 +187,12 @@ def parse_tree(text: str) -> Any:
 
 
 def has_pipes(text: str) -> bool:
-    """Whether a text has Spark's pipes (`|>`), which sqlglot reads in another order of clauses."""
+    """Return whether a text uses Spark's pipe syntax (`|>`), whose order of clauses sqlglot does not keep."""
     return "|>" in text and any(token.text == "|>" for token in tokens(text))
 
 
 def _invalid(text: str, what: str, found: Mapping[str, Any]) -> InvalidStatement:
-    """The error for the place in the text that the parser highlights: `line` and `col` are those of its end, from 1."""
+    """Build the error that underlines the place of a sqlglot error, which ends at `line` and `col` (from 1)."""
     lines, line, column = text.splitlines(), found.get("line") or 0, found.get("col") or 0
     if not 1 <= line <= len(lines):
         return InvalidStatement(f"not valid SQL: {what}\n{text}")
@@ -191,10 +201,12 @@ def _invalid(text: str, what: str, found: Mapping[str, Any]) -> InvalidStatement
 
 
 def name_parameters(text: str, arguments: Arguments) -> tuple[str, dict[str, Any]]:
-    """The text with names for its positional parameters (`?`), and the values of all by name.
+    """Give names to the positional parameters (`?`) of a text.
 
-    Raises `InvalidStatement` if there are more parameters, or more values, than the other, and `InvalidOption` for
-    values that are neither a dictionary nor a list.
+    Returns the text with named parameters, and the values of all parameters by name.
+
+    Raises `InvalidStatement` if the numbers of parameters and values differ, and `InvalidOption` for values that are
+    neither a dictionary nor a list.
     """
     if arguments is None:
         return text, {}
@@ -202,17 +214,17 @@ def name_parameters(text: str, arguments: Arguments) -> tuple[str, dict[str, Any
         return text, dict(arguments)
     if isinstance(arguments, str) or not isinstance(arguments, Sequence):
         raise InvalidOption(
-            f"args is {arguments!r:.80}: it takes a dictionary of the values of :name, or a list of those of ?"
+            f"args is {arguments!r:.80}: pass a dictionary with values for :name, or a list with values for ?"
         )
     marks = [each.start for each in tokens(text) if each.token_type.name == "PLACEHOLDER"]
     if len(marks) != len(arguments):
-        raise InvalidStatement(f"the statement has {len(marks)} parameters (?), and args {len(arguments)} values")
+        raise InvalidStatement(f"the statement has {len(marks)} parameters (?), but args has {len(arguments)} values")
     values = {f"_{n}": value for n, value in enumerate(arguments)}
     return apply_edits(text, [(at, at + 1, f":{name}") for at, name in zip(marks, values, strict=True)]), values
 
 
 def substitute_literals(tree: Any, values: Mapping[str, Any]) -> Any:
-    """The tree with literals in the place of its parameters; other values than literals stay parameters.
+    """Replace the parameters of a tree by literals. Parameters with values of other types stay parameters.
 
     Raises `InvalidStatement` for a parameter without a value.
     """

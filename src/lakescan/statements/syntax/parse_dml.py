@@ -1,7 +1,7 @@
-"""Parsing statements that change rows, as Spark's grammar has them. Expressions stay the user's own text.
+"""Parse statements that change rows, following Spark's grammar. Expressions are kept as the user's text.
 
-Names of columns in assignments stay whole: `SET t.price = 1` is the column `price` of the table `t`, or the member
-`price` of its struct `t`; `statements.rows.store_assignment.column_of` tells them apart by the table's columns.
+Column names in assignments are kept whole, because `SET t.price = 1` may mean the column `price` of the table `t` or
+the member `price` of a struct column `t`. `statements.rows.store_assignment.column_of` decides by the table's columns.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lakescan.statements.syntax.text import Sql, TableName
 from lakescan.statements.syntax.token_reader import TokenReader
 
 _QUERY = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")
-# Behind these, `(SELECT ...)` is a part of a condition.
+# After these words, `(SELECT ...)` is a part of a condition.
 _BEFORE_SUBQUERIES = {"IN", "EXISTS", "ANY", "SOME", "ALL", "NOT", "AND", "OR", "BETWEEN", "LIKE", "WHERE"}
 
 
@@ -37,15 +37,15 @@ def parse(text: str, values: Mapping[str, Any] | None = None) -> DmlStatement | 
 
     Args:
         text: One statement.
-        values: Values of its parameters by name; `IDENTIFIER(:name)` needs them.
+        values: Values of its parameters by name. `IDENTIFIER(:name)` needs them.
 
     Returns:
-        The statement; `Delete` for TRUNCATE TABLE. None for a statement of another kind, also for `INSERT OVERWRITE
-        DIRECTORY`, which writes no table.
+        The statement, which is a `Delete` for TRUNCATE TABLE. None for any other statement, including `INSERT OVERWRITE
+        DIRECTORY`, which does not write a table.
 
     Raises:
-        InvalidStatement: The text is not valid; the message underlines the place.
-        UnsupportedFeature: Spark knows the clause, and lakescan does not run it.
+        InvalidStatement: The text is not valid. The message underlines the place.
+        UnsupportedFeature: The statement has a clause of Spark that lakescan does not run.
 
     Example:
         >>> parse("DELETE FROM local.shop.orders WHERE day < '2026-01-01'").where.text
@@ -74,7 +74,7 @@ def parse(text: str, values: Mapping[str, Any] | None = None) -> DmlStatement | 
 
 
 def _with_clause(words: TokenReader) -> Sql | None:
-    """Read a WITH that begins the statement."""
+    """Read the WITH clause before the statement, if there is one."""
     if not words.sees("WITH"):
         return None
     words.at = end_of_with(words.words)
@@ -85,7 +85,7 @@ def _target(words: TokenReader, *stops: str) -> TableName:
     """Read the name of the table to change, and its alias."""
     name = words.table_name("the name of a table")
     if options_behind(words.text, words.words[words.at - 1].end + 1) is not None:
-        raise words.error("options are for tables that are read, and for INSERT", words.at - 1)
+        raise words.error("options are for tables that are read and for INSERT", words.at - 1)
     for travel in (("VERSION", "AS", "OF"), ("TIMESTAMP", "AS", "OF"), ("FOR",), ("@",)):
         if words.sees(*travel):
             raise words.error("an earlier state of a table cannot be changed", words.at)
@@ -93,12 +93,12 @@ def _target(words: TokenReader, *stops: str) -> TableName:
 
 
 def _where(words: TokenReader) -> Sql | None:
-    """Read WHERE and its condition, which end a statement."""
+    """Read WHERE and its condition, up to the end of the statement."""
     if words.is_at_end:
         return None
     if not words.takes("WHERE"):
         words.ends("WHERE")
-    return words.until(lambda n: False, "the condition behind WHERE")
+    return words.until(lambda n: False, "the condition after WHERE")
 
 
 def _delete(words: TokenReader) -> Delete:
@@ -129,7 +129,7 @@ def _truncate(words: TokenReader) -> Delete:
 
 
 def partition_condition(partition: tuple[tuple[str, Sql | None], ...]) -> Sql:
-    """The condition of the rows of a partition: each column that has a value is equal to it, or both are null."""
+    """Build the condition of the rows of a partition. Columns without a value are not compared."""
     named = [f"`{name.replace('`', '``')}` <=> {value}" for name, value in partition if value is not None]
     return Sql(" AND ".join(named))
 
@@ -157,7 +157,10 @@ def _partition(words: TokenReader) -> tuple[tuple[str, Sql | None], ...]:
 
 
 def _constant(words: TokenReader, start: int, end: int) -> Sql:
-    """A literal, with a sign or the name of its type, or a parameter; raises `InvalidStatement` for another value."""
+    """Read the value of a partition column: a literal, perhaps with a sign or a type name, or a parameter.
+
+    Raises `InvalidStatement` for another expression.
+    """
     found = words.between(start, end, "the value")
     last = words.words[end - 1]
     texts = ("STRING", "RAW_STRING", "HEX_STRING", "NUMBER", "PLACEHOLDER")
@@ -206,7 +209,7 @@ def _insert(words: TokenReader) -> Insert | None:
 
 
 def _options(words: TokenReader) -> dict[str, str]:
-    """Read the options of the write, behind the table's name."""
+    """Read the write options after the table's name, as `WITH (...)` or as a hint."""
     if words.sees("WITH") and words.words[words.at + 1 :] and words.words[words.at + 1].text == "(":
         opening = words.at + 1
         words.at = words.behind(opening)
@@ -216,7 +219,7 @@ def _options(words: TokenReader) -> dict[str, str]:
 
 
 def _is_directory(words: TokenReader) -> bool:
-    """Whether it is INSERT OVERWRITE DIRECTORY, which writes files without a table."""
+    """Return whether the statement is INSERT OVERWRITE DIRECTORY, which writes files without a table."""
     at = words.at + words.sees("LOCAL", "DIRECTORY")
     behind = words.words[at + 1 : at + 2]
     return words.spells(at, "DIRECTORY") and (
@@ -229,7 +232,7 @@ def _begins_query(words: TokenReader, n: int) -> bool:
 
 
 def _columns(words: TokenReader) -> tuple[str, ...] | None:
-    """Read a list of columns; None if there is none, as in `INSERT INTO t (SELECT 1)`."""
+    """Read a column list; None if the parentheses are not one, as in `INSERT INTO t (SELECT 1)`."""
     opening = words.at
     if not words.sees("("):
         return None
@@ -253,13 +256,13 @@ def _columns(words: TokenReader) -> tuple[str, ...] | None:
 
 
 def _replace_condition(words: TokenReader) -> Sql:
-    """Read REPLACE WHERE and its condition, which ends where a query begins."""
+    """Read REPLACE WHERE and its condition, which ends where the query begins."""
     words.needs("REPLACE")
     for other in ("USING", "ON"):
         if words.sees(other):
             raise UnsupportedFeature(f"INSERT INTO ... REPLACE {other}", "Use REPLACE WHERE, or MERGE.")
     words.needs("WHERE")
-    return words.until(lambda n: _ends_condition(words, n), "the condition behind REPLACE WHERE")
+    return words.until(lambda n: _ends_condition(words, n), "the condition after REPLACE WHERE")
 
 
 def _ends_condition(words: TokenReader, n: int) -> bool:
@@ -274,7 +277,10 @@ def _ends_condition(words: TokenReader, n: int) -> bool:
 
 
 def read_assignments(words: TokenReader, stop: Callable[[int], bool]) -> tuple[Assignment, ...]:
-    """Read `column = value, ...` up to a word that stops; raises `InvalidStatement` for a name that occurs twice."""
+    """Read `column = value, ...` up to the first token where `stop` returns true.
+
+    Raises `InvalidStatement` for a column that is assigned twice.
+    """
     end = words.find(stop)
     found: list[Assignment] = []
     for first, behind in words.split_items(words.at, end):
@@ -307,7 +313,7 @@ _ACTIONS = {
 
 
 def read_merge(words: TokenReader, with_clause: Sql | None = None) -> Merge:
-    """Read a MERGE; `with_clause` is what stands before it, which becomes a part of the source."""
+    """Read a MERGE. `with_clause` is the WITH before it, which is moved into the source."""
     words.needs("MERGE")
     evolves = words.takes("WITH", "SCHEMA", "EVOLUTION")
     words.needs("INTO")
@@ -321,7 +327,7 @@ def read_merge(words: TokenReader, with_clause: Sql | None = None) -> Merge:
     if with_clause is not None:
         source, alias = _with_queries(words, with_clause, first, source, alias)
     words.needs("ON")
-    on = words.until(lambda n: _is_when(words, n), "the condition behind ON")
+    on = words.until(lambda n: _is_when(words, n), "the condition after ON")
     clauses: list[Clause] = []
     while not words.is_at_end:
         clauses.append(_clause(words, clauses))
@@ -331,7 +337,7 @@ def read_merge(words: TokenReader, with_clause: Sql | None = None) -> Merge:
 
 
 def _is_when(words: TokenReader, n: int) -> bool:
-    """Whether a clause begins at a word: WHEN that is no column."""
+    """Return whether a WHEN clause begins at a token, rather than a column named `when`."""
     return words.spells(n, "WHEN") and not words.is_member(n) and (words.is_name(n - 1) or _ends(words, n - 1))
 
 
@@ -340,7 +346,7 @@ def _ends(words: TokenReader, n: int) -> bool:
 
 
 def _source(words: TokenReader) -> tuple[Sql, str | None]:
-    """Read the source, and its alias."""
+    """Read the source of a MERGE and its alias."""
     first = words.at
     if words.sees("("):
         words.at = words.behind(first)
@@ -363,7 +369,7 @@ def _source(words: TokenReader) -> tuple[Sql, str | None]:
 
 
 def _last_name(words: TokenReader, first: int) -> str:
-    """The last part of the name that begins at a word: the qualifier of its columns, if it has no alias."""
+    """Return the last part of the table name at token `first`, which qualifies the columns of an unaliased table."""
     at = words.at
     words.at = first
     name = words.table_name("the source").parts[-1]
@@ -372,7 +378,7 @@ def _last_name(words: TokenReader, first: int) -> str:
 
 
 def _is_alias(words: TokenReader, n: int, start: int) -> bool:
-    """Whether the last word before ON is an alias, and no part of the expression of a time or version."""
+    """Return whether the last word before ON is an alias, rather than the end of a time travel expression."""
     if n <= start or not words.is_name(n) or words.is_member(n):
         return False
     is_unit = words.words[n].text.upper() in _UNITS and words.words[n - 1].token_type.name in ("NUMBER", "STRING")
@@ -382,14 +388,17 @@ def _is_alias(words: TokenReader, n: int, start: int) -> bool:
 def _with_queries(
     words: TokenReader, clause: Sql, first: int, source: Sql, alias: str | None
 ) -> tuple[Sql, str | None]:
-    """The source with the queries of WITH in it: there only they can be read."""
+    """Move the WITH clause into the source of a MERGE, and return the new source and its alias.
+
+    Raises `UnsupportedFeature` if another part of the MERGE uses a query of the WITH clause.
+    """
     names = _names_of_with(words)
     for n, each in enumerate(words.words[words.at :], words.at):
         before = words.words[n - 1].text.upper()
         if each.text.lower() in names and before in ("FROM", "JOIN", "TABLE", ",") and words.is_name(n):
             raise UnsupportedFeature(
-                f"the query {each.text!r} of WITH in another place of a MERGE than its source",
-                "Write the query itself in that place.",
+                f"the query {each.text!r} of WITH outside the source of a MERGE",
+                "Write the query itself as a subquery.",
             )
     if source.text.startswith("("):
         inner = source.text[1:-1].strip()
@@ -401,7 +410,7 @@ def _with_queries(
 
 
 def _names_of_with(words: TokenReader) -> set[str]:
-    """The names of the queries of the WITH that begins the statement, in lower case."""
+    """Return the names of the queries of the WITH that begins the statement, in lower case."""
     end = end_of_with(words.words)
     found, at = set(), 1
     while at < end:
@@ -417,9 +426,7 @@ def _clause(words: TokenReader, earlier: list[Clause]) -> Clause:
     when = _when(words)
     condition = None
     if words.takes("AND"):
-        condition = words.until(
-            lambda n: words.spells(n, "THEN") and not words.is_member(n), "the condition behind AND"
-        )
+        condition = words.until(lambda n: words.spells(n, "THEN") and not words.is_member(n), "the condition after AND")
     before = next((each for each in reversed(earlier) if each.when is when), None)
     if before is not None and before.condition is None:
         said = f"WHEN {when.upper()} without a condition must be the last of its kind: no row reaches this clause"

@@ -1,18 +1,18 @@
-"""Scripts: the statements of a text, which semicolons separate as in Spark's own command line."""
+"""Split a script into statements at semicolons, as Spark's own command line does."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-# What may hold a semicolon that ends no statement: texts, names in backticks, comments. One that is not closed goes on
-# to the end of the script.
+# Semicolons inside these do not end a statement: string literals, names in backticks, comments. An unclosed one
+# extends to the end of the script.
 _OPAQUE = re.compile(
     r"""
-    \b[rR](?:'[^']*(?:'|\Z)|"[^"]*(?:"|\Z))          # raw texts, without escapes
+    \b[rR](?:'[^']*(?:'|\Z)|"[^"]*(?:"|\Z))          # raw strings, without escapes
     | '(?:[^'\\]|\\.)*(?:'|\\?\Z) | "(?:[^"\\]|\\.)*(?:"|\\?\Z)
     | `[^`]*(?:`|\Z)
-    | \$(?P<tag>\w*)\$.*?(?:\$(?P=tag)\$|\Z)         # texts between two tags
+    | \$(?P<tag>\w*)\$.*?(?:\$(?P=tag)\$|\Z)         # dollar-quoted strings
     | --(?:\\\n|[^\n])*
     """,
     re.DOTALL | re.VERBOSE,
@@ -25,8 +25,8 @@ class ScriptStatement:
     """One statement of a script.
 
     Attributes:
-        text: The statement without the semicolon that ends it.
-        line: The line of the script in which its first word is, from 1.
+        text: The statement without its closing semicolon.
+        line: The line of the script where its first word is, from 1.
         is_ended: Whether a semicolon ends it. Only the last statement may lack one.
     """
 
@@ -36,9 +36,10 @@ class ScriptStatement:
 
 
 def split_statements(script: str) -> list[ScriptStatement]:
-    """Split a script at the semicolons outside of texts, quoted names and comments (`/* */` may be nested).
+    """Split a script at the semicolons outside of string literals, quoted names and comments.
 
-    Comments stay with the statement that follows them. Parts without a word are left out.
+    Block comments may be nested. Comments stay with the statement that follows them. Parts that hold only comments or
+    spaces are left out.
 
     >>> [(each.line, each.text) for each in split_statements("SELECT 1;\\nSELECT ';'")]
     [(1, 'SELECT 1'), (2, "SELECT ';'")]
@@ -73,7 +74,7 @@ def split_statements(script: str) -> list[ScriptStatement]:
 
 
 def _comment_end(script: str, start: int) -> int:
-    """The end of the comment that `/*` opens, with those nested in it; the end of the script if it is not closed."""
+    """Return the end of the block comment at `start`, including nested comments, or of the script if it is unclosed."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(script, start):
         depth += 1 if edge[0] == "/*" else -1

@@ -1,4 +1,4 @@
-"""What Spark reads and sqlglot does not, as words that both read: `t@v3`, `TABLE t`, `t WITH (...)`."""
+"""Rewrite Spark syntax that sqlglot cannot parse, such as `t@v3`, `TABLE t` and `t WITH (...)`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from lakescan.statements.syntax.text import (
 
 _AT = re.compile(r"(?:v(\d+)|(\d{17}))\Z", re.IGNORECASE)
 _WORD = re.compile(r"\w+\Z")
-# What may stand before and behind `TABLE t` where it is a query. Anywhere else the word is a name, or an argument.
+# Words that may come before and after `TABLE t` where it is a query. Elsewhere TABLE is a name or marks an argument.
 _BEFORE = {"UNION", "INTERSECT", "EXCEPT", "MINUS", "ALL", "DISTINCT"}
 _BEHIND = {"UNION", "INTERSECT", "EXCEPT", "MINUS", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "|>"}
 _BEHIND |= {")", ";", "WINDOW"}
 
 
 def rewrite_syntax(text: str) -> str:
-    """The text in words that sqlglot parses, with the same meaning for Spark.
+    """Rewrite a text into syntax that sqlglot parses and that means the same in Spark.
 
-    Raises `InvalidStatement` for text that cannot be taken apart, `MissingDependency` without sqlglot.
+    Raises `InvalidStatement` for text that cannot be tokenized, `MissingDependency` without sqlglot.
     """
     text = hide_with_clauses(_rewrite_table_queries(_rewrite_time_travel(text)))
     return _parenthesize_values(_replace_call_keywords(_join_bytes(text)))
@@ -42,7 +42,7 @@ _ENDS_OF_VALUES = {"STRING", "NUMBER", "R_PAREN", "R_BRACKET", "NULL", "TRUE", "
 
 
 def _join_bytes(text: str) -> str:
-    """The text with `X'1F'` for `X '1F'`."""
+    """Rewrite `X '1F'` to `X'1F'`."""
     if not _BYTES.search(text):
         return text
     return apply_edits(
@@ -56,7 +56,7 @@ def _join_bytes(text: str) -> str:
 
 
 def _replace_call_keywords(text: str) -> str:
-    """The text with commas for the words in `overlay(a PLACING b FROM 1 FOR 2)` and `substr(a FROM 1 FOR 2)`."""
+    """Rewrite `overlay(a PLACING b FROM 1 FOR 2)` and `substr(a FROM 1 FOR 2)` to use commas."""
     if not re.search(r"\b(?:overlay|substr)\s*\(", text, re.IGNORECASE):
         return text
     found = tokens(text)
@@ -76,7 +76,7 @@ def _replace_call_keywords(text: str) -> str:
 
 
 def _parenthesize_values(text: str) -> str:
-    """The text with `VALUES (1), (2) AS t(a)` for `VALUES 1, 2 AS t(a)`."""
+    """Rewrite `VALUES 1, 2 AS t(a)` to `VALUES (1), (2) AS t(a)`."""
     if "values" not in text.lower():
         return text
     found = tokens(text)
@@ -88,7 +88,7 @@ def _parenthesize_values(text: str) -> str:
 
 
 def _value_parentheses(found: list[Any], at: int) -> list[tuple[int, int, str]]:
-    """Parentheses for the values from a token on, up to a word that is no part of a value."""
+    """Return the edits that put each value from token `at` on in parentheses, up to the end of the VALUES list."""
     edits: list[tuple[int, int, str]] = []
     start, depth = at, 0
     for n in range(at, len(found) + 1):
@@ -114,7 +114,7 @@ def _value_parentheses(found: list[Any], at: int) -> list[tuple[int, int, str]]:
 
 
 def _rewrite_time_travel(text: str) -> str:
-    """The text with `t@v3` and `t@20260131120000000`, Delta's shorthand, and SYSTEM_VERSION as sqlglot knows them."""
+    """Rewrite Delta's `t@v3` and `t@20260131120000000`, and SYSTEM_VERSION, to `VERSION | TIMESTAMP AS OF`."""
     if "@" not in text and "system_version" not in text.lower():
         return text
     found = tokens(text)
@@ -138,7 +138,7 @@ def _moment(digits: str) -> str:
 
 
 def _rewrite_table_queries(text: str) -> str:
-    """The text with `SELECT * FROM t` for each query `TABLE t`."""
+    """Rewrite each query `TABLE t` to `SELECT * FROM t`."""
     if "table" not in text.lower():
         return text
     found = tokens(text)
@@ -151,7 +151,7 @@ def _rewrite_table_queries(text: str) -> str:
 
 
 def _match_parentheses(found: list[Any]) -> dict[int, int]:
-    """The number of the parenthesis that opens, for each that closes."""
+    """Map the index of each closing parenthesis to the index of its opening one."""
     opened, pending = {}, []
     for n, each in enumerate(found):
         if each.token_type.name == "L_PAREN":
@@ -162,7 +162,7 @@ def _match_parentheses(found: list[Any]) -> dict[int, int]:
 
 
 def _is_query(found: list[Any], at: int, opened: Mapping[int, int]) -> bool:
-    """Whether the word TABLE is the beginning of a query: by what stands before it, and behind the name."""
+    """Return whether the word TABLE begins a query, judged by the tokens around `TABLE name`."""
     behind = _end_of_name(found, at + 1)
     if behind is None or (behind < len(found) and found[behind].text.upper().split()[0] not in _BEHIND):
         return False
@@ -171,14 +171,14 @@ def _is_query(found: list[Any], at: int, opened: Mapping[int, int]) -> bool:
     before = found[at - 1]
     if before.token_type.name == "L_PAREN":  # but not an argument: f(TABLE t)
         return at == 1 or found[at - 2].token_type.name not in ("VAR", "IDENTIFIER")
-    if before.token_type.name == "R_PAREN":  # behind the queries of WITH
+    if before.token_type.name == "R_PAREN":  # after the queries of WITH
         start = opened.get(at - 1, 0)
         return start > 0 and found[start - 1].text.upper() == "AS"
     return before.text.upper() in _BEFORE and before.token_type.name != "IDENTIFIER"
 
 
 def _end_of_name(found: list[Any], at: int) -> int | None:
-    """The number of the token behind a table's name, or behind `IDENTIFIER(...)`; None if there is no name."""
+    """Return the index after a table's name or `IDENTIFIER(...)`; None without a name."""
     if at + 1 < len(found) and found[at].text.upper() == "IDENTIFIER" and found[at + 1].text == "(":
         depth = 0
         for n in range(at + 1, len(found)):
@@ -194,9 +194,9 @@ def _end_of_name(found: list[Any], at: int) -> int | None:
 
 
 def resolve_identifiers(text: str, tree: Any, values: Mapping[str, Any]) -> str:
-    """The text with the name of a table for each `IDENTIFIER(...)` in its place whose value is known here.
+    """Replace each table name `IDENTIFIER(...)` whose argument is constant by the name itself.
 
-    Raises `InvalidStatement` for a value that is no name.
+    Raises `InvalidStatement` for an argument that is not the name of a table.
     """
     edits = []
     for node in _calls_of_identifier(tree):
@@ -224,7 +224,7 @@ def _calls_of_identifier(tree: Any) -> Iterator[Any]:
 
 
 def place_of_call(node: Any, text: str) -> tuple[int, int]:
-    """Where a call of a function is in the text: from its name to behind its closing parenthesis."""
+    """Return the start and end of a function call in the text, including its parentheses."""
     start, depth = int(node.meta["start"]), 0
     for each in tokens(text[start:])[1:]:
         depth += (each.text == "(") - (each.text == ")")
@@ -233,14 +233,14 @@ def place_of_call(node: Any, text: str) -> tuple[int, int]:
     return start, len(text)
 
 
-# sqlglot reads neither. Spark's clause is written as a comment behind the table's name, as Flink's hint is one
-# already.
+# sqlglot cannot parse table options. Spark's clause `WITH (...)` is rewritten as a comment after the table's name, like
+# Flink's hint `/*+ OPTIONS(...) */`.
 
 _GAP = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?!\+).*?\*/)*", re.DOTALL)
 _OPTIONS = re.compile(r"/\*\+\s*(OPTIONS|WITH)\s*(\(.*?\))\s*\*/", re.DOTALL | re.IGNORECASE)
 _COMMENTS = re.compile(r"--[^\n]*|/\*(?!\+).*?\*/|/\*\+(.*?)\*/", re.DOTALL)
 _ENDS = ("VAR", "IDENTIFIER", "STRING", "NUMBER", "R_PAREN")
-# Spark's hints about the distribution of rows, which change no result.
+# Spark's hints about the distribution of rows, which do not change the result.
 _OF_DISTRIBUTION = {"BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "MERGEJOIN", "SHUFFLE_MERGE", "SHUFFLE_HASH"}
 _OF_DISTRIBUTION |= {"SHUFFLE_REPLICATE_NL", "COALESCE", "REPARTITION", "REPARTITION_BY_RANGE", "REBALANCE"}
 
@@ -248,7 +248,7 @@ _log = logging.getLogger("lakescan.sql")
 
 
 def hide_with_clauses(text: str) -> str:
-    """The text with `/*+WITH (...)*/` for each clause `WITH (...)` behind the name of a table."""
+    """Rewrite each clause `WITH (...)` after a table's name to a comment, `/*+WITH (...)*/`."""
     if "with" not in text.lower():
         return text
     found, edits = tokens(text), []
@@ -267,12 +267,12 @@ def hide_with_clauses(text: str) -> str:
 
 
 def restore_with_clauses(text: str) -> str:
-    """The text with the clauses that `hide_with_clauses` has written as comments, for Spark's own tables."""
+    """Undo `hide_with_clauses`, for tables that Spark itself reads."""
     return OPTIONS_AS_COMMENT.sub(r"\1", text)
 
 
 def _closing(found: list[Any], at: int, text: str) -> int:
-    """The number of the token that closes a parenthesis."""
+    """Return the index of the token that closes the parenthesis at `at`."""
     depth = 0
     for n in range(at, len(found)):
         depth += (found[n].token_type.name == "L_PAREN") - (found[n].token_type.name == "R_PAREN")
@@ -283,9 +283,10 @@ def _closing(found: list[Any], at: int, text: str) -> int:
 
 
 def options_behind(text: str, end: int) -> tuple[dict[str, str], int] | None:
-    """The options of a table whose name ends at a place in the text, and where they end; None without options.
+    """Read the options of a table whose name ends at `end`.
 
-    Raises `InvalidStatement` for options that cannot be read.
+    Returns the options and their end in the text, or None without options. Raises `InvalidStatement` for options that
+    cannot be parsed.
     """
     gap = _GAP.match(text, end)
     at = end if gap is None else gap.end()
@@ -294,7 +295,7 @@ def options_behind(text: str, end: int) -> tuple[dict[str, str], int] | None:
 
 
 def read_options(text: str, start: int, end: int) -> dict[str, str]:
-    """Read `('key' = 'value', key value, ...)`, which is a part of a text."""
+    """Read `('key' = 'value', key value, ...)` from `text[start:end]`."""
     words = tokens(text[start:end])[1:-1]
     place = underline_place(text, start, end)
     found: dict[str, str] = {}
@@ -316,7 +317,7 @@ def read_options(text: str, start: int, end: int) -> dict[str, str]:
 
 
 def _parts(words: list[Any]) -> Iterator[list[Any]]:
-    """The words between commas."""
+    """Yield the tokens between commas."""
     part: list[Any] = []
     for each in words:
         if each.token_type.name == "COMMA":
@@ -335,10 +336,10 @@ def _text(word: Any, text: str) -> str:
 
 
 def check_hints(text: str, used: Collection[int]) -> None:
-    """Look at the hints of a query: `used` are the ends of those of tables.
+    """Check the hints of a query that are not table options. `used` holds the ends of the hints that are.
 
-    Hints about the distribution of rows change no result. Spark logs a warning for a hint that it does not have, and so
-    does this. Raises `InvalidStatement` for OPTIONS that are not behind the name of a table.
+    Hints about the distribution of rows are ignored. As in Spark, an unknown hint is logged as a warning. Raises
+    `InvalidStatement` for OPTIONS that do not follow the name of a table.
     """
     if "/*+" not in text:
         return
@@ -352,13 +353,13 @@ def check_hints(text: str, used: Collection[int]) -> None:
             for name in _names(hint[1]):
                 if name in ("OPTIONS", "WITH"):
                     place = underline_place(text, hint.start(), hint.end())
-                    raise InvalidStatement(f"{name} belongs behind the name of a table{place}")
+                    raise InvalidStatement(f"{name} must follow the name of a table{place}")
                 if name not in _OF_DISTRIBUTION:
                     _log.warning("Unrecognized hint: %s", hint[1].strip())
 
 
 def _names(body: str) -> list[str]:
-    """The names of the hints in one comment: `BROADCAST(a), COALESCE(2)`."""
+    """Return the names of the hints in one comment, such as `BROADCAST(a), COALESCE(2)`, in upper case."""
     plain = body
     while (shorter := re.sub(r"\([^()]*\)", "", plain)) != plain:
         plain = shorter

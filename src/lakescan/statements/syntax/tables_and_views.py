@@ -1,4 +1,4 @@
-"""CREATE TABLE and REPLACE TABLE: columns, layout, AS SELECT, LIKE and CLONE; DROP TABLE."""
+"""Parse CREATE, REPLACE and DROP TABLE, and CREATE, ALTER and DROP VIEW."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakescan.statements.syntax.types import read_type
 
 @dataclass(frozen=True)
 class CloneOf:
-    """The table that is cloned, and the state of it."""
+    """The source table of a clone, and the version or timestamp to clone."""
 
     table: TableName
     state: State | None = None
@@ -29,10 +29,11 @@ class CloneOf:
 
 @dataclass(frozen=True)
 class CreateTable:
-    """A table to create: its columns, or those of a query, or of another table (`like`).
+    """CREATE [OR REPLACE] TABLE or REPLACE TABLE.
 
-    - `creates`: whether it may be new; `replaces`: whether it may replace a table.
-    - `format`: the word behind USING; None if there is none.
+    - The columns are given by `columns`, by the `query` of AS SELECT, or by another table (`like` or `clone`).
+    - `creates`: whether the table may be new. `replaces`: whether it may replace an existing table.
+    - `format`: the format after USING, or None.
     """
 
     table: TableName
@@ -62,7 +63,7 @@ class DropTable:
 
 
 def read_create_table(words: TokenReader, *, creates: bool = True, replaces: bool = False) -> CreateTable:
-    """Read what follows CREATE TABLE, or CREATE OR REPLACE TABLE, or REPLACE TABLE."""
+    """Read the part of a statement after CREATE TABLE, CREATE OR REPLACE TABLE or REPLACE TABLE."""
     if_not_exists = words.takes("IF", "NOT", "EXISTS")
     if if_not_exists and replaces:
         raise words.error("REPLACE and IF NOT EXISTS exclude each other", words.at - 1)
@@ -81,7 +82,7 @@ def read_create_table(words: TokenReader, *, creates: bool = True, replaces: boo
 
 
 def read_external_table(words: TokenReader) -> CreateTable:
-    """Read what follows CREATE EXTERNAL TABLE: a table with a LOCATION."""
+    """Read the part of a statement after CREATE EXTERNAL TABLE, which requires a LOCATION."""
     found = read_create_table(words)
     if found.location is None:
         raise words.unexpected_word("LOCATION")
@@ -89,7 +90,7 @@ def read_external_table(words: TokenReader) -> CreateTable:
 
 
 def _read_clauses(words: TokenReader, found: CreateTable) -> CreateTable:
-    """Read the clauses behind the columns, in any order, each once."""
+    """Read the clauses after the columns, in any order, each at most once."""
     seen: set[str] = set()
     while not words.is_at_end:
         at = words.at
@@ -97,7 +98,7 @@ def _read_clauses(words: TokenReader, found: CreateTable) -> CreateTable:
         if clause == "AS":
             break
         if clause in seen:
-            raise words.error(f"{clause} is there twice", at)
+            raise words.error(f"{clause} occurs twice", at)
         seen.add(clause)
     return found
 
@@ -124,7 +125,7 @@ def _read_clause(words: TokenReader, found: CreateTable) -> tuple[str, CreateTab
         if connector := properties.get("connector"):
             raise UnsupportedFeature(
                 f"'connector'='{connector}' in WITH",
-                "The table is made in the catalog that its name begins with: leave out the connector and its options.",
+                "Leave out the connector and its options: the first part of the table's name is its catalog.",
             )
         return "WITH", replace(found, properties={**found.properties, **properties})
     if words.sees("DISTRIBUTED"):
@@ -132,7 +133,7 @@ def _read_clause(words: TokenReader, found: CreateTable) -> tuple[str, CreateTab
     if words.sees("LIKE"):
         raise UnsupportedFeature(
             "LIKE after the columns in CREATE TABLE",
-            "Use CREATE TABLE ... LIKE alone, then ALTER TABLE ... ADD COLUMNS.",
+            "Use CREATE TABLE ... LIKE without columns, then ALTER TABLE ... ADD COLUMNS.",
         )
     if found.like is not None and words.sees_symbol("("):
         raise UnsupportedFeature("INCLUDING and EXCLUDING of CREATE TABLE ... LIKE", "Leave them out.")
@@ -148,7 +149,7 @@ def _read_clause(words: TokenReader, found: CreateTable) -> tuple[str, CreateTab
 
 
 def _read_partitioning(words: TokenReader, found: CreateTable) -> CreateTable:
-    """PARTITIONED BY transforms, or as in Hive by new columns with their types, which come last."""
+    """Read the list after PARTITIONED BY: transforms, or (as in Hive) new columns with types, which come last."""
     new: list[t.Field] = []
 
     def read() -> Term:
@@ -165,13 +166,13 @@ def _read_partitioning(words: TokenReader, found: CreateTable) -> CreateTable:
     at = words.at
     terms = tuple(words.items(read))
     if new and len(new) < len(terms):
-        raise words.error("PARTITIONED BY has either new columns with types, or columns of the table", at, words.at - 1)
+        raise words.error("PARTITIONED BY takes new columns with types, or columns of the table", at, words.at - 1)
     columns = replace(found.columns, columns=assign_ids((*found.columns.columns, *new))) if new else found.columns
     return replace(found, columns=columns, partition_by=(*found.partition_by, *terms))
 
 
 def _read_buckets(words: TokenReader, found: CreateTable) -> CreateTable:
-    """CLUSTERED BY (column) INTO n BUCKETS: the transform `bucket`."""
+    """Read the part after CLUSTERED BY, `(column) INTO n BUCKETS`, as the transform `bucket`."""
     columns = words.items(lambda: dotted_path(words.names("a column")))
     if len(columns) > 1 or words.sees("SORTED"):
         raise UnsupportedFeature(
@@ -184,14 +185,14 @@ def _read_buckets(words: TokenReader, found: CreateTable) -> CreateTable:
 
 
 def read_drop_table(words: TokenReader) -> DropTable:
-    """Read what follows DROP TABLE."""
+    """Read the part of a statement after DROP TABLE."""
     if_exists = words.takes("IF", "EXISTS")
     return DropTable(words.table_name("the name of a table"), if_exists, words.takes("PURGE"))
 
 
 @dataclass(frozen=True)
 class CreateView:
-    """CREATE [OR REPLACE] VIEW; `columns` are new names and comments of the query's columns."""
+    """CREATE [OR REPLACE] VIEW. `columns` are the names and comments of the view's columns, if listed."""
 
     view: TableName
     query: Sql
@@ -212,7 +213,7 @@ class DropView:
 
 @dataclass(frozen=True)
 class AlterView:
-    """ALTER VIEW: a new query, a new name, or properties."""
+    """ALTER VIEW with a new query, a new name, or properties to set or remove."""
 
     view: TableName
     query: Sql | None = None
@@ -222,7 +223,7 @@ class AlterView:
 
 
 def read_create_view(words: TokenReader, *, replaces: bool = False) -> CreateView:
-    """Read what follows CREATE VIEW."""
+    """Read the part of a statement after CREATE VIEW."""
     if_not_exists = words.takes("IF", "NOT", "EXISTS")
     view = words.table_name("the name of a view")
     columns: tuple[tuple[str, str | None], ...] = ()
@@ -250,13 +251,13 @@ def _query(words: TokenReader) -> Sql:
 
 
 def read_drop_view(words: TokenReader) -> DropView:
-    """Read what follows DROP VIEW."""
+    """Read the part of a statement after DROP VIEW."""
     if_exists = words.takes("IF", "EXISTS")
     return DropView(words.table_name("the name of a view"), if_exists)
 
 
 def read_alter_view(words: TokenReader) -> AlterView:
-    """Read what follows ALTER VIEW."""
+    """Read the part of a statement after ALTER VIEW."""
     view = words.table_name("the name of a view")
     if words.takes("AS"):
         return AlterView(view, _query(words))
@@ -268,5 +269,5 @@ def read_alter_view(words: TokenReader) -> AlterView:
         words.takes("IF", "EXISTS")
         return AlterView(view, removed=tuple(words.items(lambda: property_name(words))))
     if words.sees("WITH"):
-        raise UnsupportedFeature("ALTER VIEW ... WITH SCHEMA", "A view takes the columns that its query has.")
+        raise UnsupportedFeature("ALTER VIEW ... WITH SCHEMA", "A view has the columns of its query.")
     raise words.unexpected_word("AS", "RENAME TO", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES")

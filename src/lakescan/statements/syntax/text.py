@@ -1,4 +1,4 @@
-"""The text of a statement: tokens, literals, names of tables, replaced parts, and places that messages underline."""
+"""Work on the text of a statement: tokens, literals, table names, edits, and underlined places in messages."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from typing import Any
 
 from lakescan.errors import InvalidStatement, UnsupportedFeature, missing_dependency
 
-_COMMANDS = ("COMMAND", "SHOW", "EXECUTE", "FETCH", "RENAME")  # behind which sqlglot reads no words
+_COMMANDS = ("COMMAND", "SHOW", "EXECUTE", "FETCH", "RENAME")  # sqlglot does not tokenize the text after these
 OPTIONS_AS_COMMENT = re.compile(r"/\*\+(WITH \(.*?\))\*/", re.DOTALL)
 _SHOWN = 100  # characters of a line before and after the place that a message underlines
 
 
 def tokens(text: str) -> list[Any]:
-    """The words of a text (sqlglot's tokens); raises `InvalidStatement`, `MissingDependency` without sqlglot.
+    """Split a text into sqlglot tokens.
 
-    sqlglot takes all that follows some first words (CALL, SHOW, VACUUM) for one text: here they are words like others.
+    sqlglot does not tokenize the text after some first words (CALL, SHOW, VACUUM). This function does.
+
+    Raises `InvalidStatement` for text that cannot be tokenized, `MissingDependency` without sqlglot.
     """
     try:
         import sqlglot
@@ -39,7 +41,7 @@ def tokens(text: str) -> list[Any]:
 
 
 def tokens_of_parts(text: str, start: int, end: int) -> Iterator[Any]:
-    """A token for each word of a part of a text."""
+    """Yield a token for each word of `text[start:end]`."""
     from sqlglot.tokens import Token, TokenType
 
     for word in re.finditer(r"\w+", text[start:end]):
@@ -48,14 +50,14 @@ def tokens_of_parts(text: str, start: int, end: int) -> Iterator[Any]:
 
 
 def literal_text(text: str) -> str:
-    """The text that one literal in quotes means: with its escapes resolved, unless it is raw (`r'...'`)."""
+    """Return the value of a string literal, with escapes resolved unless it is raw (`r'...'`)."""
     import sqlglot
 
     return str(sqlglot.parse_one(text, dialect="spark").name)
 
 
 def underline(shown: str, line: int, start: int, end: int) -> str:
-    """A line of the text with a part of it underlined, as the end of a message."""
+    """Return the end of a message: a line of the text with the columns from `start` to `end` underlined."""
     shown, start, end = _as_written(shown, start, end)
     first = max(0, start - _SHOWN)
     part = shown[first : end + _SHOWN]
@@ -63,7 +65,7 @@ def underline(shown: str, line: int, start: int, end: int) -> str:
 
 
 def _as_written(shown: str, start: int, end: int) -> tuple[str, int, int]:
-    """A line and a part of it without the marks of comments around options (see `spark_syntax`)."""
+    """Return a line, and the columns of a part of it, as before `spark_syntax.hide_with_clauses`."""
     while (found := OPTIONS_AS_COMMENT.search(shown)) is not None:
         shown = shown[: found.start()] + found[1] + shown[found.end() :]
         start, end = (at - 3 * (at > found.start()) - 2 * (at >= found.end()) for at in (start, end))
@@ -71,14 +73,14 @@ def _as_written(shown: str, start: int, end: int) -> tuple[str, int, int]:
 
 
 def underline_place(text: str, start: int, end: int) -> str:
-    """The same for positions in the whole text."""
+    """Return the end of a message that underlines `text[start:end]`. See `underline`."""
     line = text.count("\n", 0, start)
     before = text.rfind("\n", 0, start) + 1
     return underline(text.splitlines()[line], line + 1, start - before, end - before)
 
 
 def apply_edits(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
-    """The text with the parts between positions replaced."""
+    """Replace parts of a text. Each edit is the start, the end and the replacement."""
     parts, last = [], 0
     for start, end, new in sorted(edits):
         parts += [text[last:start], new]
@@ -87,7 +89,7 @@ def apply_edits(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
 
 
 def text_of(node: Any, values: Mapping[str, Any]) -> str | None:
-    """The text that an expression is: a literal, a parameter, or several put together; None for another."""
+    """Return the value of a constant string expression: a literal, a parameter or a concatenation; otherwise None."""
     from sqlglot import exp
 
     if isinstance(node, exp.Literal):
@@ -106,7 +108,7 @@ def text_of(node: Any, values: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True)
 class Sql:
-    """A part of a statement's text; `start` is its place in the whole, for messages."""
+    """A part of a statement's text. `start` is its position in the whole text, for messages."""
 
     text: str
     start: int = 0
@@ -117,9 +119,10 @@ class Sql:
 
 @dataclass(frozen=True)
 class TableName:
-    """The table that a statement changes: the parts of its name without quotes, and its alias.
+    """The name of a table in a statement: its parts without quotes, and its alias.
 
-    The parts are as in a FROM: `("cat", "db", "t")`, `("delta", "/path")`, `("t", "branch_x")`.
+    The parts are as in a FROM clause: `("cat", "db", "t")`, `("delta", "/path")`, `("t", "branch_x")`. `start` and
+    `end` are the positions of the name in the text.
     """
 
     parts: tuple[str, ...]
@@ -129,12 +132,12 @@ class TableName:
 
     @property
     def qualifier(self) -> str:
-        """The name by which expressions refer to it."""
+        """The name that expressions use for the table."""
         return self.alias or self.parts[-1]
 
 
 def literal(value: Any) -> str:
-    """A value as a literal of Spark's SQL; raises `UnsupportedFeature` for a struct, list or map."""
+    """Return a value as a Spark SQL literal; raises `UnsupportedFeature` for a struct, list or map."""
     match value:
         case None:
             return "NULL"
@@ -167,6 +170,6 @@ def _digits(value: Decimal) -> int:
 
 
 def text_literal(text: str) -> str:
-    """A text as a literal of Spark's SQL."""
+    """Return a string as a Spark SQL literal."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

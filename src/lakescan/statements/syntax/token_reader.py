@@ -1,4 +1,4 @@
-"""The words of a statement, read from the left: names, keywords, and parts of its text that are kept as they are."""
+"""Read the tokens of a statement from left to right: names, keywords, and expressions that stay text."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _NAME = re.compile(r"\w+\Z")
 _TEXTS = ("STRING", "RAW_STRING", "HEX_STRING", "NATIONAL_STRING", "NUMBER")
 _OPENING = {"L_PAREN": "R_PAREN", "L_BRACKET": "R_BRACKET"}
 _CLOSING = {"R_PAREN": "L_PAREN", "R_BRACKET": "L_BRACKET"}
-# Behind these a value begins: END there is the name of a column.
+# A value begins after these words, so an END there is the name of a column.
 _BEFORE_VALUES = {"WHEN", "THEN", "ELSE", "CASE", "AND", "OR", "NOT", "SET", "ON", "WHERE", "IN", "LIKE", "BETWEEN"}
-# Before these a value ends: CASE there is the name of a column.
+# A value ends before these, so a CASE there is the name of a column.
 _BEHIND_VALUES = {"=", "==", "<=>", "<>", "!=", "<", ">", "<=", ">=", ",", ")", "]", ".", "AND", "OR", "IS", "IN"}
-# Clauses that follow an expression: they are no part of one.
+# Clauses that may follow an expression and are not part of it.
 _CLAUSES: tuple[str, ...] = (
     "AS",
     "FROM",
@@ -54,11 +54,12 @@ _Item = TypeVar("_Item")
 
 
 class TokenReader:
-    """The words of one statement, and how far it is read.
+    """The tokens of one statement, and the position of the next one to read.
 
-    Parentheses, brackets and CASE ... END nest: what is searched for is found outside of them only.
+    Tokens are addressed by index (`n`, `start`, `end`). Searches skip the inside of parentheses, brackets and CASE ...
+    END.
 
-    Raises `InvalidStatement` for a text that cannot be taken apart, or has several statements.
+    Raises `InvalidStatement` for text that cannot be tokenized, has unmatched brackets or has several statements.
     """
 
     def __init__(self, text: str, values: Mapping[str, Any] | None = None) -> None:
@@ -75,7 +76,7 @@ class TokenReader:
             raise self.error("one statement at a time: call sql for each", at)
 
     def _match_brackets(self) -> dict[int, int]:
-        """For each word that opens something, the one that closes it."""
+        """Map the index of each opening token to the index of the token that closes it."""
         closing: dict[int, int] = {}
         pending: list[tuple[int, str]] = []
         for n, each in enumerate(self.words):
@@ -83,7 +84,7 @@ class TokenReader:
             if kind in _OPENING or (self.spells(n, "CASE") and self._opens_case(n)):
                 pending.append((n, kind))
             elif kind in _CLOSING:
-                while pending and pending[-1][1] == "CASE":  # of a column that is called so
+                while pending and pending[-1][1] == "CASE":  # a column named `case`
                     pending.pop()
                 if not pending or pending[-1][1] != _CLOSING[kind]:
                     raise self.error(f"nothing opens this {each.text!r}", n)
@@ -99,7 +100,7 @@ class TokenReader:
         return not self.is_member(n) and behind not in _BEHIND_VALUES
 
     def _ends_value(self, n: int) -> bool:
-        """Whether a value may end with a word, so that the one behind it is no value of its own."""
+        """Return whether a value may end with token `n`, so that a value cannot begin at the next one."""
         each = self.words[n]
         if each.token_type.name == "IDENTIFIER" or self.is_member(n):
             return True
@@ -107,11 +108,11 @@ class TokenReader:
         return bool(is_word) and each.text.upper() not in _BEFORE_VALUES
 
     def is_member(self, n: int) -> bool:
-        """Whether a word follows a dot."""
+        """Return whether token `n` follows a dot."""
         return n > 0 and self.words[n - 1].token_type.name == "DOT"
 
     def spells(self, n: int, *names: str) -> bool:
-        """Whether words from number `n` on are these keywords, without quotes."""
+        """Return whether the tokens from `n` on are these keywords, without quotes."""
         found = self.words[n : n + len(names)]
         return len(found) == len(names) and all(
             each.text.upper() == name and each.token_type.name not in ("IDENTIFIER", *_TEXTS)
@@ -120,51 +121,51 @@ class TokenReader:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether all words are read."""
+        """Whether all tokens are read."""
         return self.at >= len(self.words)
 
     def sees(self, *names: str) -> bool:
-        """Whether the next words are these keywords."""
+        """Return whether the next tokens are these keywords."""
         return self.spells(self.at, *names)
 
     def takes(self, *names: str) -> bool:
-        """Read these keywords if they are next."""
+        """Read these keywords if they are next, and return whether they were."""
         if self.sees(*names):
             self.at += len(names)
             return True
         return False
 
     def needs(self, *names: str) -> None:
-        """Read these keywords; raises `InvalidStatement` for others."""
+        """Read these keywords; raises `InvalidStatement` if they are not next."""
         for name in names:
             if not self.takes(name):
                 raise self.unexpected_word(name)
 
     def ends(self, *expected: str) -> None:
-        """Raise `InvalidStatement` if there are more words; `expected` are those that may follow."""
+        """Raise `InvalidStatement` if tokens are left. The message also names `expected`, which may follow here."""
         if not self.is_at_end:
             raise self.unexpected_word(*expected, "the end of the statement")
 
     def sees_symbol(self, symbol: str) -> bool:
-        """Whether the next word is this sign, such as `(` or `,`."""
+        """Return whether the next token is this symbol, such as `(` or `,`."""
         if self.is_at_end or self.words[self.at].token_type.name in ("IDENTIFIER", *_TEXTS):
             return False
         return bool(self.words[self.at].text == symbol)
 
     def takes_symbol(self, symbol: str) -> bool:
-        """Read this sign if it is next."""
+        """Read this symbol if it is next, and return whether it was."""
         if self.sees_symbol(symbol):
             self.at += 1
             return True
         return False
 
     def needs_symbol(self, symbol: str) -> None:
-        """Read this sign; raises `InvalidStatement` for another word."""
+        """Read this symbol; raises `InvalidStatement` if it is not next."""
         if not self.takes_symbol(symbol):
             raise self.unexpected_word(repr(symbol))
 
     def items(self, read: Callable[[], _Item], opening: str = "(", closing: str = ")") -> list[_Item]:
-        """Read a list of one or more items between parentheses, with commas between them."""
+        """Read one or more items separated by commas, in parentheses. `read` reads one item."""
         self.needs_symbol(opening)
         found = [read()]
         while self.takes_symbol(","):
@@ -173,7 +174,7 @@ class TokenReader:
         return found
 
     def listed_items(self, read: Callable[[], _Item]) -> tuple[_Item, ...]:
-        """Read one or more items with commas between them, with or without parentheses around them."""
+        """Read one or more items separated by commas, with or without parentheses around them."""
         if self.sees_symbol("("):
             return tuple(self.items(read))
         found = [read()]
@@ -183,14 +184,14 @@ class TokenReader:
 
     @property
     def sees_parameter(self) -> bool:
-        """Whether a parameter of the statement is next, `:name`."""
+        """Whether a named parameter (`:name`) is next."""
         two = self.words[self.at : self.at + 2]
         return len(two) == 2 and two[0].token_type.name == "COLON" and two[0].end + 1 == two[1].start
 
     def parameter(self, what: str, *kinds: type) -> Any:
-        """Read a parameter, whose value stands for a literal: it is of one of these types, and never words.
+        """Read a named parameter instead of a literal, and return its value.
 
-        Raises `InvalidStatement` for a parameter without a value, or with one of another type.
+        Raises `InvalidStatement` for a parameter without a value, or with a value that has none of the types `kinds`.
         """
         at, name = self.at, str(self.words[self.at + 1].text)
         if name not in self.values:
@@ -202,7 +203,7 @@ class TokenReader:
         return value
 
     def integer(self, what: str) -> int:
-        """Read a whole number without a sign, or a parameter that is one."""
+        """Read a whole number without a sign, or a parameter whose value is one."""
         at = self.at
         if self.sees_parameter:
             number: int = self.parameter(what, int)
@@ -216,7 +217,7 @@ class TokenReader:
         return int(self.words[at].text)
 
     def text_literal(self, what: str) -> str:
-        """Read a text in quotes, or several that follow each other, which are one; or a parameter that is a text."""
+        """Read a string literal, adjacent ones as one, or a parameter whose value is a string."""
         if self.sees_parameter:
             return str(self.parameter(what, str))
         start = self.at
@@ -234,31 +235,38 @@ class TokenReader:
         return found
 
     def closing(self, n: int) -> int:
-        """The number of the word that closes the parenthesis with the number `n`."""
+        """Return the index of the token that closes the bracket at `n`."""
         return self._closing[n]
 
     def behind(self, n: int) -> int:
-        """The number of the word behind word `n`, and behind all that it opens."""
+        """Return the index of the token after `n`, or after the matching bracket if `n` opens one."""
         return self._closing.get(n, n) + 1
 
     def find(self, stop: Callable[[int], bool], start: int | None = None, end: int | None = None) -> int:
-        """The number of the first word that stops, from the next one on, and not nested; the end if there is none."""
+        """Return the index of the first token, outside nested brackets, where `stop` returns true; otherwise `end`.
+
+        The search begins at the next token unless `start` is given.
+        """
         at, end = self.at if start is None else start, len(self.words) if end is None else end
         while at < end and not stop(at):
             at = self.behind(at)
         return min(at, end)
 
     def between(self, start: int, end: int, what: str) -> Sql:
-        """The text of the words from `start` until before `end`; raises `InvalidStatement` if there is none."""
+        """Return the text of the tokens from `start` up to, not including, `end`.
+
+        Raises `InvalidStatement` for an empty range. `what` describes the missing text.
+        """
         if start >= end:
             raise self.error(f"{what} is missing", start)
         first = self.words[start].start
         return Sql(self.text[first : self.words[end - 1].end + 1], first)
 
     def with_literals(self, found: Sql) -> Sql:
-        """A part of the text with literals in the place of its parameters; none becomes words.
+        """Replace the parameters in a part of the text by literals.
 
-        Raises `InvalidStatement` for a parameter without a value, `UnsupportedFeature` for a value that no literal has.
+        Raises `InvalidStatement` for a parameter without a value, `UnsupportedFeature` for a value that cannot be a
+        literal.
         """
         end, edits = found.start + len(found.text), []
         for n, (mark, name) in enumerate(pairwise(self.words)):
@@ -273,14 +281,14 @@ class TokenReader:
         return Sql(apply_edits(found.text, edits), found.start)
 
     def expression(self, start: int, end: int, what: str) -> Sql:
-        """The text of an expression between two words.
+        """Return the text of an expression from token `start` up to, not including, `end`.
 
-        Raises `InvalidStatement` for a word that no expression has outside of parentheses.
+        Raises `InvalidStatement` if a comma or a clause such as FROM occurs outside of parentheses.
         """
         found = self.between(start, end, what)
         at = self.find(lambda n: n > start and self._ends_expression(n), start, end)
         if at < end:
-            raise self.error(f"{self.words[at].text!r} cannot be here, within {what}", at)
+            raise self.error(f"{self.words[at].text!r} cannot occur within {what}", at)
         return found
 
     def _ends_expression(self, n: int) -> bool:
@@ -290,12 +298,12 @@ class TokenReader:
         return is_clause and not self.is_member(n) and self._ends_value(n - 1)
 
     def until(self, stop: Callable[[int], bool], what: str) -> Sql:
-        """Read an expression up to the first word that stops, or to the end."""
+        """Read an expression up to the first token where `stop` returns true, or to the end of the text."""
         start, self.at = self.at, self.find(stop)
         return self.expression(start, self.at, what)
 
     def split_items(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Where each of the items is that commas separate between two words."""
+        """Return the start and end of each item in a comma-separated list of tokens."""
         found, at = [], start
         while True:
             comma = self.find(lambda n: self.words[n].token_type.name == "COMMA", at, end)
@@ -305,7 +313,7 @@ class TokenReader:
             at = comma + 1
 
     def is_name(self, n: int) -> bool:
-        """Whether a word may be a name, or a part of one."""
+        """Return whether token `n` may be a name or a part of one."""
         if n >= len(self.words):
             return False
         each = self.words[n]
@@ -313,14 +321,14 @@ class TokenReader:
         return kind == "IDENTIFIER" or (kind not in _TEXTS and _NAME.match(each.text) is not None)
 
     def name(self, what: str) -> str:
-        """Read a name of one part."""
+        """Read a name with one part. `what` describes it in the message of the error."""
         if not self.is_name(self.at):
             raise self.unexpected_word(what)
         self.at += 1
         return str(self.words[self.at - 1].text)
 
     def names(self, what: str) -> tuple[str, ...]:
-        """Read a name of one or several parts, or `IDENTIFIER(...)`."""
+        """Read a name with one or more parts, or `IDENTIFIER(...)`."""
         if self.sees("IDENTIFIER") and self.at + 1 < len(self.words) and self.words[self.at + 1].text == "(":
             opening = self.at + 1
             self.at = self.behind(opening)
@@ -337,7 +345,7 @@ class TokenReader:
         return TableName(parts, None, self.words[first].start, self.words[self.at - 1].end + 1)
 
     def _identifier_name(self, opening: int) -> tuple[str, ...]:
-        """The name that the argument of `IDENTIFIER(...)` is."""
+        """Return the parts of the name in `IDENTIFIER(...)`, whose argument must be constant."""
         import sqlglot
 
         argument = self.between(opening + 1, self.closing(opening), "the name in IDENTIFIER(...)").text
@@ -348,12 +356,14 @@ class TokenReader:
         name = None if tree is None else text_of(tree, self.values)
         parts = None if name is None else split_name(name.strip())
         if parts is None:
-            said = f"IDENTIFIER({argument}) is not a name that is known before the statement runs"
+            said = (
+                f"IDENTIFIER({argument}) is not a constant name: use a string, a parameter or a concatenation of these"
+            )
             raise self.error(said, opening - 1, self.closing(opening))
         return parts
 
     def alias(self, *stops: str) -> str | None:
-        """Read an alias, with or without AS; `stops` are keywords that may follow instead."""
+        """Read an alias, with or without AS; None without one. `stops` are keywords that may follow instead."""
         is_explicit = self.takes("AS")
         if not is_explicit and (self.is_at_end or any(self.sees(each) for each in (*stops, *_NO_ALIAS))):
             return None
@@ -361,14 +371,14 @@ class TokenReader:
             return None
         at, name = self.at, self.name("an alias")
         if not self.is_at_end and self.words[self.at].text == "(":
-            raise self.error("an alias has no list of columns here", self.at, self.closing(self.at))
+            raise self.error("an alias cannot have a column list here", self.at, self.closing(self.at))
         is_other = not self.is_at_end and not any(self.sees(each) for each in stops)
         if is_other and not is_explicit and nearest(name, stops):
             raise self.error(f"expected {' or '.join(stops)}, not {name!r}.{nearest(name, stops)}", at)
         return name
 
     def unexpected_word(self, *what: str) -> InvalidStatement:
-        """The error for the next word, where `what` may stand."""
+        """Build the error for the next token, where one of `what` is expected."""
         wanted = " or ".join([", ".join(what[:-1]), what[-1]] if len(what) > 1 else what)
         if self.is_at_end:
             return self.error(f"expected {wanted}, and the text ends", self.at)
@@ -378,7 +388,10 @@ class TokenReader:
         return self.error(f"expected {wanted}, not {self.text[found.start : found.end + 1]!r}.{hint}", self.at)
 
     def error(self, what: str, first: int, last: int | None = None) -> InvalidStatement:
-        """The error that underlines words; the place behind the last one for a number that none has."""
+        """Build the error that underlines the tokens from `first` to `last`.
+
+        An index after the last token underlines the end of the text.
+        """
         if not self.words:
             return InvalidStatement(f"not valid SQL: {what}: the text is empty")
         what = what.removesuffix(".")
@@ -391,12 +404,12 @@ class TokenReader:
         )
 
     def refuse(self, what: str, first: int) -> NoReturn:
-        """Raise `InvalidStatement` for a word."""
+        """Raise `InvalidStatement`, underlining the token `first`."""
         raise self.error(what, first)
 
 
 def _split(token: Any, text: str) -> list[Any]:
-    """The words of a token: sqlglot takes some keywords for one, such as ORDER BY and PRIMARY KEY."""
+    """Split a token of several words, such as ORDER BY or PRIMARY KEY, into one token per word."""
     if " " not in token.text or token.token_type.name in ("IDENTIFIER", *_TEXTS):
         return [token]
     return list(tokens_of_parts(text, token.start, token.end + 1))
@@ -406,10 +419,10 @@ def _split(token: Any, text: str) -> list[Any]:
 class Form:
     """One form of a statement, or of an action of ALTER TABLE.
 
-    - `keywords`: how it begins; for actions, behind the table's name.
-    - `syntax`: what follows them, for the documents: `[...]` may be left out.
-    - `example`: such a statement; of an action, what follows ALTER TABLE and the table's name.
-    - `read`: reads what follows the keywords.
+    - `keywords`: the keywords at its beginning. For an action, these follow the table's name.
+    - `syntax`: the syntax after the keywords, for the documentation. Parts in `[...]` are optional.
+    - `example`: an example of the statement, or of the part after ALTER TABLE and the table's name.
+    - `read`: the function that reads the part after the keywords.
     """
 
     keywords: str
@@ -419,9 +432,9 @@ class Form:
 
 
 def match_form(words: TokenReader, forms: Iterable[Form]) -> Form:
-    """The form that the next words begin, the longest first; raises `InvalidStatement`, which names those that may be.
+    """Read the keywords of the longest form that matches the next tokens, and return the form.
 
-    Its keywords are read.
+    Raises `InvalidStatement` if no form matches. The message names the possible keywords.
     """
     longest = sorted(forms, key=lambda each: -len(each.keywords.split()))
     for each in longest:

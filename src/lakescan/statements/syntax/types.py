@@ -1,4 +1,4 @@
-"""Column types in SQL: Spark's names, Flink's `TIMESTAMP(p)`, `BYTES` and `ROW`, and Iceberg's own."""
+"""Parse and print column types in SQL: Spark's names, Flink's `TIMESTAMP(p)`, `BYTES` and `ROW`, and Iceberg's own."""
 
 from __future__ import annotations
 
@@ -40,19 +40,21 @@ _TEXTS = ("CHAR", "CHARACTER", "VARCHAR")
 _DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
 _TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "TIME")
 _OTHERS = (*_TIMES, "FIXED", "ARRAY", "MAP", "MULTISET", "STRUCT", "ROW", *_TEXTS, *_DECIMALS)
-# Flink's types that no column of a table has, and the remedy.
+# Flink's types that a table's column cannot have, and the advice for the error.
 _FLINK = {
     "RAW": ("RAW", "Store the serialized bytes as BYTES."),
     "NULL": ("NULL", "Name the type of its values."),
     "DESCRIPTOR": ("DESCRIPTOR", ""),
     "STRUCTURED": ("STRUCTURED", "Use ROW<...>."),
 }
-_DIGITS = 38  # of a decimal
+_DIGITS = 38  # the largest precision of a decimal
 _MICROSECONDS, _NANOSECONDS = 6, 9  # digits of a second
 
 
 def parse_type(text: str) -> t.Type:
-    """The type that a text means; raises `InvalidStatement` and `UnsupportedFeature`.
+    """Parse a column type.
+
+    Raises `InvalidStatement` for text that is not a type, `UnsupportedFeature` for types that tables cannot have.
 
     Example:
         >>> parse_type("MAP<STRING, DECIMAL(10, 2)>")
@@ -65,17 +67,19 @@ def parse_type(text: str) -> t.Type:
 
 
 def read_type(words: TokenReader, texts: list[str] | None = None) -> t.Type:
-    """Read a type. The types of texts in it, as they are written, are added to `texts`: `varchar(20)`, `string`.
+    """Read a column type.
 
-    Flink's types mean what Iceberg's connector for Flink makes of them: `BINARY(n)` is Iceberg's `fixed[n]`,
-    `VARBINARY(n)` is `binary`, `MULTISET<T>` maps each element to its count. `T ARRAY` and `T MULTISET` are other
-    spellings of `ARRAY<T>` and `MULTISET<T>`.
+    The string types in it are added to `texts` as they are written, such as `varchar(20)` or `string`.
 
-    `TIMESTAMP` alone is Spark's: an instant. With a precision, or `WITHOUT TIME ZONE`, it is the standard's and
-    Flink's: a time without a zone, unless it says `WITH [LOCAL] TIME ZONE`. Up to 6 digits of a second are kept as
-    microseconds, up to 9 as nanoseconds.
+    Flink's types are mapped as in Iceberg's connector for Flink: `BINARY(n)` is `fixed[n]`, `VARBINARY(n)` is `binary`,
+    and `MULTISET<T>` is a map from each element to its count. `T ARRAY` and `T MULTISET` are other spellings of
+    `ARRAY<T>` and `MULTISET<T>`.
 
-    Raises `InvalidStatement` for text that is no type, `UnsupportedFeature` for types that tables do not have.
+    `TIMESTAMP` without a precision is Spark's type, with a time zone. With a precision, or with `WITHOUT TIME ZONE`, it
+    is the type of the SQL standard and Flink, without a time zone unless `WITH [LOCAL] TIME ZONE` follows. Up to 6
+    fractional digits are stored as microseconds, up to 9 as nanoseconds.
+
+    Raises `InvalidStatement` for text that is not a type, `UnsupportedFeature` for types that tables cannot have.
     """
     found = _read_type(words, texts)
     while words.sees("ARRAY") or words.sees("MULTISET") or words.spells(words.at, "NOT", "NULL", "ARRAY"):
@@ -145,7 +149,7 @@ def _read_type(words: TokenReader, texts: list[str] | None) -> t.Type:
 
 
 def _length(words: TokenReader, what: str) -> int:
-    """Read `(n)`; raises `InvalidStatement` for zero."""
+    """Read `(n)`; raises `InvalidStatement` for zero. `what` describes the number in the message."""
     at = words.at
     [length] = words.items(lambda: words.integer(what))
     if length < 1:
@@ -154,13 +158,13 @@ def _length(words: TokenReader, what: str) -> int:
 
 
 def _multiset(words: TokenReader, element: t.Type) -> t.Type:
-    """Build the type of a multiset, which Iceberg's connector for Flink stores as a map of counts."""
+    """Build the type of a multiset: a map from elements to counts, as Iceberg's connector for Flink stores it."""
     words.takes("MULTISET")
     return t.MapOf(t.Field(0, "key", element, required=True), t.Field(0, "value", t.INT, required=True))
 
 
 def _time(words: TokenReader, name: str, at: int) -> t.Type:
-    """Read what follows TIMESTAMP or TIME: a precision, and WITH or WITHOUT TIME ZONE."""
+    """Read the part after TIMESTAMP or TIME: a precision, and WITH or WITHOUT TIME ZONE."""
     digits = words.items(lambda: words.integer("the digits of a second"))[0] if words.sees_symbol("(") else None
     if digits is not None and digits > (_MICROSECONDS if name == "TIME" else _NANOSECONDS):
         most = _MICROSECONDS if name == "TIME" else _NANOSECONDS
@@ -198,7 +202,7 @@ def _element(words: TokenReader, name: str, texts: list[str] | None) -> t.Field:
 
 
 def _member(words: TokenReader, texts: list[str] | None) -> t.Field:
-    """Read a member of a struct: its name, `:` or nothing, its type, NOT NULL, COMMENT or only the comment."""
+    """Read a member of a struct: `name[:] type [NOT NULL] [[COMMENT] 'text']`."""
     name = words.name("the name of a member")
     words.takes_symbol(":")
     kind, required = read_type(words, texts), False
@@ -234,7 +238,7 @@ _NAMES = {
 
 
 def type_text(kind: t.Type) -> str:
-    """A type as SQL text.
+    """Return a type as SQL text.
 
     Example:
         >>> type_text(t.ListOf(t.Field(1, "element", t.LONG)))
@@ -255,7 +259,7 @@ def type_text(kind: t.Type) -> str:
 
 
 def spark_text(kind: t.Type, texts: Iterator[str]) -> str:
-    """A type as Spark's catalogs write it, with the next of `texts` for each text in it.
+    """Return a type as Spark's catalogs write it. `texts` gives the text of each string type in it, in order.
 
     Example:
         >>> spark_text(t.ListOf(t.Field(1, "element", t.STRING)), iter(["varchar(3)"]))
@@ -275,7 +279,7 @@ def spark_text(kind: t.Type, texts: Iterator[str]) -> str:
 
 
 def name_text(name: str) -> str:
-    """A name as SQL takes it: in backquotes unless it is a plain word.
+    """Return a name as SQL text, in backquotes unless it is a plain ASCII identifier.
 
     Example:
         >>> name_text("a b")
@@ -285,7 +289,7 @@ def name_text(name: str) -> str:
 
 
 def text_literal(text: str) -> str:
-    """A text as an SQL literal.
+    """Return a string as an SQL literal.
 
     Example:
         >>> text_literal("it's")

@@ -1,1 +1,1 @@
-"""Statements about tables, namespaces and views, run: what `lakescan.statements.syntax.grammar` parses."""
+"""Run the statements about tables, namespaces and views that `lakescan.statements.syntax.grammar` parses."""

@@ -1,4 +1,4 @@
-"""CALL of Iceberg's procedures, and Delta's commands: OPTIMIZE, VACUUM, RESTORE, CONVERT TO DELTA, REORG."""
+"""Run CALL of Iceberg's procedures, and Delta's commands: OPTIMIZE, VACUUM, RESTORE, CONVERT TO DELTA, REORG."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakescan.statements.syntax.types import name_text, type_text
 from lakescan.statements.tables.context import StatementContext, find_table
 from lakescan.tables.results import CompactResult
 
-_LEAST_HOURS = 24  # files that are being written or read now are younger
+_LEAST_HOURS = 24  # younger files may be in use by current readers or writers
 _SIZES = pa.struct({"totalFiles": pa.int64(), "totalSize": pa.int64()})
 _METRICS = pa.struct(
     {"numFilesAdded": pa.int64(), "numFilesRemoved": pa.int64(), "filesAdded": _SIZES, "filesRemoved": _SIZES}
@@ -37,7 +37,7 @@ _RESTORED = (
 
 
 def call(wanted: Call, context: StatementContext) -> pa.Table:
-    """Run CALL; raises `InvalidStatement` for a name that is no procedure's."""
+    """Run CALL; raises `NoSuchCatalog` if the name has no known catalog, and the errors of `procedures.call`."""
     *where, name = wanted.name
     if where and where[-1].lower() == "system":
         where.pop()
@@ -59,7 +59,10 @@ def call(wanted: Call, context: StatementContext) -> pa.Table:
 
 
 def optimize(wanted: Optimize, context: StatementContext) -> pa.Table:
-    """Run OPTIMIZE: small files become few, sorted along a curve if columns are given, or clustered by the table's."""
+    """Run OPTIMIZE, which merges small files.
+
+    Rows are sorted along a Z-order curve if the statement or the table's clustering names columns.
+    """
     table = find_table(wanted.table, context)
     where = None if wanted.where is None else wanted.where.text
     clustered = _clustering(table)
@@ -69,7 +72,10 @@ def optimize(wanted: Optimize, context: StatementContext) -> pa.Table:
             f"OPTIMIZE ... ZORDER BY of a table that is clustered by {', '.join(clustered)}: leave ZORDER BY out"
         )
     if wanted.full and not clustered:
-        raise InvalidStatement("OPTIMIZE ... FULL is for clustered tables: ALTER TABLE ... CLUSTER BY makes one of it")
+        raise InvalidStatement(
+            f"OPTIMIZE {table.name or table.location} FULL: FULL is for clustered tables. Run ALTER TABLE ... CLUSTER "
+            "BY first, or leave FULL out"
+        )
     options: dict[str, Any] = {}
     if columns := list(wanted.zorder_by) or clustered:
         options = {"strategy": "zorder", "zorder_by": columns}
@@ -83,14 +89,14 @@ def _clustering(table: Table) -> list[str]:
 
 
 def _detail(table: Table) -> dict[str, Any]:
-    """What DESCRIBE DETAIL says of a Delta table; nothing of another."""
+    """Return the row of DESCRIBE DETAIL of a Delta table; empty for other tables."""
     return dict(table.inspect("detail").to_pylist()[0]) if "detail" in table.metadata_tables else {}
 
 
 def _check_partition_filter(table: Table, where: str | None, command: str) -> None:
-    """Raise `InvalidStatement` if the WHERE of a Delta command names other columns than those of the partitions.
+    """Raise `InvalidStatement` if the WHERE of a Delta command names columns other than partition columns.
 
-    As in Delta on Spark: a filter on rows would say less than it seems, since whole files are rewritten.
+    Delta on Spark requires this too. A filter on rows would be misleading, because whole files are rewritten.
     """
     if where is None or not (detail := _detail(table)):
         return
@@ -104,9 +110,9 @@ def _check_partition_filter(table: Table, where: str | None, command: str) -> No
         name = ".".join(reference.names)
         if name.lower() not in known:
             raise InvalidStatement(
-                f"{command} ... WHERE refers to {name!r}, which is not a partition column: only these may be referred "
-                f"to, {', '.join(partitions) or 'and the table has none'}. Leave WHERE out, or call "
-                "Table.compact(where=...), which rewrites all files that may have rows of a filter."
+                f"{command} ... WHERE refers to {name!r}, which is not a partition column. Partition columns: "
+                f"{', '.join(partitions) or 'none'}. Leave WHERE out, or call Table.compact(where=...), which rewrites "
+                "all files that may have matching rows."
             )
 
 
@@ -121,7 +127,7 @@ def _compaction_metrics(table: Table, result: CompactResult) -> pa.Table:
 
 
 def reorg(wanted: Reorg, context: StatementContext) -> pa.Table:
-    """Run REORG TABLE ... APPLY (PURGE): files with deleted rows are written again without them."""
+    """Run REORG TABLE ... APPLY (PURGE), which rewrites files with deleted rows without these rows."""
     table = find_table(wanted.table, context)
     where = None if wanted.where is None else wanted.where.text
     _check_partition_filter(table, where, "REORG")
@@ -129,12 +135,12 @@ def reorg(wanted: Reorg, context: StatementContext) -> pa.Table:
 
 
 def vacuum(wanted: Vacuum, context: StatementContext) -> pa.Table:
-    """Run VACUUM: with DRY RUN the files that would be removed, else the table's folder."""
+    """Run VACUUM. Returns the files that would be deleted for DRY RUN, and otherwise the table's folder."""
     table = find_table(wanted.table, context)
     if wanted.hours is not None and wanted.hours < _LEAST_HOURS:
         raise InvalidOption(
-            f"VACUUM ... RETAIN {wanted.hours:g} HOURS: files that are being written or read now may be younger than "
-            f"that. Retain at least {_LEAST_HOURS} hours."
+            f"VACUUM ... RETAIN {wanted.hours:g} HOURS: older files may still be in use by readers and writers. Retain "
+            f"at least {_LEAST_HOURS} hours."
         )
     older = None if wanted.hours is None else datetime.now(UTC) - timedelta(hours=wanted.hours)
     inventory = None if wanted.inventory is None else context.rows(_inventory_query(wanted.inventory.text))
@@ -145,7 +151,7 @@ def vacuum(wanted: Vacuum, context: StatementContext) -> pa.Table:
 
 
 def _inventory_query(text: str) -> str:
-    """The query of an inventory, which may be the name of a table."""
+    """Return the query of an inventory, which may be the name of a table."""
     return text if re.match(r"\s*(select|with|from|values|table)\b", text, re.IGNORECASE) else f"SELECT * FROM {text}"
 
 
@@ -155,12 +161,12 @@ def generate(wanted: Generate, context: StatementContext) -> None:
 
 
 def refresh(wanted: Refresh, context: StatementContext) -> None:
-    """Run REFRESH TABLE: nothing keeps a table's state, so that only its name is checked."""
+    """Run REFRESH TABLE. Tables are not cached, so this only checks that the table exists."""
     find_table(wanted.table, context)
 
 
 def restore(wanted: Restore, context: StatementContext) -> pa.Table:
-    """Run RESTORE TABLE; the columns are those of Delta's."""
+    """Run RESTORE TABLE. Returns the same columns as Delta."""
     table = find_table(wanted.table, context)
     state = wanted.state
     version = int(state.version) if isinstance(state.version, str) and state.version.isdecimal() else state.version

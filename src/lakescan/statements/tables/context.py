@@ -1,4 +1,4 @@
-"""What a statement is run with: the names that it has in mind, and the engine that its queries run on."""
+"""The context that a statement runs in: the meaning of names, and the engine that runs its queries."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from lakescan.statements.syntax.text import TableName, underline_place
 
 @dataclass(frozen=True)
 class StatementContext:
-    """The text of a statement, and what its words mean.
+    """The text of a statement, and the context that it runs in.
 
     - `within`: the catalog and namespace of short names.
-    - `frames`: tables and rows that the user gave by name.
-    - `rows`: runs a query, and returns its rows as writers take them.
-    - `executor`: where files are read and written; threads of this process if it is None.
-    - `make_view`: makes a temporary view of changes, where the engine has some.
+    - `frames`: tables and rows that the user passed by name.
+    - `rows`: runs a query, and returns its rows in a form that writers accept.
+    - `executor`: runs the reading and writing of files; threads of this process if it is None.
+    - `make_view`: creates a temporary view of changes, if the engine has temporary views.
     - `source_table`: describes a table of the engine's own catalog.
-    - `temporary`: whether a short name is that of something that the session alone has, such as a temporary view.
+    - `temporary`: returns whether a short name exists only in the session, such as a temporary view.
     """
 
     text: str
@@ -44,7 +44,7 @@ class StatementContext:
 
 @dataclass(frozen=True)
 class NewName:
-    """The name of a table to make: in a catalog, or a folder of a format (`catalog` is None)."""
+    """The name of a table to create: a name in a catalog, or a folder with a format if `catalog` is None."""
 
     catalog: Catalog | None
     name: str
@@ -52,18 +52,21 @@ class NewName:
 
 
 def find_table(name: TableName, context: StatementContext) -> Table:
-    """The table of a name; raises `NoSuchTable`, which underlines it."""
+    """Open the table of a name.
+
+    Raises `NoSuchTable`, and `InvalidStatement` for a branch. The message underlines the name.
+    """
     found = changed_table(name, context.within, context.frames, context.text)
     if found.options:
         raise InvalidStatement(
-            f"{'.'.join(name.parts)} is a branch: the statement takes the table"
+            f"{'.'.join(name.parts)} is a branch: name the table without it"
             f"{underline_place(context.text, name.start, name.end)}"
         )
     return found.table
 
 
 def new_name(name: TableName, context: StatementContext) -> NewName:
-    """What the name of a table to make, drop or rename means; raises `NoSuchCatalog` and `InvalidStatement`."""
+    """Resolve the name of a table to create, drop or rename; raises `NoSuchCatalog` and `InvalidStatement`."""
     parts = name.parts
     if len(parts) == 2 and parts[0].lower() in FORMATS and not is_known(parts[0]):
         return NewName(None, parts[1], parts[0].lower())
@@ -74,22 +77,22 @@ def new_name(name: TableName, context: StatementContext) -> NewName:
 
 
 def new_name_within(catalog: Catalog, name: TableName, context: StatementContext) -> str:
-    """The new name of something that stays in its catalog; raises `InvalidStatement` for another catalog's."""
+    """Resolve a new name, which must be in `catalog`; raises `InvalidStatement` for another catalog."""
     new = new_name(name, replace(context, within=(catalog.name,)))
     if new.catalog is None or new.catalog.name != catalog.name:
-        raise InvalidStatement(f"{'.'.join(name.parts)} is in another catalog: a new name stays in the same")
+        raise InvalidStatement(f"{'.'.join(name.parts)} is in another catalog: the new name must be in {catalog.name}")
     return new.name
 
 
 def namespace(parts: tuple[str, ...] | None, context: StatementContext, *, least: int = 1) -> tuple[Catalog, str]:
-    """The catalog and the dotted name of a namespace (empty for all of a catalog); that of USE for None.
+    """Return the catalog and the dotted name of a namespace; for None, those that USE set.
 
-    Raises `NoSuchCatalog` and `InvalidStatement`.
+    The dotted name is empty for a catalog, which `least=0` accepts. Raises `NoSuchCatalog` and `InvalidStatement`.
     """
     full = context.within if parts is None else _full_name(parts, context.within, 2)
     if not full:
         if parts is None:
-            raise InvalidStatement("name a catalog, or a namespace of one, or choose one before by USE")
+            raise InvalidStatement("no namespace is given: name a catalog or catalog.namespace, or run USE first")
         raise _name_error(parts, context, None, "catalog.namespace")
     if len(full) <= least:
         raise InvalidStatement(f"{'.'.join(full)} is a catalog: name a namespace of it")
@@ -97,7 +100,7 @@ def namespace(parts: tuple[str, ...] | None, context: StatementContext, *, least
 
 
 def _full_name(parts: tuple[str, ...], within: tuple[str, ...], length: int) -> tuple[str, ...] | None:
-    """The name with its catalog, and for a short one with the namespace of USE; None if there is no catalog."""
+    """Return the name with its catalog, and a short name with the namespace of USE; None without a catalog."""
     if is_known(parts[0]) and (len(parts) >= length or not within or length == 2):
         return parts if len(parts) >= length or length == 2 else None
     if not within:
@@ -110,14 +113,14 @@ def _full_name(parts: tuple[str, ...], within: tuple[str, ...], length: int) -> 
 def _name_error(parts: tuple[str, ...], context: StatementContext, name: TableName | None, wanted: str) -> Exception:
     place = "" if name is None else underline_place(context.text, name.start, name.end)
     if is_known(parts[0]):
-        return InvalidStatement(f"{'.'.join(parts)!r} is too short: it takes {wanted}{place}")
+        return InvalidStatement(f"{'.'.join(parts)!r} is too short: write {wanted}{place}")
     if context.within:
         return InvalidStatement(
-            f"{'.'.join(parts)!r} needs a namespace, and USE named the catalog {context.within[0]!r} alone: it takes "
+            f"{'.'.join(parts)!r} needs a namespace, and USE set only the catalog {context.within[0]!r}: write "
             f"{wanted}{place}"
         )
     names = catalog_names()
     return NoSuchCatalog(
-        f"{'.'.join(parts)!r} begins with no catalog that is known.{nearest(parts[0], names)} "
+        f"{'.'.join(parts)!r} does not begin with a known catalog.{nearest(parts[0], names)} "
         f"Known: {', '.join(names) or 'none'}; see lakescan.catalog.{place}"
     )

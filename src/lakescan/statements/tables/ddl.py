@@ -1,4 +1,4 @@
-"""CREATE, DROP, RENAME and ALTER of tables, their branches and tags, catalogs and namespaces."""
+"""Run CREATE, DROP, RENAME and ALTER of tables, branches, tags, catalogs and namespaces."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from lakescan.tables.write_rows import create_in_folder
 
 
 def create_table(wanted: CreateTable, context: StatementContext) -> Table:
-    """Run CREATE TABLE and REPLACE TABLE; raises `TableExists`, `NoSuchTable` and `UnsupportedFeature`."""
+    """Run CREATE TABLE or REPLACE TABLE; raises `TableExists`, `NoSuchTable` and `UnsupportedFeature`."""
     name = new_name(wanted.table, context)
     if wanted.clone is not None:
         return clone_table(wanted, wanted.clone, name, context)
@@ -62,7 +62,7 @@ def create_table(wanted: CreateTable, context: StatementContext) -> Table:
             "EXISTS keeps it"
         )
     if not there and not wanted.creates:
-        raise NoSuchTable(f"{name.catalog.name}.{name.name} does not exist: CREATE OR REPLACE TABLE makes it")
+        raise NoSuchTable(f"{name.catalog.name}.{name.name} does not exist: CREATE OR REPLACE TABLE creates it")
     if wanted.query is None:
         return name.catalog.create(
             name.name, definition, format=chosen, exist_ok=wanted.if_not_exists, replace=wanted.replaces
@@ -100,13 +100,15 @@ def _definition(wanted: CreateTable, context: StatementContext) -> TableDefiniti
 def _create_in_folder(
     wanted: CreateTable, name: NewName, definition: TableDefinition, chosen: str, context: StatementContext
 ) -> Table:
-    """A table by its folder, ``delta.`/lake/t` ``: no catalog knows it."""
+    """Create a table that is named by its folder (``delta.`/lake/t` ``) and is in no catalog."""
     if wanted.replaces:
         raise UnsupportedFeature(
             f"OR REPLACE of a table by its folder ({name.name})", "Give it a name in a catalog, or INSERT OVERWRITE."
         )
     if name.format != chosen:
-        raise InvalidStatement(f"{name.name} is named as a {name.format} table, and USING says {chosen}")
+        raise InvalidStatement(
+            f"{name.name} is named as a {name.format} table, but USING names {chosen}: use one format"
+        )
     try:
         if wanted.query is None:
             format_named(chosen).create_at(name.name, definition, {})
@@ -116,7 +118,7 @@ def _create_in_folder(
         if not wanted.if_not_exists:
             raise
     options = ReadOptions.parse({"format": chosen})
-    return retry_read(lambda: open_table(name.name, options), f"{name.name} is there, but cannot be opened")
+    return retry_read(lambda: open_table(name.name, options), f"{name.name} is created, but cannot be opened")
 
 
 def drop_table(wanted: DropTable, context: StatementContext) -> None:
@@ -128,7 +130,7 @@ def drop_table(wanted: DropTable, context: StatementContext) -> None:
 
 
 def rename_table(wanted: RenameTable, context: StatementContext) -> Table:
-    """Run ALTER TABLE ... RENAME TO; a new name of one part stays in the table's namespace."""
+    """Run ALTER TABLE ... RENAME TO. A new name with one part stays in the table's namespace."""
     old = new_name(wanted.table, context)
     if old.catalog is None:
         raise UnsupportedFeature(f"RENAME TO of a folder ({old.name})", "Move the folder.")
@@ -150,18 +152,18 @@ def alter_table(wanted: AlterTable, context: StatementContext) -> AlterResult:
 
 
 def clone_table(wanted: CreateTable, clone: CloneOf, name: NewName, context: StatementContext) -> Table:
-    """Make the clone, and open it; raises `TableExists`, `NoSuchTable`, and what `Table.clone` raises."""
+    """Create a clone and open it; raises `TableExists`, `NoSuchTable`, and the errors of `Table.clone`."""
     unused = (wanted.format, wanted.partition_by, wanted.order, wanted.cluster_by, wanted.comment, wanted.query)
     if any(unused):
         raise InvalidStatement(
-            "a clone has the columns and layout of its source: only TBLPROPERTIES and LOCATION follow"
+            "a clone has the columns and layout of its source: only TBLPROPERTIES and LOCATION may follow"
         )
     source = find_table(clone.table, context)
     state: dict[str, Any] = {} if clone.state is None else {"timestamp": clone.state.timestamp}
     if clone.state is not None and clone.state.version is not None:
         state["version"] = int(clone.state.version)
     if not wanted.creates and not _target_exists(name):
-        raise NoSuchTable(f"{name.name} does not exist: CREATE OR REPLACE TABLE makes it")
+        raise NoSuchTable(f"{name.name} does not exist: CREATE OR REPLACE TABLE creates it")
     if name.catalog is not None:
         return name.catalog.clone_table(
             name.name,
@@ -190,7 +192,7 @@ def _target_exists(name: NewName) -> bool:
     return format_at(name.name, Storage({})) is not None
 
 
-# Where a table keeps its files: two tables with the same folders would remove each other's.
+# Properties with the locations of a table's files. Two tables with the same folders would delete each other's files.
 _PLACES = (
     "write.data.path",
     "write.metadata.path",
@@ -201,11 +203,10 @@ _PLACES = (
 
 
 def definition_like(source: Table, given: TableDefinition, format: str) -> TableDefinition:
-    """The definition of a table like another; what a statement gives goes before.
+    """Return the definition of a table like `source`. Clauses of the statement, in `given`, take precedence.
 
-    Columns with their comments, defaults and rules, the key, partitions, the sort order, clustering columns,
-    constraints and the comment are those of `source`. Its properties are, too, in the same format: those of another
-    format mean nothing there.
+    Columns (with comments, defaults and rules), key, partitioning, sort order, clustering columns, constraints and
+    comment come from `source`. Its properties are copied only to a table of the same format.
     """
     schema, declared = source.scan().spec.snapshot.schema, table_declarations(source)
     columns = assign_ids(replace(each, default=each.write_default) for each in schema.fields)
@@ -231,7 +232,7 @@ def definition_like(source: Table, given: TableDefinition, format: str) -> Table
 
 
 def create_ref(wanted: CreateRef, context: StatementContext) -> RefResult:
-    """Run CREATE or REPLACE BRANCH or TAG."""
+    """Run CREATE or REPLACE of a branch or tag."""
     table = find_table(wanted.table, context)
     at: dict[str, Any] = {"version": wanted.version}
     if isinstance(wanted.version, str):
@@ -256,20 +257,20 @@ def _age(milliseconds: int | None) -> timedelta | None:
 
 
 def drop_ref(wanted: DropRef, context: StatementContext) -> RefResult:
-    """Run DROP BRANCH or TAG."""
+    """Run DROP BRANCH or DROP TAG."""
     table = find_table(wanted.table, context)
     drop = table.drop_branch if wanted.kind == "branch" else table.drop_tag
     return drop(wanted.name, if_exists=wanted.if_exists)
 
 
 def create_catalog(wanted: CreateCatalog, context: StatementContext) -> None:
-    """Run CREATE CATALOG: the catalog is known by its name in this process; properties are pyiceberg's, or Flink's."""
+    """Run CREATE CATALOG, which registers a catalog in this process. Its properties are pyiceberg's or Flink's."""
     if is_known(wanted.name):
         if wanted.if_not_exists:
             return
-        raise InvalidOption(f"a catalog {wanted.name!r} is known already: CREATE CATALOG IF NOT EXISTS keeps it")
+        raise InvalidOption(f"the catalog {wanted.name!r} exists already: CREATE CATALOG IF NOT EXISTS keeps it")
     properties = dict(wanted.properties)
-    if properties.keys() & {"catalog-type", "catalog-impl"}:  # Flink's words, with `iceberg` as the type
+    if properties.keys() & {"catalog-type", "catalog-impl"}:  # Flink's properties, whose `type` is `iceberg`
         properties.pop("type", None)
         properties.pop("property-version", None)
         kind = properties.pop("catalog-type", None)
@@ -289,7 +290,7 @@ def create_namespace(wanted: CreateNamespace, context: StatementContext) -> None
 
 
 def drop_namespace(wanted: DropNamespace, context: StatementContext) -> None:
-    """Run DROP NAMESPACE; with CASCADE its views and tables are dropped first, and their files stay."""
+    """Run DROP NAMESPACE. CASCADE drops its views and tables first, and keeps their files."""
     of, name = namespace(wanted.name, context)
     if wanted.cascade and of.namespace_exists(name):
         for each in of.list_views(name):

@@ -1,4 +1,4 @@
-"""DESCRIBE and SHOW: columns, tables, namespaces and views as rows, and a table as its CREATE statement."""
+"""DESCRIBE and SHOW: rows about columns, tables, namespaces and views, and the CREATE statement of a table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lakescan.statements.tables.context import StatementContext, find_table, nam
 from lakescan.statements.tables.views import create_view_statement, describe_view, find_view
 
 Row = tuple[str, str, str | None]
-# Properties that say how the table is stored: CREATE TABLE would refuse them, or they are its own.
+# Properties that SHOW CREATE TABLE leaves out, because CREATE TABLE rejects them or sets them itself.
 _OWN = (
     "format-version",
     "comment",
@@ -42,7 +42,7 @@ _OWN = (
 
 
 def describe_table(table: Table, *, extended: bool = False) -> list[Row]:
-    """The rows of DESCRIBE TABLE, as Spark has them: columns, partitioning, and details if `extended`."""
+    """Return the rows of DESCRIBE TABLE as in Spark: columns, partitioning, and details if `extended`."""
     rules = table_declarations(table).rules
     rows: list[Row] = [(each.name, _spark_type_text(each, rules), each.doc) for each in _schema(table).fields]
     parts = partition_parts(table)
@@ -73,26 +73,26 @@ def _details(table: Table) -> Iterator[tuple[str, str]]:
 
 
 def describe_column(table: Table, name: str) -> list[tuple[str, str | None]]:
-    """The rows of DESCRIBE TABLE table column; raises `NoSuchColumn`."""
+    """Return the rows of DESCRIBE TABLE table column; raises `NoSuchColumn`."""
     field = _schema(table).field(name, case_sensitive=False)
     kind = _spark_type_text(field, table_declarations(table).rules)
     return [("col_name", field.name), ("data_type", kind), ("comment", field.doc)]
 
 
 def describe_query(columns: Sequence[tuple[str, t.Type]]) -> pa.Table:
-    """The rows of DESCRIBE QUERY: the names of a query's columns, and their types as Spark writes them."""
+    """Return the rows of DESCRIBE QUERY: the names of a query's columns, and their types as Spark writes them."""
     found = [(name, spark_text(kind, repeat("string")), None) for name, kind in columns]
     names = ("col_name", "data_type", "comment")
     return pa.table({name: pa.array([row[n] for row in found], pa.string()) for n, name in enumerate(names)})
 
 
 def _spark_type_text(field: t.Field, rules: Mapping[str, NewColumnRule]) -> str:
-    """The type as Spark writes it: `struct<a:int,b:array<string>>`; with the length of its texts, if there is one."""
+    """Return the type as Spark writes it, with string lengths: `struct<a:int,b:array<varchar(3)>>`."""
     return rules.get(field.name, NewColumnRule()).lengths or spark_text(field.type, repeat("string"))
 
 
 def create_statement(table: Table) -> str:
-    """A CREATE TABLE statement that makes a table like this one, without its rows."""
+    """Return a CREATE TABLE statement that creates a table like this one, without its rows."""
     schema = _schema(table)
     declared = table_declarations(table)
     lines = [f"  {_column_definition(each, declared.rules.get(each.name, NewColumnRule()))}" for each in schema.fields]
@@ -103,7 +103,7 @@ def create_statement(table: Table) -> str:
     columns = [" (", ",\n".join(lines) + ")"] if lines else [""]
     clauses = [f"CREATE TABLE {name}{columns[0]}", *columns[1:], f"USING {table.format}"]
     terms = [Term.parse(part) for part in partition_parts(table)]
-    if parts := [_term(each) for each in terms if each.name != "void"]:  # void: a field that was dropped
+    if parts := [_term(each) for each in terms if each.name != "void"]:  # void is the transform of a dropped field
         clauses.append(f"PARTITIONED BY ({', '.join(parts)})")
     if declared.cluster_by:
         clauses.append(f"CLUSTER BY ({', '.join('.'.join(map(name_text, path)) for path in declared.cluster_by)})")
@@ -120,14 +120,14 @@ def create_statement(table: Table) -> str:
 
 
 def table_declarations(table: Table) -> TableDeclarations:
-    """What a table declares beside columns and properties."""
+    """Return a table's column rules, constraints and clustering columns."""
     return format_named(table.format).declarations(table.scan().spec)
 
 
 def own_properties(table: Table) -> dict[str, str]:
-    """The properties that make a table like another: those that say where it is, or count for it, are left out."""
+    """Return the properties to copy to a table like this one, without those of its location or state."""
     kept = {k: v for k, v in sorted(table.properties.items()) if not k.startswith(_OWN)}
-    has_one_version = table.format_version.isdecimal()  # Delta's are those of readers and writers
+    has_one_version = table.format_version.isdecimal()  # Delta has a reader version and a writer version
     return {"format-version": table.format_version, **kept} if has_one_version else kept
 
 
@@ -155,7 +155,7 @@ def _with_lengths(text: str) -> str:
 
 
 def partition_parts(table: Table) -> list[str]:
-    """The partition fields as text."""
+    """Return the partition fields as text."""
     text = table.partitioning
     return [] if text == "unpartitioned" else list(split_list(text, keep_calls=True))
 
@@ -203,7 +203,7 @@ def show(wanted: Show, context: StatementContext) -> pa.Table:
 
 
 def _names(column: str, namespace: str, listed: Iterable[str], pattern: str | None) -> pa.Table:
-    """The rows of SHOW TABLES and SHOW VIEWS; `listed` are names within the catalog."""
+    """Return the rows of SHOW TABLES and SHOW VIEWS. `listed` are names within the catalog."""
     names = [(split_name(each) or (each,))[-1] for each in listed]
     rows = [(namespace, each, False) for each in _matching(names, pattern)]
     return _rows(("namespace", column, "isTemporary"), rows, {"isTemporary": pa.bool_()})
@@ -234,9 +234,9 @@ def _partitions(table: Table, wanted: Show) -> pa.Table:
 def _is_partition(
     rows: pa.Table, name: str, value: str | None, columns: Mapping[str, Collection[str]]
 ) -> pa.ChunkedArray:
-    """Which rows have a value, given as text, of a partition field, or of a column that is one of `columns`.
+    """Return a mask of the rows whose partition has a value, which is given as text; None means null.
 
-    Raises `NoSuchColumn`.
+    `name` is a partition field, or a source column of the partition fields in `columns`. Raises `NoSuchColumn`.
     """
     partitions = rows["partition"].combine_chunks() if "partition" in rows.column_names else None
     names = [] if partitions is None else [field.name for field in partitions.type]
@@ -299,7 +299,7 @@ _OF_TABLES: dict[ShowKind, Callable[[Table, Show], pa.Table]] = {
 
 
 def _show_view(view: View, wanted: Show) -> pa.Table:
-    """SHOW and DESCRIBE of a view."""
+    """Run SHOW or DESCRIBE of a view."""
     match wanted.what:
         case ShowKind.COLUMNS:
             return _column("col_name", view.schema.names)
@@ -324,7 +324,7 @@ def _describe_namespace(catalog: Catalog, name: str, *, extended: bool) -> pa.Ta
 
 
 def _matching(names: Iterable[str], pattern: str | None) -> list[str]:
-    """The names that one of the patterns matches, ignoring case: `*` stands for any letters, `|` separates patterns."""
+    """Return the names that match a pattern, ignoring case. `*` matches any text, and `|` separates alternatives."""
     if pattern is None:
         return list(names)
     wanted = [re.compile(re.escape(each.strip()).replace(r"\*", ".*"), re.IGNORECASE) for each in pattern.split("|")]

@@ -1,4 +1,4 @@
-"""Running a statement about tables, namespaces or views."""
+"""Run a statement about tables, namespaces or views."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ _RUN: dict[type, Callable[[Any, StatementContext], Any]] = {
 
 
 def can_run(statement: TableStatement) -> bool:
-    """Whether such a statement runs, rather than being refused by name.
+    """Return whether a statement can run, rather than being rejected as unsupported.
 
     Args:
-        statement: What `parse_statement` returned.
+        statement: The result of `parse_statement`.
 
     Example:
         >>> can_run(parse_statement("SHOW CATALOGS"))
@@ -80,12 +80,12 @@ def run(statement: TableStatement, context: StatementContext) -> Any:
     """Run a statement.
 
     Args:
-        statement: What `parse_statement` returned.
-        context: What its words mean, and where it runs.
+        statement: The result of `parse_statement`.
+        context: The meaning of its names, and the engine that it runs on.
 
     Returns:
-        Rows (Arrow) for statements that have some (SHOW, CALL); the table or view that was made or renamed; what
-        ALTER TABLE changed; else None.
+        An Arrow table for statements that return rows (SHOW, CALL). The table or view that was created or renamed. The
+        changes of ALTER TABLE. Otherwise None.
 
     Example:
         >>> run(parse_statement("SHOW CATALOGS"), context)

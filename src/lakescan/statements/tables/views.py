@@ -1,4 +1,4 @@
-"""CREATE, ALTER and DROP of views; a view in words."""
+"""Run CREATE, ALTER and DROP VIEW, and describe views."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def create_view(wanted: CreateView, context: StatementContext) -> View:
     """Run CREATE VIEW; raises `TableExists`, `NoSuchTable`, `InvalidStatement` and `UnsupportedFeature`."""
     catalog, name = _view_name(wanted.view, context)
     if wanted.if_not_exists and wanted.replaces:
-        raise InvalidStatement("CREATE OR REPLACE VIEW replaces a view that exists, IF NOT EXISTS keeps it: say one")
+        raise InvalidStatement(
+            f"CREATE OR REPLACE VIEW {catalog.name}.{name} replaces an existing view, but IF NOT EXISTS keeps it: use "
+            "one of them"
+        )
     if wanted.if_not_exists and catalog.view_exists(name):
         return catalog.load_view(name)
     definition = _definition(catalog, name, wanted, context)
@@ -66,7 +69,7 @@ def _definition(catalog: Catalog, name: str, wanted: CreateView, context: Statem
 
 
 def alter_view(wanted: AlterView, context: StatementContext) -> View:
-    """Run ALTER VIEW; raises `NoSuchTable`. A new name of one part stays in the view's namespace."""
+    """Run ALTER VIEW; raises `NoSuchTable`. A new name with one part stays in the view's namespace."""
     catalog, name = _view_name(wanted.view, context)
     view = catalog.load_view(name)
     if wanted.query is not None:
@@ -87,7 +90,7 @@ def drop_view(wanted: DropView, context: StatementContext) -> None:
 
 
 def find_view(name: TableName, context: StatementContext) -> View:
-    """The view of a name; raises `NoSuchTable`."""
+    """Open the view of a name; raises `NoSuchTable`."""
     catalog, view = _view_name(name, context)
     return catalog.load_view(view)
 
@@ -95,12 +98,12 @@ def find_view(name: TableName, context: StatementContext) -> View:
 def _view_name(name: TableName, context: StatementContext) -> tuple[Catalog, str]:
     found = new_name(name, context)
     if found.catalog is None:
-        raise InvalidStatement(f"a view has a name in a catalog, and {'.'.join(name.parts)} is a path")
+        raise InvalidStatement(f"{'.'.join(name.parts)} is a path, but a view must be in a catalog: name it there")
     return found.catalog, found.name
 
 
 def describe_view(view: View, *, extended: bool = False) -> list[Row]:
-    """The rows of DESCRIBE TABLE of a view, as Iceberg's Spark has them."""
+    """Return the rows of DESCRIBE TABLE of a view, as Iceberg returns them in Spark."""
     rows: list[Row] = [(each.name, type_text(each.type).lower(), each.doc or "") for each in _columns(view)]
     if extended:
         shown = ", ".join(f"{text_literal(k)} = {text_literal(v)}" for k, v in _shown_properties(view).items())
@@ -117,7 +120,10 @@ def describe_view(view: View, *, extended: bool = False) -> list[Row]:
 
 
 def create_view_statement(view: View) -> str:
-    """A CREATE VIEW statement that makes a view like this one, where its short names mean the same."""
+    """Return a CREATE VIEW statement that creates a view like this one.
+
+    Short names in its query are not qualified, so it must run with the same current namespace.
+    """
     names = ",\n".join(
         f"  {name_text(each.name)}{'' if each.doc is None else f' COMMENT {text_literal(each.doc)}'}"
         for each in _columns(view)
@@ -159,36 +165,36 @@ def view_definition(
     schema_of: Callable[[str], pa.Schema] = _query_schema,
     temporary: Callable[[str], bool] = lambda name: False,
 ) -> ViewDefinition:
-    """Check the query of a view, and work out its columns.
+    """Check the query of a view, and determine its columns.
 
     Args:
         text: The query.
         view: The view's name.
-        columns: New names of the query's columns, and their comments.
-        comment: What the view is about.
-        properties: The view's own.
-        within: The catalog and namespace of short names; those of the view if it is empty.
-        schema_of: The columns of a query; runs it in this process, over no rows, by default.
-        temporary: Whether a short name is that of a frame, or of what a session alone has.
+        columns: New names and comments of the query's columns.
+        comment: The view's comment.
+        properties: The view's properties.
+        within: The catalog and namespace of short names. If empty, those of the view.
+        schema_of: Returns the schema of a query. By default, the query is planned in this process.
+        temporary: Returns whether a short name is a frame, or exists only in the session.
 
     Raises:
-        InvalidStatement: It is no query, or the columns do not fit.
-        NoSuchTable: It reads what is not there.
-        UnsupportedFeature: It reads what a session alone has; a column has no type that views keep.
+        InvalidStatement: The text is not a query, or the columns do not fit.
+        NoSuchTable: The query reads a table that does not exist.
+        UnsupportedFeature: The query reads a frame or temporary view, or a column has no type that views can store.
 
     Example:
         >>> view_definition("SELECT * FROM orders WHERE open", Identifier("lake", ("shop",), "open_orders"))
     """
     statement = statement_of(text)
     if statement.kind is not StatementKind.QUERY:
-        raise InvalidStatement(f"a view is of a query: {text!r} is none")
+        raise InvalidStatement(f"the view {view} needs a query, and {text!r} is not a query")
     text = statement.text.strip()
     place = within if len(within) > 1 else (view.catalog, *view.namespace)
     _check_short_names(text, view, temporary)
     whole = qualify_names(text, place, f"the view {view}")
     expand_catalog_views(
         whole, parse_tree(whole), TableResolver(whole, (), {}, QuerySettings()), {}, (view,)
-    )  # raises if it reads itself
+    )  # raises an error if the view reads itself
     found = schema_of(whole)
     fields = _fields(found, columns, view)
     return ViewDefinition(text, assign_ids(fields), tuple(found.names), place, comment, dict(properties or {}))
@@ -199,8 +205,8 @@ def _check_short_names(text: str, view: Identifier, temporary: Callable[[str], b
     for each in occurrences(parse_tree(spelled), spelled):
         if len(each.names) == 1 and temporary(each.names[0]):
             raise UnsupportedFeature(
-                f"the view {view} of {each.names[0]!r}, which this session alone has",
-                "A view of a catalog reads tables and views of catalogs: name them from the catalog on.",
+                f"the view {view} of {each.names[0]!r}, which exists only in this session",
+                "A catalog's view can only read tables and views of catalogs. Name them with their catalog.",
             )
 
 
@@ -218,7 +224,7 @@ def _fields(found: pa.Schema, columns: Sequence[tuple[str, str | None]], view: I
         ]
     names = [each.name.lower() for each in fields]
     if both := [name for name in names if names.count(name) > 1]:
-        raise InvalidStatement(f"two columns of the view {view} have the name {both[0]!r}: give them names by AS")
+        raise InvalidStatement(f"two columns of the view {view} have the name {both[0]!r}: rename one with AS")
     for each in fields:
         if each.type == t.UNKNOWN:
             raise UnsupportedFeature(f"the column {each.name!r} of the view {view}, which has no type", "Use CAST.")
