@@ -1,4 +1,4 @@
-"""The Spark engine: tables as Python data sources, task groups as Spark partitions, Arrow batches as rows.
+"""The Spark engine: tables are Python data sources, task groups are Spark partitions, and rows are Arrow batches.
 
 >>> lakescan.spark.register(spark)
 >>> spark.read.format("iceberg").option("versionAsOf", 3).load("/lake/events")
@@ -51,7 +51,7 @@ __all__ = [
 
 
 def table(spark: SparkSession, name: str | os.PathLike[str], **options: Unpack[OpenKeywords]) -> DataFrame:
-    """The rows of a table as a data frame, by its name in a catalog or its path: what `spark.table` is for Spark's own.
+    """Read a table as a data frame, by its name in a catalog or its path, like `spark.table` for Spark's own catalogs.
 
     Args:
         spark: A session, classic or Connect.
@@ -59,7 +59,7 @@ def table(spark: SparkSession, name: str | os.PathLike[str], **options: Unpack[O
         options: Arguments and options of `lakescan.table`.
 
     Returns:
-        A data frame of the state that the table has now.
+        A data frame of the table's current snapshot or version.
 
     Raises:
         NotATable, NoSuchTable, UnsupportedFeature, InvalidOption: See `lakescan.table` and `Scan.to_spark`.
@@ -79,7 +79,7 @@ def read(spark: SparkSession, path: str | os.PathLike[str], **options: Unpack[Op
         options: Arguments and options of `lakescan.table`.
 
     Returns:
-        A data frame of the state that the table has now.
+        A data frame of the table's current snapshot or version, unless the options select another one.
 
     Raises:
         NotATable, NoSuchTable, UnsupportedFeature, InvalidOption: See `lakescan.table` and `Scan.to_spark`.
@@ -93,24 +93,24 @@ def read(spark: SparkSession, path: str | os.PathLike[str], **options: Unpack[Op
 def sql(spark: SparkSession, text: str, args: Arguments = None, **frames: Any) -> Any:
     """Run one SQL statement on Spark, over tables by name or by path, without JARs.
 
-    Spark runs the text itself, so that everything is there that its SELECT has. Each place that names a table becomes
-    a scan of only the columns and files that the statement needs there. Names are those of `lakescan.sql`; temporary
-    views keep theirs, and so do Spark's own tables: short ones until `USE` names a namespace of lakescan's, and again
-    after `USE spark_catalog.default`. Other statements than queries, `EXPLAIN`, `USE` and those that make,
-    rename or drop tables of catalogs are handed to `spark.sql` as they are.
+    Spark runs the text itself, so all of Spark's SELECT syntax is available. Each table reference becomes a scan of
+    only the columns and files that the statement needs from it. Table names are those of `lakescan.sql`. Temporary
+    views keep their names, and so do Spark's own tables: unqualified names refer to them until `USE` names a namespace
+    of a lakescan catalog, and again after `USE spark_catalog.default`. Statements other than queries, `EXPLAIN`, `USE`
+    and those that create, rename or drop tables of catalogs are passed to `spark.sql` unchanged.
 
     Args:
         spark: A session, classic or Connect.
         text: One statement.
         args: Values of the text's parameters: a dictionary for `:name`, a list for `?`.
-        frames: Data frames, tables and scans by the names that the text has for them: `orders`, or `{orders}`.
+        frames: Data frames, tables and scans, by the names that the text uses for them: `orders`, or `{orders}`.
 
     Returns:
-        A data frame for queries and Spark's own statements; a table that was created or renamed; else None.
+        A data frame for queries and Spark's own statements, a table if one was created or renamed, else None.
 
     Raises:
         InvalidStatement: The text is not valid SQL; the message underlines the place.
-        NoSuchTable: A table is not there; the message names the nearest.
+        NoSuchTable: A table does not exist; the message suggests the most similar name.
 
     Example:
         >>> lakescan.spark.sql(spark, "SELECT country, sum(price) FROM local.shop.orders GROUP BY country").show()
@@ -121,23 +121,23 @@ def sql(spark: SparkSession, text: str, args: Arguments = None, **frames: Any) -
 
 
 def create_view(spark: SparkSession, name: str, source: str, *, replace: bool = True) -> None:
-    """Create a temporary view of a table, or of a query over tables, that sees their newest states.
+    """Create a temporary view of a table, or of a query over tables, that follows new commits.
 
-    Each `lakescan.spark.sql` that names the view reads its tables as they are then, one state a statement, narrowed by
-    what the statement needs, with columns that were added meanwhile. Spark itself keeps the plan of a temporary view,
-    and Python cannot change that: `spark.sql` and `spark.table` read the states that the tables had at `create_view`,
-    or at the last `refresh_view`. The view is of this session, and goes when it is dropped or replaced in Spark.
+    Each `lakescan.spark.sql` statement that names the view reads the current snapshots of its tables, one per table and
+    statement, with only the data that the statement needs and with added columns. Spark itself keeps the plan of a
+    temporary view, and Python cannot change that: `spark.sql` and `spark.table` read the snapshots of the time of
+    `create_view` or of the last `refresh_view`. The view belongs to this session until it is dropped or replaced.
 
     Args:
         spark: A session, classic or Connect.
-        name: The name of the view; one part.
-        source: The name of a table, as in `lakescan.spark.sql`, or a query without parameters. Its short names are
-            those of the present `USE`, its views those that there are now.
-        replace: Replace a temporary view of that name. Without, it is an error of Spark's.
+        name: The name of the view, without a catalog or namespace.
+        source: The name of a table, as in `lakescan.spark.sql`, or a query without parameters. Its unqualified names
+            are resolved with the current `USE`, and its views are those that exist now.
+        replace: Replace a temporary view of that name. If false, an existing view is an error of Spark's.
 
     Raises:
         InvalidStatement, NoSuchTable: See `sql`.
-        InvalidOption: The name has several parts, or two columns have one name.
+        InvalidOption: The name has several parts, or two columns have the same name.
 
     Example:
         >>> lakescan.spark.create_view(spark, "orders", "local.shop.orders")
@@ -149,17 +149,16 @@ def create_view(spark: SparkSession, name: str, source: str, *, replace: bool = 
 
 
 def refresh_view(spark: SparkSession, name: str) -> None:
-    """Let Spark's own statements see the newest states of the tables of a view, and columns that were added.
+    """Update a view of `create_view` so that Spark's own statements see new commits and added columns of its tables.
 
-    `REFRESH TABLE name` in `lakescan.spark.sql` does the same. Frames that were made of the view before keep their
-    states.
+    `REFRESH TABLE name` in `lakescan.spark.sql` does the same. Existing frames over the view keep their snapshots.
 
     Args:
         spark: The session.
-        name: A view that `create_view` made.
+        name: A view made by `create_view`.
 
     Raises:
-        NoSuchTable: There is no such view; the message names the nearest.
+        NoSuchTable: There is no such view; the message suggests the most similar name.
 
     Example:
         >>> lakescan.spark.refresh_view(spark, "orders")
@@ -171,19 +170,19 @@ def refresh_view(spark: SparkSession, name: str) -> None:
 
 
 def write_to(frame: DataFrame, name: str) -> TableWriter:
-    """Write a frame to a table by name, in the words of `df.writeTo(name)`, which reaches only catalogs with JARs.
+    """Return a writer to a table by name with the methods of `df.writeTo(name)`, which needs catalogs with JARs.
 
     Args:
         frame: A data frame, classic or Connect.
-        name: `catalog.namespace.table`, a short name after `USE`, or ``delta.`/path` ``.
+        name: `catalog.namespace.table`, an unqualified name after `USE`, or ``delta.`/path` ``.
 
     Returns:
         A writer with `using`, `option`, `options`, `tableProperty`, `partitionedBy`; and `create`, `replace`,
         `createOrReplace`, `append`, `overwrite(condition)`, `overwritePartitions`, which write.
 
     Raises:
-        InvalidOption: The frame is a stream, or the name is none.
-        NoSuchTable: The name does not begin with a catalog.
+        InvalidOption: The frame is a stream, or the name is not a table name.
+        NoSuchTable: The name does not begin with a known catalog.
 
     Example:
         >>> lakescan.spark.write_to(frame, "local.shop.sales").append()
@@ -199,20 +198,20 @@ def save_as_table(
     partitionBy: str | list[str] | None = None,
     **options: Any,
 ) -> WriteResult:
-    """Save a frame as a table by name: what `df.write.saveAsTable` is for Spark's own catalogs.
+    """Save a frame as a table by name, like `df.write.saveAsTable` for Spark's own catalogs.
 
     Args:
         frame: A data frame, classic or Connect.
-        name: `catalog.namespace.table`, or a short name after `USE`.
+        name: `catalog.namespace.table`, or an unqualified name after `USE`.
         format: 'iceberg' (by default) or 'delta' for a new table.
         mode: If the table exists: 'error' (by default) or 'errorifexists' raises, 'append' adds the rows, 'ignore' does
             nothing. 'overwrite' replaces the rows in one commit, and keeps columns, partitions and properties; with
             `partitionBy` it replaces the table.
-        partitionBy: How a new table is partitioned: columns, and Iceberg's transforms.
-        options: Write options; the page Options of the documents lists them.
+        partitionBy: The partitioning of a new table: columns and Iceberg's transforms.
+        options: Write options; the page Options of the documentation lists them.
 
     Returns:
-        How many files, rows and bytes were written.
+        The numbers of files, rows and bytes that were written.
 
     Raises:
         TableExists: `mode` is 'error' and the table exists.
@@ -235,23 +234,23 @@ def to_table(
     queryName: str | None = None,
     **options: Any,
 ) -> StreamingQuery:
-    """Start a stream into a table by name: what `df.writeStream.toTable` is for Spark's own catalogs.
+    """Start a stream into a table by name, like `df.writeStream.toTable` for Spark's own catalogs.
 
     Args:
-        stream: `df.writeStream`, with its trigger and options; or the streaming frame.
-        name: `catalog.namespace.table`, a short name after `USE`, or ``delta.`/path` ``. The table is created if it
-            does not exist.
+        stream: `df.writeStream`, with its trigger and options, or the streaming frame.
+        name: `catalog.namespace.table`, an unqualified name after `USE`, or ``delta.`/path` ``. The table is created if
+            it does not exist.
         format: 'iceberg' or 'delta' for a new table.
         outputMode: 'append'.
-        partitionBy: How a new table is partitioned.
+        partitionBy: The partitioning of a new table.
         queryName: The name of the query.
-        options: Options of the stream, such as `checkpointLocation`, which is needed.
+        options: Options of the stream. `checkpointLocation` is required.
 
     Returns:
         The running query.
 
     Raises:
-        InvalidOption: The name is none, or the frame is no stream.
+        InvalidOption: The name is not a table name, the frame is not a stream, or no session is active.
 
     Example:
         >>> lakescan.spark.to_table(stream.writeStream, "local.shop.sales", checkpointLocation="/lake/checkpoint")
@@ -270,7 +269,7 @@ def to_table(
 
 
 def _namespace(spark: SparkSession) -> tuple[str, ...]:
-    """The catalog and namespace of short names in a session."""
+    """Return the catalog and namespace in which a session resolves unqualified names."""
     from lakescan.spark.statements.names import current_namespace
 
     found: tuple[str, ...] = current_namespace(spark)
@@ -278,10 +277,10 @@ def _namespace(spark: SparkSession) -> tuple[str, ...]:
 
 
 def explain(scan: Scan) -> str:
-    """The plan of a scan as text, with the lane (native or Arrow) of its files on Spark and the reason for it.
+    """Return the plan of a scan as text, with the lane of its files on Spark (native or Arrow) and the reason for it.
 
     Args:
-        scan: The scan; it is planned, not read.
+        scan: The scan. It is planned, but not read.
 
     Returns:
         Text of several lines.

@@ -1,4 +1,4 @@
-"""Distributed planning: Spark's workers read and prune manifests and logs, and return only what survives."""
+"""Distributed planning: Spark's workers read and prune manifests and logs, and return only the remaining entries."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class SparkExecutor:
         """Apply a function to items in one Spark job.
 
         Args:
-            work: What is called for each item, on the workers; it and the items are pickled.
-            items: What is worked on; many of them share tasks of Spark's, one after the other.
+            work: The function to call for each item on the workers. It is pickled, as are the items.
+            items: The items. Many items share the tasks of the job, one after the other.
 
         Returns:
             The results, in the order of the items.
@@ -74,7 +74,7 @@ class SparkExecutor:
 
         Args:
             split: Makes pairs of a number and a table from an item, on the workers.
-            items: What is worked on.
+            items: The items to split.
             merge: Makes a result from all tables of one number, on the workers.
 
         Returns:
@@ -104,18 +104,18 @@ class SparkExecutor:
         shares: int,
         /,
     ) -> Iterator[R]:
-        """Split items into tables of numbered shares, exchange these, and take those of each share one by one.
+        """Split items into tables of numbered shares, shuffle the tables by share, and process each share as a stream.
 
-        Spark holds what is exchanged on disk; a worker has one batch of it at a time.
+        Unlike `shuffle`, a worker holds only one table at a time; Spark keeps the shuffled tables on disk.
 
         Args:
             split: Makes pairs of a share's number and a table from an item, on the workers.
-            items: What is worked on.
-            take: Makes a result from the tables of one share, on the workers. It takes all of them.
-            shares: How many shares there are, numbered from 0.
+            items: The items to split.
+            take: Makes a result from the tables of one share, on the workers. It must consume all of them.
+            shares: The number of shares, which are numbered from 0.
 
         Returns:
-            The results, in no order.
+            The results, in no particular order.
 
         Example:
             >>> list(executor.exchange(divide_by_range, task_groups, sort_and_write, 100))
@@ -135,19 +135,19 @@ class SparkExecutor:
                 yield pickle.loads(value.as_py())
 
     def _distribute(self, items: Iterable[Any]) -> DataFrame | None:
-        """The pickled items as rows, spread over as many Spark partitions, or some each; None without items."""
+        """Return the pickled items as rows, one or a few per Spark partition; None without items."""
         packed = [pickle.dumps(item, protocol=5) for item in items]
         if not packed:
             return None
         use_this_python(self._spark)
         table = pa.table([pa.array(range(len(packed)), pa.int64()), pa.array(packed, pa.binary())], _ITEM_COLUMNS)
-        # A task costs some 50 ms: small items share tasks, several of them for each that runs at a time.
+        # A task costs some 50 ms, so small items share tasks. Each slot gets several tasks, to balance the load.
         tasks = max(_TASKS, _TASKS_A_SLOT * parallelism(self._spark))
         return self._spark.createDataFrame(table).repartition(min(len(packed), tasks))
 
 
 def _make_splitter(split: Callable[[Any], Iterable[tuple[int, pa.Table]]]) -> Any:
-    """What makes rows of shares from pickled items, on the workers."""
+    """Return a `mapInArrow` function that splits pickled items into rows of share number and pickled table."""
 
     def split_items(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

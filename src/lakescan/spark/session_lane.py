@@ -1,9 +1,9 @@
-"""Whether Spark's own reader serves the reads of a session, or only Arrow; and the reason, in words.
+"""Decide whether Spark's own reader or only the Arrow lane serves a session's reads, and give the reason.
 
-Reads of lakescan's data sources are complete by themselves: Python workers read the rows through Arrow. On the
-releases of Apache Spark that were tried, these reads are replaced by scans of Spark's Parquet reader: in a classic
-session by an optimizer rule (`native/rule.py`), on Connect by a hook of the client (`connect/hook.py`). Everything that
-depends on the session alone is decided here. `native/lanes.py` decides for a table and for a file.
+Reads of lakescan's data sources are complete by themselves: Python workers read the rows through Arrow. On the releases
+of Apache Spark that were tested, these reads are replaced by scans of Spark's Parquet reader (the native lane): in a
+classic session by an optimizer rule (`native/read_rule.py`), on Connect by a hook in the client (`connect/hook.py`).
+This module decides everything that depends only on the session. `native/lanes.py` decides for a table and for a file.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ WITHOUT_IDS = "spark.sql.parquet.fieldId.read.ignoreMissing"
 NULL_STRUCTS = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
 _LOG = logging.getLogger("lakescan")
 _LANE, _LANES = "LAKESCAN_SPARK_LANE", ("auto", "arrow", "native")
-_NO_SPARK = "the session's server is no Apache Spark, and has another Parquet reader"
-_UNTRIED = f"Spark's own reader was not tried with it ({_LANE}=native tries)"
+_NO_SPARK = "the session's server is not Apache Spark, and has another Parquet reader"
+_UNTRIED = f"Spark's own reader is untested with it ({_LANE}=native uses it)"
 _OF_DATABRICKS = "spark.databricks.clusterUsageTags.sparkVersion"
 _RELEASE = re.compile(r"(\d+)\.(\d+)\.\d+")
 _platforms: WeakKeyDictionary[SparkSession, tuple[str | None]] = WeakKeyDictionary()
@@ -42,11 +42,11 @@ _failures: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
 
 
 def why_arrow_session(spark: SparkSession, options: ReadOptions | None = None) -> str | None:
-    """Return the reason why reads of a session use the Arrow lane alone; None if Spark's own reader may serve them.
+    """Return why a session's reads use only the Arrow lane; None if Spark's own reader may serve them.
 
     Args:
         spark: A session, classic or Connect.
-        options: Those of a read. `lane` wins over the environment variable `LAKESCAN_SPARK_LANE`.
+        options: The options of a read. `lane` takes precedence over the environment variable `LAKESCAN_SPARK_LANE`.
 
     Raises:
         InvalidOption: The environment variable has an unknown value.
@@ -60,7 +60,7 @@ def why_arrow_session(spark: SparkSession, options: ReadOptions | None = None) -
 
 
 def why_session(spark: SparkSession, scan: ScanSpec) -> str | None:
-    """Return the reason why a session uses the Arrow lane alone for a scan, whatever its files; None if there is none.
+    """Return why a session uses only the Arrow lane for a scan, whatever its files; None if there is no reason.
 
     Sets `spark.sql.parquet.fieldId.read.enabled` in the session if the scan needs it.
     """
@@ -76,7 +76,7 @@ def why_session(spark: SparkSession, scan: ScanSpec) -> str | None:
 
 
 def replace_reads(spark: SparkSession, sources: Callable[[], Mapping[str, Mapping[str, Any]]]) -> None:
-    """Install the replacement of reads in a session, unless it is there or only the Arrow lane may serve the session.
+    """Install the rule or hook that replaces a session's reads, unless the session can only use the Arrow lane.
 
     Args:
         spark: A session, classic or Connect.
@@ -94,13 +94,13 @@ def replace_reads(spark: SparkSession, sources: Callable[[], Mapping[str, Mappin
 
             rule.install(spark)
         _failures.pop(spark, None)
-    except Exception as error:  # of Java, py4j, or a client that lacks a name
+    except Exception as error:  # from Java, py4j, or a client without a name that the hook needs
         _LOG.debug("reads stay with the data source: the replacement cannot be installed", exc_info=True)
         _failures[spark] = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error) else ''}"
 
 
 def replaces_reads(spark: SparkSession) -> bool:
-    """Whether reads of a session are replaced: `register` has installed the rule or the hook."""
+    """Return whether a session's reads are replaced, that is whether `register` has installed the rule or the hook."""
     if is_connect(spark):
         from lakescan.spark.connect import hook
 
@@ -111,7 +111,7 @@ def replaces_reads(spark: SparkSession) -> bool:
 
 
 def describe_reads(spark: SparkSession) -> str:
-    """Describe in one line how reads of a session reach the rows, with the reason for the Arrow lane."""
+    """Describe in one line how a session reads rows, with the reason for the Arrow lane."""
     if (reason := why_arrow_session(spark)) is not None:
         return f"in the Arrow lane: {reason}"
     if replaces_reads(spark):
@@ -131,7 +131,7 @@ def _lane_of_environment() -> str:
 
 
 def _why_untried(spark: SparkSession) -> str | None:
-    """The reason in a session's platform: a vendor's Spark, or a version that was not tried."""
+    """Return why a session's platform is untested: a vendor's Spark, or an untested version. None if it is tested."""
     if spark not in _platforms:
         _platforms[spark] = (_platform_reason(spark),)
     (reason,) = _platforms[spark]
@@ -150,8 +150,8 @@ def _platform_reason(spark: SparkSession) -> str | None:
     for name, version in versions.items():
         release = _RELEASE.fullmatch(version)
         if release is None:
-            return f"{name} {version} is no release of Apache Spark, or a vendor's: {_UNTRIED}"
+            return f"{name} {version} is not a release of Apache Spark, or is a vendor's: {_UNTRIED}"
         if (int(release[1]), int(release[2])) not in TRIED:
             tried = ", ".join(f"{major}.{minor}" for major, minor in TRIED)
-            return f"{name} {version} is none of the tried versions {tried}: {_UNTRIED}"
+            return f"{name} {version} is not one of the tested versions {tried}: {_UNTRIED}"
     return None

@@ -1,4 +1,4 @@
-"""Column types -> Spark types, and Arrow arrays -> the Arrow types that Spark expects for them."""
+"""Convert column types to Spark types, and Arrow arrays to the Arrow types that Spark expects for them."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _RAW_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 def spark_schema(schema: Schema, *, nanos_as_long: bool = False) -> s.StructType:
-    """The Spark schema of a table's columns, with their comments.
+    """Convert a table's columns, with their comments, to a Spark schema.
 
-    Spark's timestamps have microseconds. Nanosecond columns become microseconds, and reading a finer value is refused;
-    with `nanos_as_long` they become `BIGINT`, nanoseconds since 1970. Columns of CHAR(n) say so, as those of Spark's
-    tables: comparisons ignore their padding.
+    Spark's timestamps have microseconds. Nanosecond columns become microseconds, and reading a finer value raises. With
+    `nanos_as_long` they become `BIGINT`, nanoseconds since 1970. Columns of CHAR(n) are marked as in Spark's own
+    tables, so that comparisons ignore their padding.
     """
     struct = _struct(schema.struct(), nanos_as_long)
     for column, field in zip(schema.fields, struct.fields, strict=True):
@@ -60,7 +60,7 @@ def spark_schema(schema: Schema, *, nanos_as_long: bool = False) -> s.StructType
 
 
 def schema_of(scan: ScanSpec) -> s.StructType:
-    """The Spark schema of the rows that a scan returns; depends on its option `nanosAsLong`."""
+    """Return the Spark schema of the rows that a scan returns, which depends on its option `nanosAsLong`."""
     return spark_schema(scan.output, nanos_as_long=scan.options.nanos_as_long)
 
 
@@ -75,7 +75,7 @@ def _comment(doc: str | None) -> dict[str, str] | None:
 
 
 def spark_type(kind: t.Type, nanos_as_long: bool = False) -> s.DataType:
-    """The Spark type that holds every value of a column type; raises `UnsupportedFeature` if there is none."""
+    """Return the Spark type that holds every value of a column type; raises `UnsupportedFeature` if there is none."""
     match kind:
         case t.Struct():
             return _struct(kind, nanos_as_long)
@@ -100,15 +100,15 @@ def spark_type(kind: t.Type, nanos_as_long: bool = False) -> s.DataType:
 
 
 def arrow_schema(schema: s.StructType) -> pa.Schema:
-    """The Arrow schema that Spark expects of batches for a Spark schema; timestamps with a zone are in UTC."""
+    """Return the Arrow schema that Spark expects of batches for a Spark schema; timestamps with a zone are in UTC."""
     takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters  # PySpark 4.1 always uses UTC
     return to_arrow_schema(schema, timezone="UTC") if takes_zone else to_arrow_schema(schema)
 
 
 def schema_of_rows(schema: s.StructType | pa.Schema) -> pa.Schema:
-    """The Arrow schema of the rows of a Spark frame, for writing; Sail gives that instead of Spark's.
+    """Return the Arrow schema for writing the rows of a Spark frame. Sail passes an Arrow schema, returned unchanged.
 
-    Raises `UnsupportedFeature` for types that Arrow does not have, or whose values Spark exports differently.
+    Raises `UnsupportedFeature` for types that Arrow lacks, or whose values Spark exports differently.
     """
     if isinstance(schema, pa.Schema):
         return schema

@@ -1,4 +1,4 @@
-"""The Python interpreter of a session's workers: which packages it has, and how to choose it."""
+"""The Python interpreter of a session's workers: choose it, and check which packages it has."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 _RAISED = re.compile(r"^lakescan\.errors\.(\w+): (.*?)(?=\n\s*\n|\n\s+at |\nTraceback |\Z)", re.DOTALL | re.MULTILINE)
 _UNSUPPORTED = "unsupported feature: "
 _NEEDED = ("pyarrow", "lakescan")
-_TASKS = "tasks"  # what the probe calls Spark's tasks, beside packages
-_seen: dict[str, bool] = {}  # ids of Connect sessions that can read tables, and whether Apache Spark runs them
+_TASKS = "tasks"  # the probe's entry for task numbers, next to those of packages
+_seen: dict[str, bool] = {}  # id of a Connect session that can read tables -> is its server Apache Spark?
 
 
 def use_this_python(spark: SparkSession) -> None:
     """Make the workers of a local session run this interpreter, unless PYSPARK_PYTHON is set.
 
     Spark's default is the `python3` on the path, which has no pyarrow outside an activated environment. The workers of
-    a cluster are not changed, since this interpreter's path does not exist there. A Connect server is already running,
-    so its Python is checked instead, once per session: raises `MissingDependency` if it cannot read tables.
+    a cluster are not changed, since this interpreter's path does not exist there. The Python of a Connect server cannot
+    be changed, so it is checked instead, once per session.
+
+    Raises `MissingDependency` if a Connect server's Python cannot read tables.
     """
     if is_connect(spark):
         _check_server(spark)
@@ -37,7 +39,7 @@ def use_this_python(spark: SparkSession) -> None:
     if "PYSPARK_PYTHON" in os.environ or not (conf(spark, "spark.master") or "").startswith("local"):
         return
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    context = getattr(spark, "_sc", None)  # only in classic sessions; it read the variable when it started
+    context = getattr(spark, "_sc", None)  # only in classic sessions, and created before the variable was set
     if context is not None:
         context.pythonExec = sys.executable
 
@@ -49,7 +51,7 @@ def _check_server(spark: SparkSession) -> None:
     try:
         versions = versions_on_workers(spark)
         problem = next((f"it has no {name}" for name in _NEEDED if name not in versions), None)
-    except Exception as error:  # whatever makes a Python job fail there is the problem
+    except Exception as error:  # any failure of a Python job means that tables cannot be read
         problem = first_reason(error)
     if problem is not None:
         raise MissingDependency(
@@ -59,9 +61,9 @@ def _check_server(spark: SparkSession) -> None:
 
 
 def is_spark(spark: SparkSession) -> bool:
-    """Whether Apache Spark runs the session, and no other server of its protocol, such as Sail.
+    """Return whether the session's server is Apache Spark, and not another server of its protocol such as Sail.
 
-    Its Python workers know which task they run. The first call for a Connect session runs a small job, and raises
+    Only Spark's Python workers have task numbers. The first call for a Connect session runs a small job, and raises
     `MissingDependency` if the server's Python cannot read tables.
     """
     if not is_connect(spark):
@@ -71,7 +73,7 @@ def is_spark(spark: SparkSession) -> bool:
 
 
 def how_to_start(spark: SparkSession) -> str:
-    """Advice, in one line, on how to make the workers run a Python that can read tables."""
+    """Return advice, in one line, on how to make the workers run a Python that can read tables."""
     is_local = (conf(spark, "spark.master") or "").startswith("local")
     python = sys.executable if is_local else "a Python of the driver's version with pyarrow and lakescan"
     if is_connect(spark):
@@ -80,21 +82,24 @@ def how_to_start(spark: SparkSession) -> str:
 
 
 def first_reason(error: Exception) -> str:
-    """The reason why a Python job failed: the line that names an error in Spark's message, which may have hundreds."""
+    """Return why a Python job failed: the line of Spark's message, which may have hundreds, that names an error."""
     lines = [line.strip() for line in str(error).splitlines()]
     return next((t for t in lines if "Error: " in t or "PYTHON_VERSION_MISMATCH" in t), lines[0] if lines else "")[:200]
 
 
 def versions_on_workers(spark: SparkSession) -> dict[str, str]:
-    """The versions of Python, pyarrow and lakescan on the workers, by a small job; missing packages are left out."""
+    """Run a small job and return the versions of Python, pyarrow and lakescan on the workers, without missing packages.
+
+    The entry `tasks` is present if the workers have task numbers, as those of Apache Spark do.
+    """
     rows = spark.range(1).mapInArrow(_probe(), "name string, version string").collect()
     return {row["name"]: row["version"] for row in rows}
 
 
 def is_on_this_machine(spark: SparkSession) -> bool:
-    """Whether the session's workers have the files of this process under the same paths, by a small job.
+    """Run a small job and return whether the session's workers share this process's file system.
 
-    A container has other files than its host, so the names of mount namespaces are compared, where there are any.
+    A container has other files than its host, so mount namespaces are compared where they exist.
     """
     look = _machine()
     rows = spark.range(1).mapInArrow(look, "machine string").collect()
@@ -103,7 +108,7 @@ def is_on_this_machine(spark: SparkSession) -> bool:
 
 
 def _machine() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that a worker runs. Pickled by value, as `_probe`."""
+    """Return a `mapInArrow` function that identifies the worker's machine and file system. It is pickled by value."""
 
     def machine(batches):  # type: ignore[no-untyped-def]
         import os
@@ -130,7 +135,7 @@ def _machine() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def _probe() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that a worker runs. Pickled by value, as lakescan itself may be missing there."""
+    """Return a `mapInArrow` function that lists the worker's packages. Pickled by value: lakescan may be missing."""
 
     def probe(batches):  # type: ignore[no-untyped-def]
         import platform
@@ -161,12 +166,12 @@ def _probe() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
 
 
 def use_one_task(spark: SparkSession, frame: DataFrame) -> DataFrame:
-    """The frame for work that needs the numbers of its tasks: as it is on Spark, else as the rows of one task."""
+    """Return the frame for work that needs task numbers: unchanged on Spark, else coalesced to one task."""
     return frame if is_spark(spark) else frame.coalesce(1)
 
 
 def check_task_numbers(work: str) -> None:
-    """Raise `UnsupportedFeature` for work of several tasks that do not know their numbers."""
+    """Raise `UnsupportedFeature` if tasks have no numbers, as on Sail; `work` describes what needs them."""
     from pyspark import TaskContext
 
     if TaskContext.get() is None:
@@ -174,9 +179,9 @@ def check_task_numbers(work: str) -> None:
 
 
 def task_number() -> int:
-    """The number of the task, among those of its stage, that this worker runs; 0 outside of tasks.
+    """Return the partition number of the Spark task that this worker runs; 0 outside of tasks.
 
-    A task that is repeated keeps it.
+    A task that is retried keeps its number.
     """
     from pyspark import TaskContext
 
@@ -186,7 +191,7 @@ def task_number() -> int:
 
 @contextmanager
 def translate_worker_errors() -> Iterator[None]:
-    """Raise errors of lakescan's, with which Python workers failed, as what they are: Spark tells of them as text."""
+    """Context manager: re-raise lakescan errors of Python workers, which Spark reports as text, as such."""
     from pyspark.errors import PySparkException
 
     try:

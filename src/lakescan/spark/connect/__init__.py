@@ -1,1 +1,1 @@
-"""Spark Connect: reads of our formats are narrowed and replaced in the plans that the client sends."""
+"""Spark Connect: narrow and replace the reads of lakescan's formats in the plans that the client sends."""

@@ -1,8 +1,8 @@
-"""Expressions of Spark Connect's protobuf -> trees of SQL over symbols, and the columns that they refer to.
+"""Translate expressions in Spark Connect's protobuf to SQL trees over symbols, and find the columns that they refer to.
 
-A symbol is a column of one read in a plan. A tree stands for the value of an expression in terms of symbols, so that it
-means the same wherever it is used. `implied` finds out what a tree that is a condition means for single columns.
-Parts that are not understood become a call of an unknown function, of which nothing is implied.
+A symbol is a column of one read in a plan. A tree represents an expression's value in terms of symbols, so it means the
+same wherever it is used. Predicate inference (`expressions/inference`) derives the meaning for single columns of a tree
+that is a condition. An unsupported part becomes a call of an unknown function, from which nothing is inferred.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _IS_SYNTAX = frozenset(
         *("is", "like", "not", "of", "on", "or", "rlike", "then", "try_cast", "when", "decimal", "char", "varchar"),
     )
 )
-# Kinds of expressions whose references to columns are all found by looking at their parts.
+# Kinds of expressions whose column references can all be found in their parts.
 _PLAIN_KINDS = frozenset(
     (
         *("literal", "unresolved_attribute", "unresolved_function", "expression_string", "alias", "cast", "sort_order"),
@@ -54,7 +54,7 @@ _PLAIN_KINDS = frozenset(
         *("unresolved_extract_value", "common_inline_user_defined_function"),
     )
 )
-# Functions whose result depends on the values of one row alone, and on nothing else.
+# Functions whose result depends only on the values of one row.
 _ROW_WISE_NAMES = (
     "== != <=> < <= > >= and or not in + - * / % & | ^ ~ negative positive when like ilike rlike isnull isnotnull "
     "isnan coalesce nvl nvl2 ifnull nullif nanvl if case cast try_cast greatest least abs sign signum ceil ceiling "
@@ -79,25 +79,25 @@ _ROW_WISE_NAMES = (
     "try_subtract try_multiply try_divide try_element_at"
 )
 ROW_WISE = frozenset(_ROW_WISE_NAMES.split())
-# Functions whose result may be another one in the next evaluation for the same row.
+# Functions whose result may differ when they are evaluated again for the same row.
 _RANDOM = frozenset(
     (
         *("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"),
         *("spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length"),
     )
 )
-# Aggregates that metadata may have.
+# Aggregates that metadata may answer.
 TOTALS = frozenset(("count", "min", "max"))
-_SCALAR_UDF = frozenset((100, 101, 200))  # one row after the other, with Arrow or without, and pandas' scalar functions
+_SCALAR_UDF = frozenset((100, 101, 200))  # eval types: row by row with or without Arrow, and pandas scalar functions
 
 
 @dataclass(frozen=True, eq=False)
 class Attribute:
     """An output column of a relation.
 
-    - `tree`: its value, over symbols; None if it is not known.
-    - `origin`: equal for the columns that Spark takes for the same one: what a projection passes on as it is.
-    - `below`: the columns of the relation's inputs from which it comes.
+    - `tree`: the column's value, over symbols; None if unknown.
+    - `origin`: equal for columns that Spark treats as the same column, as a projection passes them on unchanged.
+    - `below`: the columns of the relation's inputs from which it is derived.
     """
 
     name: str | None
@@ -107,14 +107,14 @@ class Attribute:
     below: tuple[Attribute, ...] = ()
 
 
-Outputs = tuple[Attribute, ...] | None  # None: not known
+Outputs = tuple[Attribute, ...] | None  # None if unknown
 
 
 @dataclass(frozen=True)
 class AttributeScope:
     """The columns that expressions of a relation may refer to: `outputs` of its inputs, and of relations below them.
 
-    `below` are the outputs by the id of a relation in the plan; None if more than one relation has it.
+    `below` has the outputs by the plan id of a relation; None if several relations have the same id.
     """
 
     outputs: Outputs
@@ -122,13 +122,13 @@ class AttributeScope:
     case_sensitive: bool
 
     def is_same_name(self, one: str | None, other: str | None) -> bool:
-        """Whether two names are of one column."""
+        """Return whether two names refer to the same column, under the session's case sensitivity."""
         if one is None or other is None:
             return False
         return one == other if self.case_sensitive else one.lower() == other.lower()
 
     def find(self, names: tuple[str, ...], plan_id: int | None = None) -> tuple[Attribute, tuple[str, ...]] | None:
-        """Return the column that a reference names, and the members of it; None if that is not certain."""
+        """Return the column that a reference names, and the struct members after it; None if that is not certain."""
         if self.outputs is None:
             return None
         if plan_id is None:
@@ -158,13 +158,13 @@ class AttributeScope:
 
 @dataclass
 class References:
-    """The columns to which expressions refer. `are_known`: these are all, and each is certain."""
+    """The columns that expressions refer to. `are_known` is true if these are all of them, and each is certain."""
 
     attributes: set[Attribute] = field(default_factory=set)
     are_known: bool = True
 
     def add(self, found: tuple[Attribute, tuple[str, ...]] | None) -> None:
-        """Add what `Scope.find` returned."""
+        """Add the result of `AttributeScope.find`; None makes the references unknown."""
         if found is None:
             self.are_known = False
         else:
@@ -172,12 +172,12 @@ class References:
 
 
 def is_expression(message: Any) -> bool:
-    """Whether a protobuf message is an expression."""
+    """Return whether a protobuf message is an expression."""
     return str(message.DESCRIPTOR.full_name) == "spark.connect.Expression"
 
 
 def child_messages(message: Any) -> Iterator[Any]:
-    """The messages directly in a protobuf message."""
+    """Yield the messages that are directly in a protobuf message."""
     for descriptor, value in message.ListFields():
         if descriptor.message_type is None:
             continue
@@ -190,7 +190,7 @@ def child_messages(message: Any) -> Iterator[Any]:
 
 
 def references(expressions: Iterable[Any], scope: AttributeScope) -> References:
-    """Find the columns to which expressions refer."""
+    """Find the columns that expressions refer to."""
     result = References()
     stack = list(expressions)
     while stack:
@@ -216,12 +216,12 @@ def _add_reference(attribute: Any, scope: AttributeScope, result: References) ->
 
 
 def plan_id_of(attribute: Any) -> int | None:
-    """The relation in the plan to which a column or `*` belongs, if it is given."""
+    """Return the plan id of the relation that a column or `*` belongs to, if given."""
     return attribute.plan_id if attribute.HasField("plan_id") else None
 
 
 def _add_text_references(text: str, scope: AttributeScope, result: References) -> None:
-    """Add the columns that an SQL text refers to: those it names, and those whose names are anywhere in it."""
+    """Add the columns that an SQL text refers to, and all columns whose names occur in it."""
     from sqlglot import exp
 
     item = parse_item(text)
@@ -246,7 +246,7 @@ def _add_text_references(text: str, scope: AttributeScope, result: References) -
 
 
 def _qualified_names(column: Any) -> tuple[str, ...] | None:
-    """The names of a column in a tree, with the members that follow it."""
+    """Return the parts of a column's name in a tree, with the struct members after it."""
     from sqlglot import exp
 
     node = column
@@ -278,13 +278,13 @@ def parse_item(text: str) -> tuple[str | None, Any] | None:
 
 
 def functions_in(text: str) -> set[str]:
-    """The names of the functions that an SQL text calls, in lower case."""
+    """Return the names of the functions that an SQL text calls, in lower case."""
     names = {each.lower() for each in _CALL.findall(_TEXT.sub(" ", text))}
     return names - _IS_SYNTAX
 
 
 def is_row_wise(expression: Any) -> bool:
-    """Whether the value of an expression depends on one row alone, and is one value for each row."""
+    """Return whether an expression has one value per row, which depends only on that row."""
     stack = [expression]
     while stack:
         message = stack.pop()
@@ -313,7 +313,7 @@ def is_row_wise(expression: Any) -> bool:
 
 
 def find_functions(messages: Iterable[Any]) -> set[str]:
-    """The names of the functions that messages call in expressions and their texts, in lower case; no operators."""
+    """Return the names of the functions called in messages and their SQL texts, in lower case, without operators."""
     found: set[str] = set()
     for kind, part in _expressions(messages):
         if kind == "unresolved_function":
@@ -324,7 +324,7 @@ def find_functions(messages: Iterable[Any]) -> set[str]:
 
 
 def is_random(expression: Any) -> bool:
-    """Whether an expression calls a function that is known not to be deterministic."""
+    """Return whether an expression calls a function that is known to be nondeterministic."""
     for kind, part in _expressions([expression]):
         if kind in ("unresolved_function", "call_function") and part.function_name.lower() in _RANDOM:
             return True
@@ -336,7 +336,7 @@ def is_random(expression: Any) -> bool:
 
 
 def _expressions(messages: Iterable[Any]) -> Iterator[tuple[str | None, Any]]:
-    """The kinds of the expressions in messages, at any depth, with what each kind has."""
+    """Yield the kind and content of each expression in messages, at any depth."""
     stack = list(messages)
     while stack:
         message = stack.pop()
@@ -348,16 +348,16 @@ def _expressions(messages: Iterable[Any]) -> Iterator[tuple[str | None, Any]]:
 
 @dataclass(frozen=True)
 class Total:
-    """An aggregate of all rows: `count`, or `min` or `max` of a column, of which `column` is the symbol."""
+    """An aggregate of all rows: `count`, or `min` or `max` of `column`, which is a symbol."""
 
     kind: str
     column: str | None = None
 
 
 def totals(expressions: Iterable[Any], scope: AttributeScope) -> tuple[tuple[Any, ...], dict[str, Total]] | None:
-    """Return expressions of aggregates with columns instead of totals, and the totals by the name of their column.
+    """Replace the totals in expressions by columns; return the expressions, and the totals by the name of their column.
 
-    None if an expression needs anything else of the rows, or has a part that is not understood.
+    None if an expression needs anything else of the rows, or has an unsupported part.
     """
     found: dict[str, Total] = {}
     changed = [_over_totals(each, scope, found) for each in expressions]
@@ -365,7 +365,7 @@ def totals(expressions: Iterable[Any], scope: AttributeScope) -> tuple[tuple[Any
 
 
 def _over_totals(e: Any, scope: AttributeScope, found: dict[str, Total]) -> Any | None:
-    """Return an expression with columns instead of totals, which are added to `found`; None if that is not possible."""
+    """Replace the totals in an expression by columns, and add them to `found`; None if that is not possible."""
     kind = e.WhichOneof("expr_type")
     result = type(e)()
     result.CopyFrom(e)
@@ -406,7 +406,7 @@ def _over_totals(e: Any, scope: AttributeScope, found: dict[str, Total]) -> Any 
 
 
 def _column_of(named: tuple[str, Total] | None, found: dict[str, Total], example: Any) -> Any | None:
-    """Add a total to `found`, and return its column as a message of the type of `example`."""
+    """Add a named total to `found`, and return its column as a message of the type of `example`; None for None."""
     if named is None:
         return None
     found[named[0]] = named[1]
@@ -416,7 +416,7 @@ def _column_of(named: tuple[str, Total] | None, found: dict[str, Total], example
 
 
 def _total(kind: str, arguments: Sequence[Any], scope: AttributeScope) -> tuple[str, Total] | None:
-    """The total that a call is, with its name."""
+    """Return the total that a function call computes, with its name; None for other calls."""
     if len(arguments) != 1:
         return None
     of = arguments[0].WhichOneof("expr_type")
@@ -445,7 +445,7 @@ def _total_in_text(tree: Any, scope: AttributeScope) -> tuple[str, Total] | None
 
 
 def _extreme(kind: str, found: tuple[Attribute, tuple[str, ...]] | None) -> tuple[str, Total] | None:
-    """The least or greatest value of a column whose value is one symbol."""
+    """Return the named `min` or `max` of a column; None unless the column's value is one symbol."""
     if found is None or found[1] or found[0].tree is None:
         return None
     names = names_of(found[0].tree.unnest())
@@ -453,7 +453,7 @@ def _extreme(kind: str, found: tuple[Attribute, tuple[str, ...]] | None) -> tupl
 
 
 def is_plain_star(star: Any) -> bool:
-    """Whether a star stands for all columns of the input."""
+    """Return whether a star means all columns of the input."""
     return not star.unparsed_target and plan_id_of(star) is None
 
 
@@ -467,15 +467,15 @@ def _is_row_wise_text(text: str) -> bool:
 
 
 class Trees:
-    """Makes trees of expressions in a scope."""
+    """Builds SQL trees of expressions in a scope."""
 
     def __init__(self, scope: AttributeScope, own_functions: frozenset[str] = frozenset()) -> None:
-        """`own_functions` are the names of functions that the session has registered, in lower case."""
+        """Create a builder; `own_functions` has the names of functions that the session registered, in lower case."""
         self._scope, self._own = scope, own_functions
         self._values: dict[str, Any] = {}
 
     def conjuncts(self, condition: Any) -> Iterator[Any]:
-        """The trees of the conditions that AND joins."""
+        """Yield the trees of the conditions that are joined by AND."""
         function = condition.unresolved_function
         if condition.WhichOneof("expr_type") == "unresolved_function" and function.function_name.lower() == "and":
             for each in function.arguments:
@@ -484,7 +484,7 @@ class Trees:
             yield from split_conjuncts(self.tree(condition))
 
     def tree(self, expression: Any) -> Any:
-        """The tree of an expression."""
+        """Return the SQL tree over symbols of a protobuf expression."""
         return self._parse(self._sql(expression))
 
     def _parse(self, text: str) -> Any:
@@ -502,7 +502,7 @@ class Trees:
         return tree.transform(substitute)
 
     def _value(self, tree: Any) -> str:
-        """A name that stands for a tree in text."""
+        """Return a placeholder name that stands for a tree in SQL text."""
         self._values[name := f"__value_{len(self._values)}"] = tree
         return backquote(name)
 
@@ -551,10 +551,10 @@ class Trees:
         return f"({self._value(self._resolve_columns(item[1]))})"
 
     def _resolve_columns(self, tree: Any) -> Any:
-        """A tree of SQL text with the trees of its columns."""
+        """Replace the columns in a tree of SQL text by their trees."""
         from sqlglot import exp
 
-        if isinstance(inner := tree.unnest(), exp.And):  # one of the conditions may be unknown
+        if isinstance(inner := tree.unnest(), exp.And):  # one condition may be unknown, the other known
             left, right = (exp.paren(self._resolve_columns(each)) for each in (inner.left, inner.right))
             return exp.And(this=left, expression=right)
         banned = (exp.Query, exp.Window, exp.Star, exp.Lambda, exp.Placeholder, exp.Parameter, exp.Bracket)
@@ -611,14 +611,14 @@ class Trees:
 
 
 def unknown_value() -> Any:
-    """The tree of a value of which nothing is known."""
+    """Return the tree of an unknown value."""
     from sqlglot import exp
 
     return exp.Anonymous(this="__unknown")
 
 
 def split_conjuncts(tree: Any) -> Iterator[Any]:
-    """The conditions that AND joins in a tree."""
+    """Yield the conditions that AND joins in a tree."""
     from sqlglot import exp
 
     inner = tree.unnest()
@@ -630,13 +630,13 @@ def split_conjuncts(tree: Any) -> Iterator[Any]:
 
 
 def member(tree: Any, names: tuple[str, ...]) -> Any | None:
-    """The tree of a member of a struct; None for a value that is not a symbol or its member."""
+    """Return the tree of a struct member; None for a value that is not a symbol or a member of one."""
     path = None if tree is None else names_of(tree.unnest())
     return None if path is None else column((*path, *names))
 
 
 def column(names: Iterable[str]) -> Any:
-    """The tree of a column, or of a member of a struct."""
+    """Return the tree of a column, or of a struct member."""
     from sqlglot import exp
 
     first, *members = (exp.to_identifier(name, quoted=True) for name in names)
@@ -647,12 +647,12 @@ def column(names: Iterable[str]) -> Any:
 
 
 def _has_unit(call: Any) -> bool:
-    """Whether a call may begin with a unit, such as HOUR, which looks like a column."""
+    """Return whether the first argument of a call may be a unit such as HOUR, which looks like a column."""
     return len(call.expressions) == 3 and str(call.this).lower().startswith(("date", "timestamp", "time"))
 
 
 def literal(part: Any) -> str:
-    """A literal as SQL text, with its type."""
+    """Return a literal as SQL text that keeps its type; `UNKNOWN` for an unsupported type."""
     kind = part.WhichOneof("literal_type")
     if kind is None or (kind == "string" and _is_collated(part)):
         return UNKNOWN
@@ -670,7 +670,9 @@ def literal(part: Any) -> str:
             return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
         case "binary":
             return f"X'{value.hex()}'"
-        case "decimal" if re.fullmatch(r"-?\d+(\.\d+)?", value.value):  # its precision and scale are the least
+        case "decimal" if re.fullmatch(
+            r"-?\d+(\.\d+)?", value.value
+        ):  # the literal has the smallest precision and scale
             return f"{value.value}BD"
         case "date" | "timestamp" | "timestamp_ntz":
             return _time_text(kind, value)
@@ -678,7 +680,7 @@ def literal(part: Any) -> str:
 
 
 def _is_collated(part: Any) -> bool:
-    """Whether a text has a collation of its own."""
+    """Return whether a string literal has a collation other than the default."""
     if "data_type" not in part.DESCRIPTOR.fields_by_name or not part.HasField("data_type"):
         return False
     kind = part.data_type

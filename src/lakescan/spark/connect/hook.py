@@ -1,14 +1,16 @@
-"""Replace the reads of our formats in the requests of a Spark Connect session by frames of narrowed scans.
+"""Replace the reads of lakescan's formats in the requests of a Spark Connect session by frames of narrowed scans.
 
-A client of Spark Connect keeps a data frame as a tree of protobuf messages, and sends the whole tree with each action.
-PySpark hands each such request to `SparkSession.Hook.on_execute_plan` before it leaves. There, each read of our formats
-is planned with the conditions, columns and limit that stand above it (`narrowing.py`), and the relation of that frame
-takes its place, under its id. The conditions stay in the tree: Spark tests the rows again.
+A Spark Connect client keeps a data frame as a tree of protobuf messages, and sends the whole tree with each action.
+PySpark passes each such request to `SparkSession.Hook.on_execute_plan` before sending it. There, each read of
+lakescan's formats is planned with the conditions, columns and limit above it (`narrowing.py`). The relation of the
+planned frame replaces the read, under the read's plan id. The conditions stay in the tree, so Spark evaluates them
+again.
 
-A read is a complete scan by itself. What is not understood here stays, and the Python data source reads it.
+A read is also complete by itself: if this module does not support a plan, the Python data source reads the table.
 
-The first request in which a read occurs pins the state of its table: all later ones read the same. The scans of the
-last reads are kept. Of others, the options that name their state are kept, by which they are opened again.
+The first request with a read pins the snapshot or version of its table, and all later requests read the same one. The
+scans of the most recent reads are kept. For other reads, only the options that select the pinned version are kept, and
+the scan is opened again by them.
 """
 
 from __future__ import annotations
@@ -68,7 +70,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("lakescan")
 _ZONE, _ANSI, _CASE = "spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.caseSensitive"
-# Settings under which SQL text has another meaning than by default.
+# Settings that change the meaning of SQL text.
 _SYNTAX = (
     "spark.sql.ansi.doubleQuotedIdentifiers",
     "spark.sql.parser.escapedStringLiterals",
@@ -81,20 +83,20 @@ _COMPARED = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
 _MOST_PINS = 64
 _MOST_STATES = 10_000  # about 1 KiB each
 _SPARKS_FUNCTIONS = "org.apache.spark.sql.catalyst.expressions."
-_MOST_KEPT = 16  # relations that were made, for actions that need the same of a read
+_MOST_KEPT = 16  # replaced relations, for actions that need the same data of a read
 _PLANS = ("schema", "explain", "tree_string", "is_local", "is_streaming", "input_files", "semantic_hash")
 _CACHED = ("persist", "unpersist", "get_storage_level")
 
 
 def install(spark: SparkSession, sources: Callable[[], Mapping[str, Mapping[str, Any]]]) -> None:
-    """Install the replacement for a session, once.
+    """Install the replacement of reads in a session, once.
 
     Args:
         spark: A Connect session of Apache Spark.
         sources: Returns the settings of the data sources that are registered with the session, by format.
 
     Raises:
-        AttributeError: This PySpark lacks one of the names that are used of its client.
+        AttributeError: This PySpark's client lacks a name that the replacement needs.
     """
     client = getattr(spark, "client", None)
     hooks = getattr(client, "_session_hooks", None)
@@ -108,18 +110,18 @@ def install(spark: SparkSession, sources: Callable[[], Mapping[str, Mapping[str,
 
 
 def is_installed(spark: SparkSession) -> bool:
-    """Whether the replacement is installed for a session."""
+    """Return whether the replacement of reads is installed in a session."""
     return _find_hook(spark) is not None
 
 
 def create_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
-    """The rows of a scan as a read that is replaced when a query is sent; None where that is not possible."""
+    """Return a scan's rows as a read that is replaced when a query is sent; None if that is not possible."""
     hook = _find_hook(spark)
     return None if hook is None else hook.create_read(scan)
 
 
 def _find_hook(spark: SparkSession) -> ReadReplacement | None:
-    """The replacement that is installed for a session; sessions that are made of one another share the list."""
+    """Return the hook that is installed for a session; sessions created from each other share the list of hooks."""
     hooks = getattr(getattr(spark, "client", None), "_session_hooks", None) or ()
     own = (each for each in hooks if isinstance(each, ReadReplacement) and each.session_id == spark.session_id)
     return next(own, None)
@@ -127,7 +129,7 @@ def _find_hook(spark: SparkSession) -> ReadReplacement | None:
 
 @dataclass
 class _Pin:
-    """The state of a table that a read is of; `scan` is None if the data source reads it."""
+    """The pinned snapshot or version of a read's table. `scan` is None if the data source has to read it."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_known: bool = False
@@ -136,36 +138,36 @@ class _Pin:
 
     @property
     def state(self) -> dict[str, str] | None:
-        """The options of a read of this state; None if there are none."""
+        """The options that select the pinned version; None if no options can."""
         try:
             return self.scan.to_options() if self.scan is not None and self.scan.fits_options else None
-        except LakescanError:  # with a key manager that has no name
+        except LakescanError:  # a key manager without a name cannot be an option
             return None
 
 
 @dataclass(frozen=True)
 class _SessionSettings:
-    """The settings of a session on which the meaning of expressions depends."""
+    """The settings of a session that the meaning of expressions depends on."""
 
     time_zone: str
     ansi: bool
     case_sensitive: bool
     reads_as_default: bool
-    known: Mapping[str, str | None]  # of planning
+    known: Mapping[str, str | None]  # the settings that planning depends on
 
 
 class ReadReplacement:
-    """A hook of a session (`SparkSession.Hook`): replaces reads in its requests."""
+    """A hook of a session (`SparkSession.Hook`) that replaces reads in its requests."""
 
     def __init__(self, spark: SparkSession, sources: Callable[[], Mapping[str, Mapping[str, Any]]]) -> None:
         self.session_id: str = spark.session_id
-        self.replaced = 0  # how many reads
+        self.replaced = 0  # number of reads
         self._spark, self._sources = ref(spark), sources
-        # By the bytes of a read; the last used are at the end.
+        # By the serialized read; the most recently used are at the end.
         self._pins: OrderedDict[bytes, _Pin] = OrderedDict()
         self._states: OrderedDict[bytes, dict[str, str]] = OrderedDict()
         self._lock = threading.Lock()
-        self._cached: dict[int, Any] = {}  # relations that were persisted, as they were sent, by id
+        self._cached: dict[int, Any] = {}  # persisted relations in the form that was sent, by plan id
         self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._has_views = False
         self._own_functions: frozenset[str] = frozenset()
@@ -181,15 +183,17 @@ class ReadReplacement:
         spark.client._analyze = analyze_replaced_plan
 
     def on_execute_plan(self, request: Any) -> Any:
-        """Replace the reads in a request, before it is sent."""
-        if request.session_id == self.session_id and not self._is_busy:  # `newSession` shares the list of hooks
+        """Replace the reads in a request before it is sent."""
+        if (
+            request.session_id == self.session_id and not self._is_busy
+        ):  # sessions of `newSession` share the list of hooks
             with self._working():
                 self._note_functions(request.plan)
                 self._replace_in(request.plan)
         return request
 
     def replace_in_analysis(self, method: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments of an analysis with replaced reads; a schema only pins them."""
+        """Return the arguments of an analysis with replaced reads; an analysis of the schema only pins the reads."""
         if self._is_busy or method not in (*_PLANS, *_CACHED):
             return arguments
         with self._working():
@@ -211,7 +215,7 @@ class ReadReplacement:
 
     @contextmanager
     def _working(self) -> Iterator[None]:
-        """Requests of this thread, until the end, are of lakescan itself. Pins that it uses are kept until then."""
+        """Context manager: mark this thread's requests as lakescan's own, and keep the pins in use until the end."""
         self._busy.value = True
         self._busy.pins = {}
         try:
@@ -223,11 +227,11 @@ class ReadReplacement:
     @property
     def _session(self) -> SparkSession:
         spark = self._spark()
-        assert spark is not None  # its client called
+        assert spark is not None  # alive, as its client called the hook
         return spark
 
     def _note_functions(self, plan: Any) -> None:
-        """Note the functions that a command registers."""
+        """Record the functions that a command registers."""
         if plan.WhichOneof("op_type") != "command":
             return
         kind, names = plan.command.WhichOneof("command_type"), []
@@ -240,15 +244,15 @@ class ReadReplacement:
             self._own_functions |= {name.lower() for name in names}
 
     def _ask_functions(self, roots: list[Any]) -> None:
-        """Ask the server, once for each name, which functions of a plan are not Spark's own.
+        """Ask the server, once per name, which functions of a plan are not Spark's own.
 
-        The session may have registered one under a name of Spark's before lakescan.
+        Before `register`, the session may have registered a function under the name of a Spark function.
         """
         with self._lock:
             for name in sorted(find_functions(roots) - self._asked_functions):
                 try:
                     kind = str(self._session.catalog.getFunction(backquote(name)).className)
-                except PySparkException:  # there is none, or it is hidden
+                except PySparkException:  # unknown or hidden
                     kind = ""
                 if not kind.startswith(_SPARKS_FUNCTIONS):
                     self._own_functions |= {name}
@@ -266,7 +270,7 @@ class ReadReplacement:
         self._has_views |= is_view
 
     def _replace_in_persist(self, method: str, relation: Any) -> Any:
-        """A relation in the form in which it is persisted: Spark finds it in the form in which it was."""
+        """Return a relation in its persisted form, by which Spark finds cached relations."""
         result, node = type(relation)(), relation.common.plan_id
         result.CopyFrom(relation)
         if not self._replace([result], lasts=True):
@@ -280,7 +284,7 @@ class ReadReplacement:
     def _replace(self, roots: list[Any], *, lasts: bool) -> bool:
         """Replace the reads below relations; return whether there were any.
 
-        If the result `lasts`, it is used under other settings of the session, too.
+        With `lasts`, the result is also used later, when settings of the session may have changed.
         """
         every = all_relations(roots)
         cached = [each for each in every if self._is_cached(each)]
@@ -298,7 +302,7 @@ class ReadReplacement:
         )
         if lasts:
             session = replace(session, time_zone="", ansi=False)
-        # Where conditions raise errors depends on settings, which may change for what lasts.
+        # Whether conditions raise errors depends on settings, which may change for a result that lasts.
         changes = [
             (None if lasts else self._answer_by_metadata(e, session)) or (e.relation, self._relation(e, session))
             for e in found
@@ -320,7 +324,7 @@ class ReadReplacement:
         try:
             values = dict(zip(names, client.get_configs(*names), strict=True))
             known = client.get_config_with_defaults(*((name, None) for name in OF_PLANNING))
-        except PySparkException:  # of a platform that hides them
+        except PySparkException:  # the platform hides them
             return _SessionSettings("", ansi=False, case_sensitive=False, reads_as_default=False, known={})
         is_default = not any((values[each] or "").lower() == "true" for each in _SYNTAX)
         return _SessionSettings(
@@ -332,14 +336,14 @@ class ReadReplacement:
         )
 
     def _enable_field_ids(self) -> None:
-        """Let Spark find columns by field id: relations that were sent before rely on it."""
+        """Let Spark find columns by field id, which relations that were already sent rely on."""
         if self._session.client.get_configs(FIELD_IDS)[0] != "true":
             self._session.conf.set(FIELD_IDS, "true")
 
-    # The state of a table
+    # The pinned version of a table
 
     def _columns_of(self, relation: Any) -> tuple[ReadColumn, ...] | None:
-        """The output columns of a read that is replaced; None for other relations. Pins the state of its table."""
+        """Return the output columns of a read that is replaced, and pin its version; None for other relations."""
         if relation.WhichOneof("rel_type") != "read" or self._is_cached(relation):
             return None
         pin = self._pin(relation)
@@ -375,9 +379,9 @@ class ReadReplacement:
         return pin
 
     def _drop_pins(self) -> None:
-        """Drop the scans that were used longest ago, and keep options that name their states instead."""
+        """Drop the least recently used scans, and keep only options that select their versions."""
         with self._lock:
-            known = [key for key, pin in self._pins.items() if pin.is_known]  # threads open the others
+            known = [key for key, pin in self._pins.items() if pin.is_known]  # others are being opened by threads
             for key in known[: max(0, len(known) - _MOST_PINS)]:
                 state = self._pins.pop(key).state
                 if state is not None:
@@ -387,14 +391,14 @@ class ReadReplacement:
                 self._states.popitem(last=False)
 
     def _reopen(self, read: Any, state: dict[str, str]) -> ScanSpec:
-        """The scan of a read that was dropped. Raises what opening it raises: another state would have other rows."""
+        """Open the scan of a dropped pin again. Errors are raised, as another version would have other rows."""
         settings = self._sources()[read.format]
         scan, _ = source_class("lakescan", **settings, catalogs=all_configurations())(state).target()
-        scan.snapshot  # noqa: B018  resolved once, and cached in the scan
+        scan.snapshot  # noqa: B018  resolves the snapshot, which the scan caches
         return scan
 
     def _open_scan(self, read: Any) -> ScanSpec | None:
-        """The scan that a read is; None if the data source has to read it."""
+        """Open the scan of a read; None if the data source has to read it."""
         options = {name.lower(): value for name, value in read.options.items()}
         paths = [*read.paths, *([options["path"]] if "path" in options else [])]
         if len(paths) != 1 or read.predicates or "paths" in options or not _is_absolute(paths[0]):
@@ -403,20 +407,25 @@ class ReadReplacement:
         try:
             source = source_class(read.format, **settings, catalogs=all_configurations())({**options, "path": paths[0]})
             scan, metadata_table = source.target()
-            if metadata_table is not None or is_audited(scan):  # its tasks compare the session's settings
+            if metadata_table is not None or is_audited(
+                scan
+            ):  # the tasks of a staged read check the session's settings
                 return None
             scan = apply_session_reads(scan, settings["session"])
-            scan.snapshot  # noqa: B018  resolved once, and cached in the scan
+            scan.snapshot  # noqa: B018  resolves the snapshot, which the scan caches
             found = _apply_schema(scan, read.schema)
             if found is None or found.lane == "arrow" or not self._is_replaced(found):
                 return None
             return None if why_arrow_session(self._session, found.options) is not None else found
-        except Exception as error:  # the server may reach what this process does not, or raises the same
+        except Exception as error:  # the server may have access where this process has none, or raises the same error
             _LOG.debug("the data source reads %s, which cannot be opened here: %s", redact(paths[0]), error_text(error))
             return None
 
     def create_read(self, scan: ScanSpec) -> DataFrame | None:
-        """A read that stands for a scan, pinned to the snapshot that the scan resolves to now; see `create_read`."""
+        """Return a read of a scan, pinned to the snapshot or version that the scan resolves to now.
+
+        None if the session cannot replace it; see the function `create_read`.
+        """
         if self._is_busy or "lakescan" not in self._sources() or not self._is_replaced(scan):
             return None
         reader = self._session.read.format("lakescan").schema(schema_of(scan)).options(**scan.to_options())
@@ -429,22 +438,22 @@ class ReadReplacement:
         return frame
 
     def _is_replaced(self, scan: ScanSpec) -> bool:
-        """Whether a scan is read by what takes the place of its read; else by the data source, or by an own frame."""
+        """Return whether reads of a scan are replaced in requests; else the data source or a planned frame reads it."""
         if _is_for_source(scan) or any(each.width for each in t.walk(scan.output.fields)):
             return False
         return split_location(scan.table.location)[0] != "file" or self._is_local
 
     @property
     def _is_local(self) -> bool:
-        """Whether the paths of Spark's workers are those of this process."""
+        """Whether Spark's workers have the same files as this process under the same paths."""
         if self._local is None:
             self._local = is_on_this_machine(self._session)
         return self._local
 
-    # What takes the place of a read
+    # The replacement of a read
 
     def _relation(self, read: NarrowedRead, session: _SessionSettings) -> Any:
-        """The relation of the frame of a narrowed read."""
+        """Return the relation of the planned frame that replaces a narrowed read."""
         pin = self._pin(read.relation)
         assert pin is not None
         assert pin.scan is not None
@@ -459,7 +468,7 @@ class ReadReplacement:
             frame = _add_comments(plan_now(self._session, scan), scan)
         relation = type(read.relation)()
         relation.CopyFrom(frame._plan.plan(self._session.client))
-        relation.common.plan_id = read.relation.common.plan_id  # columns of the frame refer to it
+        relation.common.plan_id = read.relation.common.plan_id  # columns of the user's frame refer to it
         with self._lock:
             self._kept[key] = relation
             while len(self._kept) > _MOST_KEPT:
@@ -467,7 +476,7 @@ class ReadReplacement:
         return relation
 
     def _answer_by_metadata(self, read: NarrowedRead, session: _SessionSettings) -> tuple[Any, Any] | None:
-        """The aggregate above a read, and the relation of its values, if metadata proves them all; else None."""
+        """Return the aggregate above a read and a relation of its values, if metadata proves them all; else None."""
         pin, totals = self._pin(read.relation), read.totals
         if totals is None or pin is None or pin.scan is None:
             return None
@@ -486,7 +495,7 @@ class ReadReplacement:
         return totals.relation, _values_relation(totals, fields, values, title_of_table(scan))
 
     def _fields(self, relation: Any, read: Any, scan: ScanSpec) -> list[s.StructField] | None:
-        """The columns of a relation over a read, which the server has no need to open; None if there is an error."""
+        """Return a relation's columns, analyzed without opening the read; None if the server reports an error."""
         from pyspark.sql.connect.proto import Plan
 
         empty = type(relation)()
@@ -496,15 +505,15 @@ class ReadReplacement:
                 each.local_relation.schema = schema_of(scan).json()
         try:
             return list(self._session.client.schema(Plan(root=empty)).fields)
-        except PySparkException:  # which the query raises, too
+        except PySparkException:  # the query raises it, too
             return None
 
 
 def _values_relation(totals: Totals, fields: list[s.StructField], values: list[pa.Scalar], title: str) -> Any:
-    """The relation of an aggregate's columns, which are `fields`, over the known values of its totals."""
+    """Build the relation of an aggregate's columns (`fields`) from the known values of its totals."""
     result = type(totals.relation)()
     result.common.CopyFrom(totals.relation.common)
-    alias = result.project.input.subquery_alias  # for `explain`
+    alias = result.project.input.subquery_alias  # shown by `explain`
     alias.alias = f"{title}, metadata"
     known = list(zip(totals.wanted.items(), values, strict=True))
     schema = pa.schema([pa.field(name, each.type, nullable=kind != "count") for (name, (kind, _)), each in known])
@@ -525,7 +534,7 @@ def _values_relation(totals: Totals, fields: list[s.StructField], values: list[p
 
 
 def _unpack(plan: Any) -> None:
-    """Unpack a plan that is sent compressed, because it is large."""
+    """Unpack a plan that PySpark compressed because it is large."""
     packed = plan.compressed_operation
     if not packed.data:
         return
@@ -539,13 +548,13 @@ def _unpack(plan: Any) -> None:
 
 
 def _is_absolute(path: str) -> bool:
-    """Whether a path leads to the same table from any working directory."""
+    """Return whether a path refers to the same table from any working directory."""
     parts = parts_of_name(path)
     return path.startswith(("/", "file:/")) or "://" in path or (parts is not None and is_known(parts[0]))
 
 
 def _is_for_source(scan: ScanSpec) -> bool:
-    """Whether the Python data source has to read a scan: what a session decides, and what only its tasks can check."""
+    """Return whether only the Python data source can read a scan, as its tasks check the session, for example."""
     options = scan.options
     selects_changes = options.changes or options.stream_options or options.names_of_groups(Group.RANGE)
     is_special = scan.reads_deleted_rows or has_sql(scan.condition) or is_audited(scan) or scan.storage.is_issued
@@ -554,7 +563,7 @@ def _is_for_source(scan: ScanSpec) -> bool:
 
 
 def _apply_schema(scan: ScanSpec, schema: str) -> ScanSpec | None:
-    """The scan with the columns of a schema that a user gave; None if they are not known to be the same."""
+    """Return the scan with the columns of a schema that the user gave; None unless their types are the same."""
     if not schema:
         return scan
     try:
@@ -573,7 +582,7 @@ def _apply_schema(scan: ScanSpec, schema: str) -> ScanSpec | None:
 
 
 def _columns(scan: ScanSpec) -> tuple[ReadColumn, ...]:
-    """The output columns of a scan, with the columns of the table that conditions may test."""
+    """Return the output columns of a scan, with the table columns that conditions may test."""
     return tuple(
         ReadColumn(each.name, _path(each.path) if scan.max_rows is None else None, str(each.path[-1].type))
         for each in scan.selection.columns
@@ -591,7 +600,7 @@ def _is_time(kind: t.Type) -> bool:
 
 
 def _narrow_scan(scan: ScanSpec, read: NarrowedRead, session: _SessionSettings) -> ScanSpec:
-    """The scan that reads what is needed of a read, and maybe more."""
+    """Return a scan that reads at least the data that is needed of a read."""
     if not session.reads_as_default:
         return scan
     result = replace(scan, pruning=_pruning(scan, read, session))
@@ -605,13 +614,13 @@ def _narrow_scan(scan: ScanSpec, read: NarrowedRead, session: _SessionSettings) 
 
 
 def _pruning(scan: ScanSpec, read: NarrowedRead, session: _SessionSettings) -> Predicate:
-    """What the conditions on a read's rows imply, as far as planning understands it."""
+    """Return the predicate that the conditions on a read's rows imply, without parts that planning does not support."""
     found = [part for each in read.conditions for part in conjuncts(_infer_predicate(each, scan, session).predicate)]
     return conjunction([each for each in found if _is_exact(each, scan)])
 
 
 def _infer_predicate(condition: Any, scan: ScanSpec, session: _SessionSettings) -> Inference:
-    """What a condition over columns of a table implies."""
+    """Infer the predicate that a condition over columns of a table implies."""
     return infer_predicate(
         condition,
         scan.selectable,
@@ -622,7 +631,7 @@ def _infer_predicate(condition: Any, scan: ScanSpec, session: _SessionSettings) 
 
 
 def _is_exact(predicate: Predicate, scan: ScanSpec) -> bool:
-    """Whether a predicate can be bound, and tests only columns whose values are those that Spark compares."""
+    """Return whether a predicate can be bound, and only tests columns whose values Spark compares in the same way."""
     schema = scan.selectable
     try:
         bound = bind(predicate, schema, case_sensitive=scan.options.case_sensitive, zone=scan.zone)
@@ -639,7 +648,7 @@ def _is_exact(predicate: Predicate, scan: ScanSpec) -> bool:
 
 
 def _add_comments(frame: Any, scan: ScanSpec) -> Any:
-    """The frame with the comments of its columns, as the data source has them."""
+    """Return the frame with the comments of its columns, as the data source has them."""
     fields = spark_schema(scan.output).fields
     if not any(each.metadata for each in fields):
         return frame

@@ -1,9 +1,9 @@
-"""What a plan of Spark Connect needs of the reads in it: conditions on their rows, columns, and a limit.
+"""Determine the conditions on rows, the columns and the limit that a Spark Connect plan needs of its reads.
 
-Names are resolved from the reads up, as Spark does: each relation has output columns, whose values are trees over
-symbols (`expressions.py`). Then conditions, columns and limits go down from the root to the reads, through each
-operator that lets them pass. An operator or an expression that is not known here lets nothing pass: the reads below it
-have all columns and no conditions.
+Names are resolved from the reads upwards, as in Spark: each relation has output columns, whose values are trees over
+symbols (`expressions.py`). Then conditions, columns and limits are pushed down from the root to the reads, through each
+operator that allows it. An unsupported operator or expression stops them: the reads below it have all columns and no
+conditions.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from lakescan.spark.connect.expressions import (
 )
 
 _LOG = logging.getLogger("lakescan")
-# The commands of which the relations are read at once, as they are now. Others keep them, or send them elsewhere.
+# Commands that read their relations at once, as they are now. Other commands keep relations, or send them elsewhere.
 _COMMANDS = (
     *("write_operation", "write_operation_v2", "create_dataframe_view", "checkpoint_command"),
     "write_stream_operation_start",
 )
-_MOST_RELATIONS = 2_000  # of a plan: larger ones are not looked into
-# By the type of a join: the sides whose rows a condition above it may test before, and those that its own may.
+_MOST_RELATIONS = 2_000  # relations of a plan; reads of larger plans are not narrowed
+# By join type: the sides that conditions above the join can be pushed to, and the sides for conditions of the join.
 _SIDES = {
     "JOIN_TYPE_INNER": ("lr", "lr"),
     "JOIN_TYPE_CROSS": ("lr", "lr"),
@@ -55,19 +55,19 @@ _SIDES = {
     "JOIN_TYPE_FULL_OUTER": ("", ""),
 }
 _ONE_SIDE = ("JOIN_TYPE_LEFT_SEMI", "JOIN_TYPE_LEFT_ANTI")
-# Relations that have as many rows as their input if their expressions are of one row each.
+# Relations with as many rows as their input, if their expressions are row-wise.
 _SAME_ROWS = ("project", "with_columns", "with_columns_renamed", "to_df", "drop", "subquery_alias")
-# Relations whose expressions Spark may resolve by what is below an aggregate.
+# Relations whose expressions Spark may resolve with columns below an aggregate.
 _SEES_BELOW = ("filter", "sort", "repartition_by_expression")
-# Relations that need all columns of their inputs, and refer to no others.
+# Relations that need all columns of their inputs, and no columns of other relations.
 _CLOSED = ("map_partitions", "tail", "sample")
 
 
 @dataclass(frozen=True)
 class ReadColumn:
-    """An output column of a read: its name, and `path`, the column or member of the table if conditions may test it.
+    """An output column of a read. `path` is the column or struct member of the table if conditions may test it.
 
-    Columns with one `kind`, which is a name of their type, are compared alike.
+    `kind` is the name of the type. Columns of the same kind are compared in the same way.
     """
 
     name: str
@@ -77,12 +77,12 @@ class ReadColumn:
 
 @dataclass(frozen=True)
 class Totals:
-    """An aggregate of all rows of a read for which conditions are true.
+    """An aggregate of all rows of a read that match conditions.
 
     - `relation`: the message of the aggregate.
-    - `expressions`: those of the aggregate, over columns that have the names of `wanted`.
-    - `wanted`: the totals. Their columns are paths in the table.
-    - `conditions`: trees over the paths of the read's columns: all that there are between the aggregate and the read.
+    - `expressions`: the aggregate's expressions, over columns with the names of `wanted`.
+    - `wanted`: the totals by name, each as its kind and the path of its column in the table.
+    - `conditions`: all conditions between the aggregate and the read, as trees over the paths of the read's columns.
     """
 
     relation: Any
@@ -93,13 +93,13 @@ class Totals:
 
 @dataclass(frozen=True)
 class NarrowedRead:
-    """A read in a plan, with what is needed of it.
+    """A read in a plan, with the data that the plan needs of it.
 
     - `relation`: the message of the read.
-    - `conditions`: trees over the paths of its columns, which are all true of the rows that are needed.
-    - `columns`: the names of its output columns that are needed; None for all.
-    - `limit`: how many rows are needed; None for all.
-    - `totals`: the aggregate above it, if nothing else is needed of its rows.
+    - `conditions`: trees over the paths of the read's columns. All of them are true of the rows that are needed.
+    - `columns`: the names of the output columns that are needed; None for all.
+    - `limit`: the number of rows that are needed; None for all.
+    - `totals`: the aggregate above the read, if nothing else needs its rows.
     """
 
     relation: Any
@@ -111,7 +111,10 @@ class NarrowedRead:
 
 @dataclass(frozen=True)
 class ReadRequirements:
-    """What stands above a relation; `needed` is None for all columns, and `all_columns` means those of all reads."""
+    """The conditions, columns and limit that apply above a relation.
+
+    `needed` is None for all columns of the relation. `all_columns` means all columns of all reads below.
+    """
 
     conditions: tuple[Any, ...] = ()
     needed: frozenset[Attribute] | None = None
@@ -126,14 +129,14 @@ class _Node:
     op: Any
     inputs: list[_Node]
     outputs: Outputs = None
-    columns: tuple[ReadColumn, ...] | None = None  # of a read of ours
-    symbols: frozenset[str] = frozenset()  # the symbols that its outputs may have
+    columns: tuple[ReadColumn, ...] | None = None  # of a read of lakescan's formats
+    symbols: frozenset[str] = frozenset()  # the symbols that the outputs may contain
     below: dict[int, Outputs] = field(default_factory=dict)
     is_row_wise: bool = True
 
 
 def relations_of(plan: Any) -> list[Any]:
-    """The relations of a plan whose rows are read at once."""
+    """Return the relations of a plan whose rows are read at once."""
     which = plan.WhichOneof("op_type")
     if which == "root":
         return [plan.root]
@@ -143,17 +146,17 @@ def relations_of(plan: Any) -> list[Any]:
     if kind not in _COMMANDS:
         return []
     if kind == "create_dataframe_view" and plan.command.create_dataframe_view.is_global:
-        return []  # other sessions read it
+        return []  # other sessions may read the view
     return list(_relations_in(getattr(plan.command, kind)))
 
 
 def is_relation(message: Any) -> bool:
-    """Whether a protobuf message is a relation."""
+    """Return whether a protobuf message is a relation."""
     return str(message.DESCRIPTOR.full_name) == "spark.connect.Relation"
 
 
 def _relations_in(message: Any) -> Iterator[Any]:
-    """The relations next below a message, in any order of messages between. None of a read is below an expression."""
+    """Yield the next relations below a message. No relation of a read is below an expression."""
     for each in child_messages(message):
         if is_relation(each):
             yield each
@@ -162,7 +165,7 @@ def _relations_in(message: Any) -> Iterator[Any]:
 
 
 def all_relations(roots: Sequence[Any]) -> list[Any]:
-    """Relations, and all that are below them, without recursion."""
+    """Return relations and all relations below them, without recursion."""
     found, stack = [], list(roots)
     while stack:
         relation = stack.pop()
@@ -181,14 +184,14 @@ def narrow_reads(
     case_sensitive: bool,
     own_functions: frozenset[str] = frozenset(),
 ) -> list[NarrowedRead]:
-    """Return the reads of a plan, with what is needed of each.
+    """Return the reads of a plan, each with the data that the plan needs of it.
 
     Args:
         roots: The relations of the plan.
-        columns_of: Returns the output columns of a relation that is a read of ours; None for others.
-        is_opaque: Whether to look into a relation no further.
+        columns_of: Returns the output columns of a relation that is a read of lakescan's formats; None for others.
+        is_opaque: Returns whether not to look below a relation.
         case_sensitive: The session's setting `spark.sql.caseSensitive`.
-        own_functions: The names of functions that the session has registered, in lower case.
+        own_functions: The names of functions that the session registered, in lower case.
     """
     return _Narrowing(columns_of, is_opaque, case_sensitive, own_functions).narrow(roots)
 
@@ -206,21 +209,21 @@ class _Narrowing:
         self._count = 0
         self._kinds: dict[str, str] = {}  # by symbol
         self._found: list[NarrowedRead] = []
-        self._above: list[str] = []  # the kinds of the relations above the one that is visited
+        self._above: list[str] = []  # the kinds of the relations above the current one
 
     def narrow(self, roots: Sequence[Any]) -> list[NarrowedRead]:
-        if len(all_relations(roots)) > _MOST_RELATIONS or self._own & ROW_WISE:  # Spark's functions, or the user's
+        if len(all_relations(roots)) > _MOST_RELATIONS or self._own & ROW_WISE:  # functions may be the user's
             return self.whole_reads(roots)
         try:
             for each in roots:
                 self._push_down(self._resolve(each), ReadRequirements())
-        except Exception as error:  # nested too deep, or a message of a version that is not known
-            _LOG.debug("a plan of Spark Connect is not understood (%s)", type(error).__name__)
+        except Exception as error:  # nested too deep, or a message of an unknown version
+            _LOG.debug("reads of a Spark Connect plan are not narrowed (%s)", type(error).__name__)
             return self.whole_reads(roots)
         return self._found
 
     def whole_reads(self, roots: Sequence[Any]) -> list[NarrowedRead]:
-        """The reads, each with all columns and rows."""
+        """Return the reads, each with all columns and rows."""
         stack, found = list(roots), []
         while stack:
             relation = stack.pop()
@@ -260,7 +263,7 @@ class _Narrowing:
         return node
 
     def _name(self, node: _Node) -> None:
-        """Let columns refer to a node by its id."""
+        """Register a node's outputs under its plan id, by which columns refer to it."""
         if node.relation.HasField("common") and node.relation.common.HasField("plan_id"):
             plan_id = node.relation.common.plan_id
             node.below[plan_id] = None if plan_id in node.below else node.outputs
@@ -275,7 +278,7 @@ class _Narrowing:
         return node
 
     def _scope(self, node: _Node) -> AttributeScope:
-        """What the expressions of a node may refer to."""
+        """Return the columns that the expressions of a node may refer to."""
         inputs = [each.outputs for each in node.inputs]
         outputs = None if any(each is None for each in inputs) else tuple(a for each in inputs for a in each or ())
         below: dict[int, Outputs] = {}
@@ -302,7 +305,7 @@ class _Narrowing:
         return tuple(Attribute(each.name, each.tree, each.origin, alias, (each,)) for each in known)
 
     def _item(self, expression: Any, scope: AttributeScope) -> list[Attribute] | None:
-        """The columns that an expression in a list becomes; None if they are not known."""
+        """Return the output columns of an expression in a list of columns; None if unknown."""
         kind = expression.WhichOneof("expr_type")
         if kind == "unresolved_star":
             star = expression.unresolved_star
@@ -331,7 +334,7 @@ class _Narrowing:
         return [Attribute(alias, tree, object())]
 
     def _pass_column(self, names: tuple[str, ...], plan_id: int | None, scope: AttributeScope) -> Attribute:
-        """A column of the input, under the name by which it was called; or a member of it."""
+        """Return a column of the input, or a struct member, under the name by which it was referred to."""
         found = scope.find(names, plan_id)
         if found is None:
             return Attribute(names[-1], None, object())
@@ -466,7 +469,7 @@ class _Narrowing:
         return tuple(outputs)
 
     def _kind(self, tree: Any | None) -> str:
-        """The type of a tree that is a symbol; empty for others."""
+        """Return the type of a tree that is one symbol; empty for other trees."""
         names = () if tree is None else _names(tree)
         return self._kinds.get(names[0], "") if len(names) == 1 and _is_symbol(tree) else ""
 
@@ -502,7 +505,7 @@ class _Narrowing:
         return NarrowedRead(node.relation, conditions, columns, above.limit)
 
     def _add_totals(self, node: _Node, expressions: Sequence[Any]) -> None:
-        """Add to the read below an aggregate of all rows what it computes, if metadata may have that."""
+        """Add the aggregate of all rows to the read below it, if metadata may answer it."""
         if self._own & TOTALS or any(each in _SEES_BELOW for each in self._above):
             return
         found = totals(expressions, self._scope(node))
@@ -529,9 +532,9 @@ class _Narrowing:
     def _needed_columns(
         self, node: _Node, above: ReadRequirements, found: References, *, rest: bool
     ) -> tuple[frozenset[Attribute] | None, bool]:
-        """The columns of the input that are needed: those referred to, and with `rest` those needed above.
+        """Return the input columns that are needed: those that are referred to, and with `rest` those needed above.
 
-        Also whether all columns of all reads below are needed, because a name is not understood.
+        Also return whether all columns of all reads below are needed, because a name could not be resolved.
         """
         all_columns = above.all_columns or not found.are_known
         needed: set[Attribute] | None = set(found.attributes)
@@ -575,7 +578,7 @@ class _Narrowing:
         )
 
     def _down_pass(self, node: _Node, op: Any, above: ReadRequirements) -> None:
-        """A relation with the rows of its input, and columns of it under other names."""
+        """Push down through a relation that has the rows of its input, and its columns under other names."""
         needed = None if above.needed is None or node.outputs is None else frozenset(_input_columns(above.needed, node))
         self._push_down(node.inputs[0], ReadRequirements(above.conditions, needed, above.limit, above.all_columns))
 
@@ -608,7 +611,9 @@ class _Narrowing:
     def _down_sort(self, node: _Node, op: Any, above: ReadRequirements) -> None:
         keys = [each.child for each in op.order]
         found = references(keys, self._scope(node))
-        found.are_known &= all(each.WhichOneof("expr_type") != "literal" for each in keys)  # the number of a column
+        found.are_known &= all(
+            each.WhichOneof("expr_type") != "literal" for each in keys
+        )  # a literal is a column number
         needed, everything = self._needed_columns(node, above, found, rest=True)
         self._push_down(node.inputs[0], ReadRequirements(above.conditions, needed, None, everything))
 
@@ -640,7 +645,7 @@ class _Narrowing:
         is_ordinal = any(each.WhichOneof("expr_type") == "literal" for each in op.grouping_expressions)
         found.are_known &= not is_ordinal
         needed, everything = self._needed_columns(node, above, found, rest=False)
-        # Its outputs with values are its keys, so that a condition keeps or drops a group as a whole.
+        # The outputs with trees are the grouping keys, so a condition on them keeps or drops whole groups.
         passes = node.outputs is not None and node.is_row_wise and len(op.grouping_expressions) > 0
         self._push_down(node.inputs[0], ReadRequirements(above.conditions if passes else (), needed, None, everything))
         if _kind_of(op, "group_type") == "GROUP_TYPE_GROUPBY" and not op.grouping_expressions:
@@ -687,7 +692,7 @@ class _Narrowing:
 
 
 def _paths(read: _Node) -> dict[str, tuple[str, ...]]:
-    """The columns of the table that conditions may test, by the symbols of a read's outputs."""
+    """Return the table columns that conditions may test, by the symbols of a read's outputs."""
     pairs = zip(read.outputs or (), read.columns or (), strict=True)
     return {attribute.origin: each.path for attribute, each in pairs if each.path is not None}
 
@@ -700,12 +705,12 @@ def _is_star(expression: Any) -> bool:
 
 
 def _kind_of(op: Any, name: str) -> str:
-    """The name of the value of an enumeration."""
+    """Return the name of an enumeration field's value."""
     return str(op.DESCRIPTOR.fields_by_name[name].enum_type.values_by_number[getattr(op, name)].name)
 
 
 def _input_columns(attributes: frozenset[Attribute], node: _Node) -> set[Attribute]:
-    """The columns of a node's inputs from which some of its outputs come."""
+    """Return the columns of a node's inputs from which some of its outputs are derived."""
     known = {each for child in node.inputs for each in child.outputs or ()}
     found: set[Attribute] = set()
     for each in attributes:
@@ -714,14 +719,14 @@ def _input_columns(attributes: frozenset[Attribute], node: _Node) -> set[Attribu
 
 
 def _names(tree: Any) -> list[str]:
-    """The symbols in a tree."""
+    """Return the symbols in a tree."""
     from sqlglot import exp
 
     return [each.parts[0].name for each in tree.find_all(exp.Column)]
 
 
 def _is_symbol(tree: Any) -> bool:
-    """Whether a tree is one symbol, and not a member of it."""
+    """Return whether a tree is one symbol, without struct members."""
     from sqlglot import exp
 
     inner = tree.unnest()
@@ -729,14 +734,14 @@ def _is_symbol(tree: Any) -> bool:
 
 
 def _substitute_symbols(tree: Any, values: dict[str, Any]) -> Any:
-    """A tree with other trees instead of symbols."""
+    """Replace the symbols in a tree by other trees."""
     return _substitute_names(
         tree, lambda names: values[names[0]] if len(names) == 1 else member(values[names[0]], names[1:])
     )
 
 
 def _substitute_paths(tree: Any, paths: dict[str, tuple[str, ...]]) -> Any:
-    """A tree over the columns of a table instead of symbols."""
+    """Replace the symbols in a tree by columns of the table."""
     return _substitute_names(tree, lambda names: column((*paths[names[0]], *names[1:])))
 
 

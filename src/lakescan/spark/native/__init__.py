@@ -1,1 +1,1 @@
-"""The native lane: plan -> Spark's own Parquet reader, with deletes as expressions and anti joins."""
+"""The native lane: read plans with Spark's own Parquet reader, with deletes as expressions and anti joins."""

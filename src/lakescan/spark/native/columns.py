@@ -1,4 +1,4 @@
-"""Table columns -> the schema to request from Spark's Parquet reader, and its columns -> the table's values."""
+"""Map table columns to the schema to request from Spark's Parquet reader, and its columns to the table's values."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class FileColumns:
     """How to find columns in data files: by field id, or by physical name.
 
     Even with field ids, Spark pushes filters into Parquet by name. If another column had the requested name in some
-    file, Spark would prune by the statistics of that column. So a column is requested under a name that no file has,
-    unless its own name is `settled`: no file uses it for another column. `mark` makes the requested names unique.
-    `compares_micros`: whether a query may compare timestamps with times that are not whole milliseconds.
+    file, Spark would prune by that column's statistics. So a column is requested under a name that no file has, unless
+    its own name is `settled`: no file uses it for another column. `mark` makes the requested names unique.
+    `compares_micros` is true if a query may compare timestamps with times that are not whole milliseconds.
     """
 
     by_id: bool
@@ -42,19 +42,19 @@ class FileColumns:
 
     @staticmethod
     def match_columns(matching: FieldMatching, location: str) -> FileColumns:
-        """The columns of the table at `location`."""
+        """Return how to find the columns of the table at `location`."""
         return FileColumns(matching.by_id, matching.settled, mark_of(location))
 
     def schema(self, fields: Iterable[t.Field]) -> s.StructType:
-        """The schema to request. Every column is nullable: a file may be older than a column."""
+        """Return the schema to request. Every column is nullable, since a file may be older than a column."""
         return s.StructType([self._field(f, self.name(f)) for f in fields])
 
     def column(self, field: t.Field) -> Column:
-        """The column of a frame that was read with `schema`."""
+        """Return the column of a frame that was read with `schema`."""
         return F.col(backquote(self.name(field)))
 
     def name(self, field: t.Field) -> str:
-        """The name of the column in that frame."""
+        """Return the name of the column in a frame that was read with `schema`."""
         if not self.by_id:
             return field.physical_name
         return field.name if field.id in self.settled else self._unique_name(field)
@@ -63,7 +63,7 @@ class FileColumns:
         return unique_name(field.id, self.mark)
 
     def value(self, field: t.Field, column: Column) -> Column:
-        """The table's values of a column, or of a struct field: with the table's field names, some protected.
+        """Convert a column, or a struct field, to the table's values and field names, and protect some types.
 
         Protected values are wrapped in a function that does not change them, so that Spark cannot push filters on them
         into Parquet files; see `is_protected`.
@@ -82,19 +82,19 @@ class FileColumns:
         return column
 
     def is_protected(self, kind: t.Type) -> bool:
-        """Whether Spark would skip row groups with matching rows if it pushed filters on columns of a type.
+        """Return whether pushed filters on columns of a type would make Spark skip row groups with matching rows.
 
-        - Parquet statistics ignore NaN, but SQL orders NaN above all numbers: `x > 5` would skip those with NaN.
-        - A decimal of more digits than the file's has overflows when Spark makes it a value of the file's type.
-        - A time loses its microseconds if the file has milliseconds, so that `<` and `<>` lose rows. Instants only:
-          Spark pushes no filters on timestamps without a zone into such files.
+        - Parquet statistics ignore NaN, but SQL orders NaN above all numbers: `x > 5` would skip row groups with NaN.
+        - A decimal with more digits than the file's type overflows when Spark converts it to the file's type.
+        - A time loses its microseconds if the file has milliseconds, so that `<` and `<>` lose rows. This only concerns
+          instants: Spark pushes no filters on timestamps without a zone into such files.
         """
         if isinstance(kind, t.Timestamp):
             return kind.zoned and self.compares_micros
         return kind in t.FLOATING or isinstance(kind, t.Decimal)
 
     def is_as_read(self, kind: t.Type) -> bool:
-        """Whether `value` returns a column of this type as it is, but for its protection."""
+        """Return whether `value` returns a column of this type unchanged, apart from its protection."""
         if isinstance(kind, t.Struct):
             return False
         return not has_members(kind) or all(self._member_name(f) == f.name for f in _members_within(kind))
@@ -119,10 +119,10 @@ class FileColumns:
         return result.dropFields(*former) if former else result
 
     def _member_name(self, member: t.Field) -> str:
-        """The name under which to request a struct field.
+        """Return the name under which to request a struct field.
 
         With field ids, it is a name that no file has. If a file has none of the requested fields, Spark reads another
-        field to tell which structs are null; if that one had the requested name, Spark would return its values.
+        field to determine which structs are null. If that field had the requested name, Spark would return its values.
         """
         return self._unique_name(member) if self.by_id else member.physical_name
 
@@ -144,17 +144,17 @@ class FileColumns:
 
 
 def mark_of(location: str) -> str:
-    """The part of names that no file has, for the table at `location`."""
+    """Return the part of column names that makes them unique for the table at `location`."""
     return hashlib.sha256(location.encode()).hexdigest()[:12]
 
 
 def unique_name(field_id: int, mark: str) -> str:
-    """A column name that no file has."""
+    """Return a column name that no file has."""
     return f"__lakescan_{field_id}_{mark}"
 
 
 def members_of(field: t.Field, column: Column) -> Iterator[tuple[int, Column]]:
-    """The column and its nested struct fields at any depth, with their field ids."""
+    """Yield the column and its nested struct fields at any depth, with their field ids."""
     yield field.id, column
     if isinstance(field.type, t.Struct):
         for member in field.type.fields:
@@ -162,19 +162,19 @@ def members_of(field: t.Field, column: Column) -> Iterator[tuple[int, Column]]:
 
 
 def select_member(column: Column, what: SelectedColumn) -> Column:
-    """The selected member of a column, or the column itself, under its output name."""
+    """Return the selected member of a column, or the column itself, under its output name."""
     for member in what.path[1:]:
         column = column.getField(member.name)
     return column.alias(what.name)
 
 
 def has_members(kind: t.Type) -> bool:
-    """Whether a type is or contains, at any depth, a struct with fields."""
+    """Return whether a type is or contains, at any depth, a struct with fields."""
     return next(_members_within(kind), None) is not None
 
 
 def _members_within(kind: t.Type) -> Iterator[t.Field]:
-    """The struct fields of a type at any depth."""
+    """Yield the struct fields of a type at any depth."""
     match kind:
         case t.Struct():
             yield from kind.fields
@@ -190,7 +190,7 @@ def _members_within(kind: t.Type) -> Iterator[t.Field]:
 
 
 def _as_sql(value: object, kind: t.Type) -> str:
-    """A default value as an SQL literal, or as a cast from text that no session setting changes."""
+    """Return a default value as an SQL literal, or as a cast from text that does not depend on session settings."""
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     if kind in t.INTEGRAL or kind == t.BOOLEAN:

@@ -1,4 +1,4 @@
-"""Bound predicate -> Spark condition with the same semantics: NaN equals itself and is greater than every number."""
+"""Translate a bound predicate to a Spark condition with the same semantics: NaN is equal to itself and the greatest."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {"=": eq, "!=": ne, "<": l
 
 
 def condition(predicate: Predicate, columns: Mapping[int, Column]) -> Column:
-    """The predicate as a condition over `columns`, which are keyed by field id."""
+    """Translate a bound predicate to a condition over `columns`, which are keyed by field id."""
 
     def walk(part: Predicate) -> Column:
         match part:
@@ -93,7 +93,7 @@ def _leaf(leaf: ColumnTest, column: Column) -> Column:
 
 
 def _exact(column: Column, value: pa.Scalar) -> Column:
-    """The column; floats are wrapped so that Spark does not skip row groups by their statistics.
+    """Return the column, with floats wrapped so that Spark does not skip row groups by their statistics.
 
     Parquet statistics ignore NaN and distinguish 0.0 from -0.0; SQL orders NaN above all numbers and has one zero.
     """
@@ -105,7 +105,7 @@ def _exact(column: Column, value: pa.Scalar) -> Column:
 
 
 def _literal(value: pa.Scalar) -> Column:
-    """A typed literal; timestamps and decimals are cast from text, which no session setting changes."""
+    """Return a typed literal; timestamps and decimals are cast from text, which no session setting changes."""
     plain, kind = plain_value(value), value.type
     if isinstance(plain, bytes):
         return F.unhex(F.lit(plain.hex()))
@@ -120,7 +120,7 @@ _COMPARED = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
 
 @dataclass(frozen=True)
 class SparkFilter:
-    """The conjuncts of a scan's filter that have SQL conditions: Spark evaluates them on the rows of `rows`.
+    """The conjuncts of a scan's filter that contain SQL conditions, which Spark evaluates on the frame of `rows`.
 
     `spark` is None if the scan is only explained, without a session.
     """
@@ -130,9 +130,9 @@ class SparkFilter:
 
     @cached_property
     def rows(self) -> ScanSpec:
-        """The scan without these conjuncts: pruned by what they imply, not limited, and with the columns they read.
+        """The scan without these conjuncts: pruned by their implications, unlimited, and with the columns they read.
 
-        Its columns have names of their own, so that no name in a condition can be taken for another column. Raises
+        Its columns have unique names, so that no name in a condition can refer to another column. Raises
         `NoSuchColumn`.
         """
         kept = [each for each in conjuncts(self.scan.condition) if not has_sql(each)]
@@ -144,7 +144,7 @@ class SparkFilter:
         return self.scan.with_condition(conjunction(kept)).select(*outputs, *inputs).with_limit(None)
 
     def filter_frame(self, frame: DataFrame) -> DataFrame:
-        """The rows of a frame of `rows` that match, with the columns of the scan, and limited as the scan is."""
+        """Filter a frame of `rows` by the conjuncts, and return the scan's columns, limited as in the scan."""
         if not self.scan.ignores_residuals:
             for each in self._conjuncts:
                 frame = frame.where(self._column(each))
@@ -153,9 +153,9 @@ class SparkFilter:
         return frame if self.scan.max_rows is None else frame.limit(self.scan.max_rows)
 
     def _infer_predicate(self, condition: SqlCondition) -> Predicate:
-        """What a condition implies as Spark evaluates it, maybe later than now.
+        """Infer the predicate that a condition implies when Spark evaluates it, possibly later than now.
 
-        Without a session its settings are unknown, and those of Connect may be others when it runs the query.
+        Without a session its settings are unknown, and settings of Connect may change before the query runs.
         """
         known = self.spark if self.spark is not None and not is_connect(self.spark) else None
         return infer_predicate(
@@ -170,7 +170,7 @@ class SparkFilter:
 
     @property
     def texts(self) -> list[str]:
-        """The conjuncts, as text."""
+        """The conjuncts with SQL conditions, as text."""
         return [str(each) for each in self._conjuncts]
 
     @property
@@ -187,7 +187,7 @@ class SparkFilter:
 
     @cached_property
     def _inputs(self) -> dict[int, tuple[str, str]]:
-        """What the conjuncts read, by field id: its name in the frame, and how to refer to it in the table."""
+        """The fields that the conjuncts read, by field id: the name in the frame, and the reference in the table."""
         ids = dict.fromkeys(each for part in self._conjuncts for each in self._read(part))
         return {
             each: (f"{_INPUT}{n}", dotted_path(field.name for field in self._schema.struct_path(each)))
@@ -224,14 +224,14 @@ class SparkFilter:
         return None if found is None else (self._inputs[found[0].id][0], found[1])
 
     def _bind(self, part: Predicate) -> Predicate:
-        """A test of one column, bound; raises `UnsupportedFeature` for a type whose values are others in Spark."""
+        """Bind a test of one column; raises `UnsupportedFeature` for a type whose values differ in Spark."""
         bound = bind(part, self._schema, case_sensitive=self._case_sensitive, zone=self.scan.zone)
         for leaf in leaves(bound):
             kind = self._schema.by_id[leaf.bound_id].type
             is_time = isinstance(kind, t.Timestamp) and kind.unit == "us"
             if not (isinstance(leaf, IsNull) or isinstance(kind, t.Decimal) or is_time or kind in _COMPARED):
                 raise UnsupportedFeature(
-                    f"{part} ({kind}) beside an SQL condition, joined by OR, on Spark",
+                    f"{part} ({kind}) joined by OR with an SQL condition, on Spark",
                     "Filter the frame instead: scan.to_spark(spark).where(...).",
                 )
         return bound

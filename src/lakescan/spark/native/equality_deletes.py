@@ -2,7 +2,7 @@
 
 Each delete file is decoded once, by one task, and each key keeps the newest sequence number that deletes it. A row is
 deleted if its key was deleted with a newer sequence number than that of its data file. The cost grows with the number
-of keys and rows, not with pairs of files, however many commits there were.
+of keys and rows, not with pairs of files, regardless of the number of commits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FILES_A_TASK = 64
 
 
 class EqualityDeleteKeys:
-    """The equality deletes of a plan; `keys` are the sets of field ids that they compare."""
+    """The equality deletes of a plan; `keys` has the distinct sets of field ids that they compare."""
 
     def __init__(self, spark: SparkSession, plan: ScanPlan, context: ReadContext) -> None:
         self._spark, self._context = spark, context
@@ -45,7 +45,7 @@ class EqualityDeleteKeys:
         return {field_id for ids in self.keys for field_id in ids}
 
     def scopes(self, plan: ScanPlan, ids: tuple[int, ...]) -> pa.Array:
-        """For each file of the plan, the partition scope of its deletes by these columns; null if it has none."""
+        """Return for each file of the plan the partition scope of its deletes on these columns; null if it has none."""
         mine = pc.and_(_key_mask(plan.deletes, ids), pc.not_equal(plan.deletes["scope"].combine_chunks(), ""))
         references = plan.table.references
         chosen = pc.fill_null(mine, False).to_numpy(zero_copy_only=False)[references.first]
@@ -56,7 +56,10 @@ class EqualityDeleteKeys:
     def drop_deleted_rows(
         self, frame: DataFrame, ids: tuple[int, ...], columns: dict[int, Column], scope: Column, sequence: Column
     ) -> DataFrame:
-        """The rows of the frame whose keys were not deleted with a newer sequence number than that of their file."""
+        """Remove the rows of a frame whose keys were deleted with a newer sequence number than that of their file.
+
+        `columns` are keyed by field id. `scope` and `sequence` are columns with those of the row's data file.
+        """
         deletes = self._deletes.filter(_key_mask(self._deletes, ids))
         is_global = pc.equal(deletes["scope"], "")
         for files, in_all_partitions in (
@@ -72,7 +75,7 @@ class EqualityDeleteKeys:
         return frame
 
     def _newest_deletes(self, files: pa.Table, ids: tuple[int, ...]) -> DataFrame:
-        """Each deleted key of each scope, with the newest sequence number that deletes it there."""
+        """Return a frame of the deleted keys of each scope, with the newest sequence number that deletes each."""
         context = self._context
         schema = Schema(tuple(context.table_schema.by_id[i] for i in ids))
         target = spark_schema(schema)
@@ -94,7 +97,7 @@ class EqualityDeleteKeys:
 
 
 def _add_origin(keys: pa.RecordBatch, names: list[str], file: DeleteFile) -> pa.RecordBatch:
-    """Add the scope and the sequence number of the delete file to its keys."""
+    """Add the delete file's scope and sequence number to its keys."""
     scope = pa.repeat(pa.scalar(file.scope, pa.string()), keys.num_rows)
     sequence = pa.repeat(pa.scalar(file.age, pa.int64()), keys.num_rows)
     return pa.RecordBatch.from_arrays([*keys.columns, scope, sequence], names=[*names, _SCOPE, _SEQUENCE])
@@ -105,5 +108,5 @@ def _key(field_id: int) -> str:
 
 
 def _key_mask(deletes: pa.Table, ids: tuple[int, ...]) -> pa.Array:
-    """A mask of the deletes that compare exactly these fields."""
+    """Return a mask of the deletes that compare exactly these fields."""
     return pc.equal(key_texts(deletes), ",".join(map(str, ids)))

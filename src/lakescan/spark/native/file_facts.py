@@ -2,10 +2,10 @@
 
 Every row needs the facts of its file. A join by path would hash a long string per row. Instead, the facts are a few
 arrays in one row of a small data frame, indexed by some bits of the file size that differ for all files of the plan.
-Sizes are the current ones of the filesystem, since those of the metadata may be stale. The arrays also hold the full
-size: a row of a file with another size fails the query, so that a delete is never skipped.
+Sizes are the filesystem's current ones, since those of the metadata may be stale. The arrays also hold the full size: a
+row of a file with another size fails the query, so that a delete is never skipped.
 
-If sizes are equal, or the files too many, files are joined by path.
+If files have equal sizes, or there are too many, they are joined by path.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 INDEX, SIZE, PATH = "__lakescan_index", "__lakescan_size", "__lakescan_path"
 _PLACE, _EXPECTED = "__lakescan_place", "__lakescan_expected"
 _MOST_BITS = 20
-_MOST_LITERALS = 128  # numbers of an array in an expression, which is made and run quicker than a subquery
+_MOST_LITERALS = 128  # size of an array as an expression, which is faster than a subquery
 _SQL_TYPES = {pa.int32(): "INT", pa.int64(): "BIGINT"}
 _NO_WORDS = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class SizeIndex:
-    """The array index of a file's facts, from the file size: `(size >> shift) & mask`."""
+    """Maps a file size to the array index of the file's facts: `(size >> shift) & mask`."""
 
     shift: int
     mask: int
 
     def indices(self, sizes: np.ndarray) -> np.ndarray:
-        """The indices for files of these sizes in bytes."""
+        """Return the indices for files of these sizes in bytes."""
         result: np.ndarray = (sizes >> self.shift) & self.mask
         return result
 
     @staticmethod
     def find(sizes: np.ndarray) -> SizeIndex | None:
-        """Bits that differ for all sizes; None if sizes are equal, or need too many bits."""
+        """Find bits that differ for all sizes; None if sizes are equal, or if too many bits are needed."""
         least = int(np.ceil(np.log2(max(2, len(sizes)))))
         for bits in range(least, _MOST_BITS + 1):
             for shift in range(16):
@@ -58,7 +58,10 @@ class SizeIndex:
 
 
 class FileFacts:
-    """The facts of files: arrays with one element per file, and the deleted rows of all files as one bitmap."""
+    """The facts of files: arrays with one element per file, and the deleted rows of all files as one bitmap.
+
+    `deleted` has the deleted row positions of each file, and `values` the further facts by name.
+    """
 
     def __init__(
         self,
@@ -83,13 +86,13 @@ class FileFacts:
 
     @cached_property
     def _frame(self) -> DataFrame:
-        """One row with an array per fact, in the order of the places, and the bitmap's words."""
+        """One row with an array per fact, in the order of the size index, and with the bitmap's words."""
         columns = {name: _one_list(values) for name, values in self._indexed_facts.items()}
         return self._spark.createDataFrame(pa.table({**columns, "words": _one_list(pa.array(self._words))}))
 
     @cached_property
     def _indexed_facts(self) -> dict[str, pa.Array]:
-        """The facts in the order of the places."""
+        """The facts in the order of the size index."""
         if self._places is None:
             return self._by_file
         place = np.full(self._places.mask + 1, -1)
@@ -108,11 +111,11 @@ class FileFacts:
         return name in self._by_file
 
     def value(self, name: str) -> Column:
-        """A fact of the row's file, for a frame that `placed` returned."""
+        """Return a fact of the row's file, for a frame that `locate_rows` returned."""
         return F.get(self._array(name), F.col(_PLACE))
 
     def locate_rows(self, frame: DataFrame, columns: list[Column]) -> DataFrame:
-        """Select the columns, add the place of each row's file, and remove deleted rows.
+        """Select the columns, add the index of each row's file in the facts, and remove deleted rows.
 
         `frame` must read exactly these files, and have Spark's `_metadata`.
         """
@@ -147,5 +150,5 @@ _UNKNOWN_FILE = (
 
 
 def _one_list(values: pa.Array) -> pa.Array:
-    """A list column with one row, which holds all values."""
+    """Return a list column with one row, which holds all values."""
     return pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)

@@ -1,6 +1,6 @@
-"""Native files as one relation of Spark, which gets them from lakescan, and looks none up: see `Lakescan.java`.
+"""Native files as one Spark relation that gets its files from lakescan without listing them; see `Lakescan.java`.
 
-Each file brings its facts (deleted rows, constants) as values of hidden partition columns.
+The facts of each file (deleted rows, constants) are values of hidden partition columns.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 JAVA = Path(__file__).with_name("Lakescan.java")
 _HIDDEN = "__lakescan_fact_"
 _DELETED = "deleted"
-_FEW = 64  # splits of a file with fewer rows
-# Spark's reader by rows takes the session's setting of field ids, and the vectorized one that of the relation.
+_FEW = 64  # least maximum number of splits of a file
+# Spark's row-based reader uses the session's setting of field ids, the vectorized reader that of the relation.
 _OPTIONS = {**READ_OPTIONS, FIELD_IDS: "true", NULL_STRUCTS: "false", "orc.force.positional.evolution": "false"}
-# `DataType.defaultSize` of types that do not take eight bytes.
+# `DataType.defaultSize` of types with another size than eight bytes.
 _SIZES = {
     "boolean": 1,
     "byte": 1,
@@ -65,7 +65,7 @@ _CLASSES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by gateway, which
 
 
 def java_class(spark: SparkSession) -> Any:
-    """An instance of the class `lakescan.Lakescan` in the session's JVM: py4j calls static methods through it."""
+    """Return an instance of `lakescan.Lakescan` in the session's JVM, through which py4j calls static methods."""
     context: Any = spark.sparkContext
     gateway = context._gateway
     if gateway not in _CLASSES:
@@ -75,7 +75,7 @@ def java_class(spark: SparkSession) -> Any:
 
 
 def statuses(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """A frame of the columns `path` and `length` of files of a classic session, for which its workers look them up."""
+    """Return a frame with the `path` and `length` of files, which the workers of a classic session look up."""
     from pyspark.sql.classic.dataframe import DataFrame
 
     session: Any = spark
@@ -85,9 +85,9 @@ def statuses(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 
 class RelationFiles(NativeFrame):
-    """Native files whose names, sizes and facts Spark gets from here.
+    """Native files whose names, sizes and facts lakescan gives to Spark.
 
-    `title` is what `explain` shows of them. `compares_micros`: see `FileColumns`.
+    `title` is the text that `explain` shows for them. `compares_micros`: see `FileColumns`.
     """
 
     def __init__(self, *arguments: Any, title: str, compares_micros: bool) -> None:
@@ -96,7 +96,7 @@ class RelationFiles(NativeFrame):
         self._columns = replace(self._columns, compares_micros=compares_micros)
 
     def rows(self) -> DataFrame:
-        """The rows, with the column names of the output."""
+        """Return the rows, with the column names of the output."""
         facts = None if self._keys is None else self._facts()
         assert facts is None or isinstance(facts, HiddenFacts)
         if (outputs := self._outputs(facts)) is not None:
@@ -104,7 +104,10 @@ class RelationFiles(NativeFrame):
         return super().rows()
 
     def _outputs(self, facts: HiddenFacts | None) -> list[tuple[str, str, bool]] | None:
-        """The output as `Lakescan.frame` takes it; None if a column is no column of the file, nor a constant."""
+        """Return the output for `Lakescan.frame`; None if a column is neither a column of the files nor a constant.
+
+        Each column has its name, its source column, and whether it is protected.
+        """
         if (self._keys is not None and self._keys.keys) or any(each != TRUE for each in self._plan.residuals):
             return None
         found, read = [], {field.id: field for field in self._fields}
@@ -156,7 +159,7 @@ class RelationFiles(NativeFrame):
         return DataFrame(frame, self._spark)
 
     def _sizes(self) -> np.ndarray:
-        """The recorded sizes, by which Spark splits files: see `Scans` in `Lakescan.java`.
+        """Return the recorded sizes, by which Spark splits files: see `Scans` in `Lakescan.java`.
 
         As in `split_files`, a file has at most as many splits as rows, whatever its recorded size.
         """
@@ -172,7 +175,7 @@ class RelationFiles(NativeFrame):
 
 
 class HiddenFacts:
-    """The facts of files as hidden columns of their relation, which leaves deleted rows out; as `FileFacts`."""
+    """The facts of files as hidden columns of their relation, which removes deleted rows. Interface as `FileFacts`."""
 
     def __init__(self, deleted: list[BitMap64], values: Mapping[str, pa.Array]) -> None:
         self.columns = {f"{_HIDDEN}{name}": array for name, array in values.items()}
@@ -190,28 +193,28 @@ class HiddenFacts:
 
     @property
     def number_of_file(self) -> str:
-        """The hidden column that has the number of each file, if files are numbered."""
+        """The hidden column with the number of each file, if files are numbered."""
         return f"{_HIDDEN}file"
 
     def name_of(self, field: t.Field) -> str | None:
-        """The hidden column that has the value of a field for each file; None if the files have the field."""
+        """Return the hidden column with the value of a field for each file; None if the files contain the field."""
         name = {FILE.id: "file", SPEC_ID.id: "spec"}.get(field.id, f"constant_{field.id}")
         if name not in self:
             return None
         return f"{_HIDDEN}{name}" if _type(self.columns[f"{_HIDDEN}{name}"].type) == spark_type(field.type) else None
 
     def value(self, name: str) -> Column:
-        """A fact of the row's file."""
+        """Return a fact of the row's file."""
         return F.col(f"{_HIDDEN}{name}")
 
     def locate_rows(self, frame: DataFrame, columns: list[Column]) -> DataFrame:
-        """The frame as it is: it has the columns, the facts, and the position of each row where it is needed."""
+        """Return the frame unchanged: its relation already has the columns, the facts, and needed row positions."""
         del columns
         return frame
 
 
 def title_of(scan: ScanSpec, plan: ScanPlan) -> str:
-    """The table, the snapshot, and how many of its files are read, as `explain` and the UI show them."""
+    """Return the table, the snapshot, and how many of its files are read, as `explain` and the UI show them."""
     metrics = plan.report.metrics
     count = f"{len(plan.table):,}"
     if metrics.skipped_data_manifests:
@@ -222,7 +225,7 @@ def title_of(scan: ScanSpec, plan: ScanPlan) -> str:
 
 
 def title_of_table(scan: ScanSpec) -> str:
-    """The table and its snapshot, as `explain` and the UI show them."""
+    """Return the table and its snapshot, as `explain` and the UI show them."""
     name = scan.name or redact(scan.table.location)
     return f"lakescan {scan.table.name} {name} {scan.table.words.state} {scan.snapshot.id}"
 
@@ -239,7 +242,7 @@ def _default_size(kind: t.Type) -> int:
 
 
 def _bits(deleted: BitMap64) -> bytes | None:
-    """Deleted positions as bits of 32-bit words, lowest bit first, whose bytes are in Java's order."""
+    """Return deleted positions as a bitmap of 32-bit words, lowest bit first, with bytes in Java's order."""
     if not deleted:
         return None
     return np.concatenate(list(words_of(deleted))).view("<u4").astype(">u4").tobytes()
@@ -250,7 +253,7 @@ def _type(kind: pa.DataType) -> s.DataType:
 
 
 def _pack_files(paths: list[str], sizes: np.ndarray, facts: HiddenFacts) -> bytes:
-    """The files and their facts as the class `Files` of `Lakescan.java` reads them."""
+    """Serialize files and their facts for the class `Files` of `Lakescan.java`."""
     parts = [
         np.array([len(paths)], "<i4").tobytes(),
         sizes.astype("<i8").tobytes(),
@@ -264,7 +267,7 @@ def _pack_files(paths: list[str], sizes: np.ndarray, facts: HiddenFacts) -> byte
 
 
 def _texts(array: pa.Array) -> bytes:
-    """Binaries: where each ends, and all of them in one."""
+    """Serialize binaries: the end offset of each, and then all of them concatenated."""
     kind = pa.large_binary()
     plain = array.cast(pa.string()) if pa.types.is_decimal(array.type) else array
     whole = pc.fill_null(plain.cast(pa.large_string() if pa.types.is_string(plain.type) else kind).cast(kind), b"")
@@ -273,7 +276,7 @@ def _texts(array: pa.Array) -> bytes:
 
 
 def _numbers(array: pa.Array) -> bytes:
-    """Numbers, dates and times, as eight bytes each."""
+    """Serialize numbers, dates and times, as eight bytes each."""
     if pa.types.is_floating(array.type):
         bits = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
         view = "<i4" if array.type == pa.float32() else "<i8"

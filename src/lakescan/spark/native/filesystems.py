@@ -1,8 +1,8 @@
-"""Which object stores the session's Spark can read, and under which names: probed once for each store of a session.
+"""Probe which object stores the session's Spark can read, and under which names, once per store and session.
 
-Spark has filesystems by URI scheme, from JARs that a cluster brings (`hadoop-aws` for `s3a`). The probe looks up two
-data files of the table with Spark, on a worker, too, and compares their sizes: a store that has the same settings, but
-holds other objects, is none to read from.
+Spark has filesystems by URI scheme, from JARs of the cluster (`hadoop-aws` for `s3a`). The probe looks up two data
+files of the table with Spark, also on a worker, and compares their sizes, since a store with the same settings may hold
+other objects.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 STORES = ("s3", "gcs", "abfs")  # object stores, by the common name of their schemes
-_MOST_SECONDS = 30  # of a probe: a client without an answer tries again for minutes
-# The names of a store in Hadoop: s3a is its own client, s3 that of some vendors; wasb is gone from newer versions.
+_MOST_SECONDS = 30  # limit of a probe: a client without an answer retries for minutes
+# Names of stores in Hadoop: s3a is Hadoop's client, s3 that of some vendors; newer versions have no wasb.
 _NAMES = {
     "s3": ("s3a", "s3"),
     "s3a": ("s3a", "s3"),
@@ -44,7 +44,10 @@ _JARS = {"s3": "hadoop-aws", "gcs": "gcs-connector", "abfs": "hadoop-azure"}
 
 @dataclass
 class _ProbeResults:
-    """What the probes of a session found: schemes without a filesystem, and stores with the reason against each."""
+    """The results of a session's probes: schemes without a filesystem, and the reason why each store cannot be read.
+
+    Stores are keyed by root and endpoint; the reason is None if Spark can read the store.
+    """
 
     missing: set[str] = field(default_factory=set)
     stores: dict[tuple[str, str | None], str | None] = field(default_factory=dict)
@@ -56,10 +59,10 @@ _KNOWN: WeakKeyDictionary[SparkSession, _ProbeResults] = WeakKeyDictionary()
 def root_for_spark(
     spark: SparkSession, storage: Storage, root: str, files: Sequence[tuple[str, int | None]], *, looks_up: bool = True
 ) -> tuple[str, str]:
-    """The root under which Spark reads what lakescan reads at `root` (`s3://bucket`), or the reason why it does not.
+    """Return the root under which Spark reads the files of lakescan's `root` (`s3://bucket`), or why it cannot.
 
-    The other one is empty. `files` are one or two files there: what follows the root, and the size in bytes if known.
-    `looks_up`: whether Spark's driver looks files up as well, as it does before it reads paths.
+    The other string is empty. `files` are one or two files below the root: the path after the root, and the size in
+    bytes if known. `looks_up` is whether Spark's driver also looks files up, as it does before it reads paths.
     """
     known = _KNOWN.setdefault(spark, _ProbeResults())
     hadoop, endpoint = hadoop_settings(spark), storage.settings.endpoint(_store(root))
@@ -82,20 +85,20 @@ def root_for_spark(
 
 
 def has_filesystem(spark: SparkSession, scheme: str) -> bool:
-    """Whether the Hadoop client of a session has a filesystem for a scheme; False if the session cannot be asked."""
+    """Return whether a session's Hadoop client has a filesystem for a scheme; False if that cannot be determined."""
     if is_connect(spark):
         return False
     session: Any = spark
     settings = session._jsparkSession.sessionState().newHadoopConf()
     try:
         session.sparkContext._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, settings)
-    except Exception:  # of Java: no class, or none that can be loaded
+    except Exception:  # from Java: no class, or it cannot be loaded
         return False
     return True
 
 
 def forget(spark: SparkSession) -> None:
-    """Forget what is known of a session: Spark is asked again."""
+    """Forget the results of a session's probes, so that stores are probed again."""
     _KNOWN.pop(spark, None)
 
 
@@ -105,7 +108,7 @@ def _store(root: str) -> str:
 
 
 def _candidates(root: str) -> list[str]:
-    """The root under each name that Hadoop may have for the store."""
+    """Return the root under each scheme that Hadoop may use for the store."""
     scheme, authority, _ = split_location(root)
     found = []
     for name in _NAMES.get(scheme, (scheme,)):
@@ -122,14 +125,17 @@ def _probe_store(
     files: Sequence[tuple[str, int | None]],
     looks_up: bool,
 ) -> str | None:
-    """The reason why Spark cannot read at a root, by looking files up there; None if it can. Keeps what is lasting."""
+    """Probe a root by looking up files there, and return why Spark cannot read it; None if it can.
+
+    Results that do not depend on the files are kept in `known`.
+    """
     paths = [root + path for path, _ in files]
     try:
         sizes = _sizes(spark, paths, looks_up=looks_up)
     except TimeoutError:
         known.stores[root, endpoint] = f"Spark had not looked up a file in {root} after {_MOST_SECONDS} s"
         return known.stores[root, endpoint]
-    except Exception as error:  # of Java, py4j, the Connect client or the store's own client
+    except Exception as error:  # from Java, py4j, the Connect client or the store's own client
         if _NOT_FOUND.search(str(error)):
             return f"Spark does not find its files in {root}"
         if _NO_FILESYSTEM.search(str(error)):
@@ -148,9 +154,9 @@ def _probe_store(
 
 
 def _sizes(spark: SparkSession, paths: Sequence[str], *, looks_up: bool) -> list[int | None]:
-    """The sizes of files as Spark's workers see them; None for one that has another path there.
+    """Return the sizes of files as Spark's workers see them; None for a file whose path differs there.
 
-    Raises `TimeoutError`, and what Spark raises.
+    Raises `TimeoutError`, and Spark's errors.
     """
     from lakescan.spark.native.file_index import statuses
 
@@ -175,16 +181,16 @@ def _sizes(spark: SparkSession, paths: Sequence[str], *, looks_up: bool) -> list
 
 
 def _list_files(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    # A path that is given alone is tried as the sink of a stream first, whose failure Spark logs at length.
+    # Spark first tries a single path as the sink of a stream, and logs the failure at length; so give two.
     reader = spark.read.format("binaryFile").option("ignoreMissingFiles", "false")
     return reader.option("ignoreCorruptFiles", "false").load([*paths, paths[0]]).select("path", "length")
 
 
-# Storage options are lakescan's alone: they never become options of a Spark reader, since plans show these. So Spark
-# reads a file only if the session has the same endpoint and, where options or a catalog give credentials, the same
-# ones. Values are compared here, on the driver; reasons name settings and never hold values.
+# Storage options are only used by lakescan: they never become options of a Spark reader, since plans show these. So
+# Spark reads a file only if the session has the same endpoint and, if options or a catalog give credentials, the same
+# credentials. Values are compared here, on the driver; reasons name settings and never contain values.
 
-# Settings that change how an object is reached, or written, but not which one it is.
+# Settings that affect how an object is accessed or written, but not which object it is.
 _TUNING: Mapping[str, frozenset[str]] = {
     "s3": frozenset(
         {"region", "force_virtual_addressing", "connect_timeout", "request_timeout", "timeout", "load_frequency"}
@@ -203,15 +209,15 @@ _COMPARED: Mapping[str, frozenset[str]] = {
     "abfs": frozenset({"account_name", "account_key", "sas_token"}),
 }
 _PREFIXES = {"s3": ("s3.", "client."), "gcs": ("gcs.",), "abfs": ("adls.",)}  # of catalogs' properties
-_OTHER_PARTITIONS = ("cn-", "us-gov-", "us-iso")  # regions of clouds of their own, with the same names of buckets
+_OTHER_PARTITIONS = ("cn-", "us-gov-", "us-iso")  # regions of separate clouds, which may have the same bucket names
 _BY_KEYS = ("TemporaryAWSCredentialsProvider", "SimpleAWSCredentialsProvider")
 _AZURE_HOST = re.compile(r"^[a-z0-9]+\.(?:dfs|blob)\.core\.windows\.net$")
 
 
 def why_other_store(storage: Storage, root: str, spark_root: str, hadoop: Mapping[str, str]) -> str | None:
-    """The reason why Spark may not read at `spark_root` what lakescan reads at `root`; None if it does.
+    """Return why Spark's `spark_root` may be another store than lakescan's `root`; None if they are the same.
 
-    Roots are a scheme and an authority: `s3://bucket`. `hadoop` are the session's settings of Hadoop.
+    Roots are a scheme and an authority: `s3://bucket`. `hadoop` has the session's Hadoop settings.
     """
     scheme, authority, _ = split_location(root)
     store = store_of(scheme)
@@ -226,7 +232,7 @@ def why_other_store(storage: Storage, root: str, spark_root: str, hadoop: Mappin
 
 
 def _unknown_properties(properties: Mapping[str, str], store: str) -> Iterator[str]:
-    """The names of a catalog's properties of a store whose meaning is not known here, such as remote signing."""
+    """Yield the names of a catalog's properties for a store that are not supported here, such as remote signing."""
     for name, value in properties.items():
         if name.startswith(_PREFIXES[store]) and not [*parse_option(name, value, ignore_unknown=True)]:
             yield name
@@ -237,14 +243,14 @@ def _s3(settings: StorageOptions, bucket: str, spark_root: str, hadoop: Mapping[
     own = settings.s3()
     is_s3a = spark_root.startswith("s3a:") or "s3a" in hadoop.get("fs.s3.impl", "").lower()
     endpoint = _address(own.get("endpoint_override"), is_plain=own.get("scheme") == "http")
-    if not is_s3a:  # a client of its own, such as that of EMR: it has AWS's endpoint, and other names of settings
+    if not is_s3a:  # a vendor's client such as EMR's, with AWS's endpoint and other names of settings
         others = given - _TUNING["s3"]
         if endpoint is not None or others:
             return "the session's Spark has no filesystem for s3a://, and settings of another cannot be compared"
         return None
 
     def setting(name: str) -> str | None:
-        """A setting: of the bucket if it has its own."""
+        """Return a setting; one of the bucket takes precedence."""
         short = f"fs.s3a.bucket.{bucket}.{name}"
         names = (f"fs.s3a.bucket.{bucket}.fs.s3a.{name}", short, f"fs.s3a.{name}")
         return next((hadoop[each] for each in names if hadoop.get(each)), None)
@@ -261,7 +267,7 @@ def _s3(settings: StorageOptions, bucket: str, spark_root: str, hadoop: Mapping[
         is_same = providers == ["AnonymousAWSCredentialsProvider"]
         return None if is_same else _differs("anonymous access", "fs.s3a.aws.credentials.provider")
     if not given & {"access_key", "secret_key", "session_token"}:
-        return None  # both have those of their environment
+        return None  # both use the credentials of their environment
     if "hadoop.security.credential.provider.path" in hadoop or setting("security.credential.provider.path"):
         return "Spark has the credentials of the store in files, which cannot be compared"
     pairs = {"access_key": "access.key", "secret_key": "secret.key", "session_token": "session.token"}
@@ -275,7 +281,7 @@ def _s3(settings: StorageOptions, bucket: str, spark_root: str, hadoop: Mapping[
 
 
 def _leads(providers: list[str], needed: tuple[str, ...]) -> bool:
-    """Whether the last of the needed providers is asked before any other one gives credentials."""
+    """Return whether the last needed provider comes before any provider that is not needed."""
     last = needed[-1]
     return last in providers and set(providers[: providers.index(last)]) <= set(needed)
 
@@ -315,14 +321,14 @@ def _abfs(settings: StorageOptions, authority: str, spark_root: str, hadoop: Map
         ("account_key", "sharedkey", "fs.azure.account.key"),
         ("sas_token", "sas", "fs.azure.sas.fixed.token"),
     ):
-        # a signature may begin with a question mark, or not
+        # a SAS token may begin with a question mark
         if option in own and (kind != expected or own[option].lstrip("?") != (setting(name) or "").lstrip("?")):
             return _differs(f"the setting {option}", name)
     return None
 
 
 def _address(endpoint: str | None, *, is_plain: bool) -> str | None:
-    """An endpoint in one form: with its scheme, in lower case, without the scheme's own port; None for none."""
+    """Normalize an endpoint: with scheme, in lower case, without the scheme's default port; None if it is empty."""
     if not endpoint:
         return None
     scheme, separator, host = endpoint.lower().rstrip("/").rpartition("://")

@@ -1,9 +1,9 @@
-"""Reasons in the footers of data files not to read them with Spark's own Parquet reader.
+"""Find reasons in the footers of data files not to read them with Spark's own Parquet reader.
 
-Footers are read only where the names of files and the table's metadata leave it open: of an even sample of files, of a
-file of each commit, or, in a table with files without field ids, of all files up to a limit.
+Footers are read only if file names and the table's metadata leave it open: of an even sample of files, of one file per
+commit, or of all files up to a limit if the table has files without field ids.
 
-A file without field ids is read by the names of its own columns, which the table's name mapping gives: `NamedColumns`.
+A file without field ids is read by its own column names, which the table's name mapping gives: `NamedColumns`.
 """
 
 from __future__ import annotations
@@ -31,24 +31,25 @@ from lakescan.spark.native.columns import unique_name
 
 _MOST = 8
 _READERS = 16
-# Compressions by their numbers in `parquet.thrift`, and by the suffixes of file names (`.zstd.parquet`). Spark has no
-# classes for LZO and Brotli. The deprecated LZ4 stands for two framings, of which Hadoop reads only its own.
+# Compression codecs by their numbers in `parquet.thrift`, and by the suffixes of file names (`.zstd.parquet`). Spark
+# has no classes for LZO and Brotli. The deprecated LZ4 stands for two framings, of which Hadoop reads only its own.
 _LACKING = {3: "LZO", 4: "Brotli", 5: "LZ4"}
 _SUFFIX = r"(?i)^.*\.(?P<suffix>[a-z0-9_]+)\.parquet$"
 _READ_BY_SPARK = ("snappy", "gz", "gzip", "zstd", "zst", "lz4raw", "lz4_raw")
 _NOT_READ_BY_SPARK = {"br": "Brotli", "brotli": "Brotli", "lzo": "LZO", "lz4": "LZ4", "lz4hadoop": "LZ4"}
-_SERIES = r"[-_.]?[0-9]*\.parquet$"  # the end of the names of files that one writer wrote
+_SERIES = r"[-_.]?[0-9]*\.parquet$"  # the end of file names, which differs between files of one writer
 
 
-_RESERVED = ("_metadata", "__lakescan_", "_tmp_metadata_")  # beginnings of names that mean something to the reader
+_RESERVED = ("_metadata", "__lakescan_", "_tmp_metadata_")  # prefixes of names with a meaning for the reader
 
 
 @dataclass(frozen=True)
 class FileLayout:
     """The columns of a file. Its Arrow schema lacks INT96 and nesting, and is compared without ids.
 
-    `int96` are the numbers of leaf columns. `other_nesting` are the places of columns whose lists and maps are not in
-    the form of three levels, which readers take for different types. `ids` are those of all fields, nested ones too.
+    `ids` are the field ids of all fields, including nested ones. `int96` are the indices of leaf columns of that type.
+    `other_nesting` are the indices of columns with lists or maps that are not in the three-level form, which readers
+    interpret differently.
     """
 
     schema: pa.Schema
@@ -59,9 +60,11 @@ class FileLayout:
 
 @dataclass(frozen=True)
 class FooterFacts:
-    """Whether a file has field ids and dates in the calendar of Spark 2; a compression that Spark's reader lacks.
+    """The facts of a file's footer that matter for Spark's reader.
 
-    `columns` are the names in lower case, with the ids. `layout` is None if the file cannot be read.
+    `has_ids` is whether the file has field ids. `lacking` is a compression codec that Spark's reader lacks. `columns`
+    has the names in lower case, with the ids. `calendar` is set if dates are in the calendar of Spark 2. `layout` is
+    None if the file cannot be read.
     """
 
     has_ids: bool
@@ -71,7 +74,7 @@ class FooterFacts:
     layout: FileLayout | None = None
 
     def name_of_another(self, expected: Mapping[str, int]) -> str | None:
-        """A settled name that the file nevertheless uses for another column."""
+        """Return a settled name that the file nevertheless uses for another column than `expected`; else None."""
         return next((name for name, i in self.columns if expected.get(name, i) != i), None)
 
 
@@ -87,10 +90,9 @@ def read_footer_facts(
     raises: bool = False,
     file_format: str = "parquet",
 ) -> list[FooterFacts]:
-    """Read the footers of the files at some places, a few at once; they are cached by path and size.
+    """Read the footers of the files at the indices `places`, several at once; they are cached by path and size.
 
-    Unless it `raises`, a file that cannot be read counts as one without field ids: the reader of the Arrow lane raises
-    the error.
+    Unless it `raises`, a file that cannot be read counts as a file without field ids: the Arrow lane raises the error.
     """
 
     def one(place: int) -> FooterFacts:
@@ -137,14 +139,14 @@ def _layout(data: ParquetData) -> FileLayout:
 
 
 def _depths(field: FileField) -> Iterator[int]:
-    """The number of dots in the path of each leaf column, if lists and maps have three levels."""
+    """Yield the number of dots in the path of each leaf column, if lists and maps have the three-level form."""
     dots = field.name.count(".")
     if not field.children:
         yield dots
         return
     more = 1 if pa.types.is_struct(field.type) else 2
     for child in field.children:
-        # A list's element and a map's value have any name without dots.
+        # A list's element and a map's value may have any name, so it counts as a name without dots.
         named = child if more == 1 else replace(child, name="")
         yield from (dots + more + each for each in _depths(named))
 
@@ -152,10 +154,10 @@ def _depths(field: FileField) -> Iterator[int]:
 def lacking_codecs(
     context: ReadContext, paths: pa.Array, files: pa.Table, native: np.ndarray, most: int
 ) -> dict[str, np.ndarray]:
-    """The native files with a compression that Spark's reader lacks: a mask by the compression's name.
+    """Find native files with a compression codec that Spark's reader lacks; return a mask of files by codec.
 
-    It is in the names that Spark's writers and delta-rs give to files. Of other files, at most `most` footers are read:
-    all, or one of each commit (Iceberg's sequence number), else of each series of names.
+    Names of files written by Spark or delta-rs contain the codec. For other files, at most `most` footers are read:
+    all, or one per commit (Iceberg's sequence number), else one per series of names.
     """
     suffixes = pc.fill_null(pc.utf8_lower(pc.struct_field(pc.extract_regex(paths, _SUFFIX), "suffix")), "")
     found: dict[str, np.ndarray] = {}
@@ -178,7 +180,7 @@ def lacking_codecs(
 
 
 def _groups(paths: pa.Array, files: pa.Table, places: np.ndarray, most: int) -> np.ndarray:
-    """A number for each file: files of one number are taken to have the same compression."""
+    """Return a group number for each file; files of the same group are assumed to have the same codec."""
     if len(places) <= most:
         return np.arange(len(places))
     chosen = pa.array(places)
@@ -188,10 +190,10 @@ def _groups(paths: pa.Array, files: pa.Table, places: np.ndarray, most: int) -> 
 
 
 def why_footers(context: ReadContext, paths: pa.Array, sizes: pa.ChunkedArray, native: np.ndarray) -> str | None:
-    """The reason to read files with field ids through Arrow, from an even sample of `_MOST` footers; None without one.
+    """Return the reason to read files with field ids through Arrow, from an even sample of `_MOST` footers; else None.
 
-    Spark pushes filters by name, and refuses files without field ids: those that were found are not in `native`. It
-    rebases dates if a footer says that they are in the calendar of Spark 2, which Iceberg's reader does not do.
+    Spark pushes filters by name, and refuses files without field ids; `native` excludes those already found. Spark also
+    rebases dates if a footer has them in the calendar of Spark 2, which Iceberg's reader does not do.
     """
     expected = ids_by_settled_name(context)
     for facts in read_footer_facts(context, paths, sizes, sample_files(native), raises=True):
@@ -205,25 +207,25 @@ def why_footers(context: ReadContext, paths: pa.Array, sizes: pa.ChunkedArray, n
 
 
 def ids_by_settled_name(context: ReadContext) -> dict[str, int]:
-    """The ids of columns with a settled name (see `FileColumns`), by this name in lower case."""
+    """Return the ids of columns with a settled name (see `FileColumns`), by this name in lower case."""
     return {f.name.lower(): f.id for f in context.table_schema.fields if f.id in context.matching.settled}
 
 
 def sample_files(native: np.ndarray) -> np.ndarray:
-    """The places of an even sample of `_MOST` files."""
+    """Return the indices of an even sample of about `_MOST` native files."""
     places = np.flatnonzero(native)
     return places[:: max(1, len(places) // _MOST)]
 
 
 class _Differs(Exception):
-    """The reason why Spark's reader would not read a file's columns as the Arrow lane does."""
+    """The reason why Spark's reader would read a file's columns differently from the Arrow lane."""
 
 
 @dataclass(frozen=True)
 class NamedColumns:
-    """How to read the columns `wanted` by the names that they have in each file.
+    """Finds the columns `wanted` by the names that they have in each file.
 
-    `mark` makes names that no file has; `reads_int96` is False if the session converts such timestamps.
+    `mark` makes names that no file has. `reads_int96` is False if the session converts such timestamps.
     """
 
     context: ReadContext
@@ -233,9 +235,9 @@ class NamedColumns:
     file_format: str = "parquet"
 
     def find_columns(self, facts: FooterFacts, constants: Collection[int]) -> tuple[t.Field, ...] | str:
-        """The columns with their names in a file as physical names; else the reason for the Arrow lane.
+        """Return the wanted columns with their names in a file as physical names, or the reason for the Arrow lane.
 
-        A column that the file lacks, or that is constant in it (`constants` are field ids), has a name that no file
+        A column that the file lacks, or that is constant in it (`constants` are field ids), gets a name that no file
         has. The Arrow lane raises the errors of files that cannot be read.
         """
         if (layout := facts.layout) is None:
@@ -262,7 +264,7 @@ class NamedColumns:
 
 @dataclass(frozen=True)
 class _File:
-    """The columns of one file, checked for types that both readers read alike."""
+    """The columns of one file, checked for types that both readers read in the same way."""
 
     facts: FooterFacts
     layout: FileLayout
@@ -271,7 +273,7 @@ class _File:
     named: NamedColumns
 
     def column(self, source: FieldSource) -> t.Field:
-        """The target of a source with its name in the file; raises `_Differs`."""
+        """Return a source's table column with its name in the file; raises `_Differs`."""
         if source.child is not None:
             place = self.projection.read[source.child].index
             if place in self.layout.other_nesting:
@@ -279,7 +281,7 @@ class _File:
         return self._field(source, self.projection.read, self.fields)
 
     def _field(self, source: FieldSource, read: tuple[FileField, ...], siblings: tuple[FileField, ...]) -> t.Field:
-        """`column` for a field among its siblings in the file, of which some are read."""
+        """Return a field as `column` does, given its siblings in the file and those of them that are read."""
         target = source.target
         if source.child is None:
             return replace(target, physical_name=unique_name(target.id, self.named.mark))
@@ -305,13 +307,13 @@ class _File:
         return kind
 
     def _inner(self, source: FieldSource, whole: FileField) -> t.Field:
-        """A list's element, or a map's key or value, which are found by their place."""
+        """Return a list's element, or a map's key or value, which readers find by position."""
         assert source.child is not None
         field = whole.children[source.child]
         return replace(source.target, type=self._type(source, field, field))
 
     def _is_read_alike(self, target: t.Field, field: FileField) -> bool:
-        """Whether Spark reads a leaf column of the file to the same values as Arrow."""
+        """Return whether Spark reads a leaf column of the file to the same values as Arrow."""
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         match target.type:
             case t.Decimal() as decimal:
@@ -340,14 +342,14 @@ class _File:
 
     @property
     def _calendar(self) -> LegacyCalendar | None:
-        """The calendar from which Spark rebases dates and times, which Iceberg's reader does not do."""
+        """The calendar from which Spark rebases dates and times, unlike Iceberg's reader; None without rebasing."""
         return None if self.named.context.matching.legacy_calendar else self.facts.calendar
 
 
 class _OrcFile(_File):
-    """The columns of an ORC file: exactly the table's type, which is not nested, nor one of dates and times.
+    """The columns of an ORC file, which must have exactly the table's types, without nested, date and time types.
 
-    Spark takes dates and times of a file that does not name its calendar for ones in that of Spark 2.
+    Spark interprets dates and times in the calendar of Spark 2 if the file does not record its calendar.
     """
 
     def _field(self, source: FieldSource, read: tuple[FileField, ...], siblings: tuple[FileField, ...]) -> t.Field:

@@ -1,4 +1,4 @@
-"""Scan -> Spark data frame: files that Spark's own Parquet reader reads exactly go through it, others through Arrow."""
+"""Make a Spark data frame of a scan: Spark's own Parquet reader reads files if it is exact, Arrow the others."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ _LOG = logging.getLogger("lakescan")
 
 
 def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
-    """The rows of a scan as a data frame.
+    """Return the rows of a scan as a data frame.
 
     The frame is a read that is replaced in each query, so that later filters prune files: by Spark's optimizer in a
-    classic session (`native/rule.py`), and by a hook of the client on Connect (`connect/hook.py`). For a scan that such
-    a read cannot express, see `plan_now`. Spark evaluates SQL conditions of the filter on the frame.
+    classic session (`native/read_rule.py`), and by a hook in the client on Connect (`connect/hook.py`). A scan that
+    such a read cannot express is planned by `plan_now`. Spark evaluates SQL conditions of the filter on the frame.
     """
     scan = replace(scan, zone=session_zone(spark))
     if has_sql(scan.condition):
@@ -65,13 +65,14 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
 
 def plan_now(spark: SparkSession, scan: ScanSpec) -> DataFrame:
-    """The rows of a scan without SQL conditions as a frame that later filters do not narrow.
+    """Return the rows of a scan without SQL conditions as a frame that later filters do not narrow.
 
-    A scan that the native lane may read is planned now, by Spark's workers or the scan's executor. Others become a
-    read that a single worker plans when Spark plans the query. They are planned now nevertheless if the planning mode,
-    the scan's executor, secrets, or the size of the metadata require it, or if the server is no Apache Spark, which may
-    read another state in each query of a frame. Raises `UnsupportedFeature` for lane=native if the native lane cannot
-    read every file.
+    If the native lane may read the scan, it is planned now, by Spark's workers or the scan's executor. Other scans
+    become a read that a single worker plans when Spark plans the query. They are also planned now if the planning mode,
+    the scan's executor, secrets, or the size of the metadata require it, or if the server is not Apache Spark, which
+    may read another snapshot in each query of a frame.
+
+    Raises `UnsupportedFeature` for lane=native if the native lane cannot read every file.
     """
     scan = replace(scan, zone=session_zone(spark))
     scan.check_for_workers()
@@ -85,12 +86,12 @@ def plan_now(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
 
 def session_frame(spark: SparkSession, scan: ScanSpec) -> DataFrame:
-    """The rows of a scan as the session reads it; see `apply_session_reads` and `frame_of`."""
+    """Return the rows of a scan with the session's settings applied; see `apply_session_reads` and `frame_of`."""
     return frame_of(spark, apply_session_reads(scan, settings_of_session(spark)))
 
 
 def plan_frame(spark: SparkSession, scan: ScanSpec, *, numbers_files: bool) -> tuple[DataFrame, ScanPlan]:
-    """The rows of a scan, which is planned now in any case, and its plan; see `frame_of` and `frame_by_relation`."""
+    """Plan a scan now in any case, and return its rows and its plan; see `frame_of` and `frame_by_relation`."""
     scan = replace(scan, zone=session_zone(spark))
     if has_sql(scan.condition):
         spark_filter = SparkFilter(spark, scan)
@@ -105,11 +106,11 @@ def plan_frame(spark: SparkSession, scan: ScanSpec, *, numbers_files: bool) -> t
 
 
 def frame_by_relation(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, *, numbers_files: bool) -> DataFrame:
-    """Make the frame of a plan as `frame_of_plan` does; a classic session gets the files without looking them up.
+    """Make a plan's frame as `frame_of_plan` does, but without a look-up of the files in a classic session.
 
-    Where that is not possible, Spark gets the paths of the files.
+    If that is not possible, Spark gets the paths of the files.
     """
-    # Blocks of files in HDFS have hosts, which only the look-up of paths finds.
+    # Blocks of files in HDFS have hosts, which only a look-up of paths finds.
     if not is_connect(spark) and split_location(scan.table.location)[0] != "hdfs":
         try:
             java_class(spark)
@@ -119,7 +120,7 @@ def frame_by_relation(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, *, nu
             return frame_of_plan(spark, scan, plan, numbers_files=numbers_files, reader=reader)
         except LakescanError:
             raise
-        except Exception as error:  # a Spark that differs from what was tried
+        except Exception as error:  # a Spark that differs from the tested versions
             _LOG.debug("Spark looks up the files of %s: %s", redact(scan.location), type(error).__name__)
     return frame_of_plan(spark, scan, plan, numbers_files=numbers_files)
 
@@ -133,9 +134,10 @@ def frame_of_plan(
     reader: Callable[..., NativeFrame] | None = None,
     lanes: Lanes | None = None,
 ) -> DataFrame:
-    """The rows of a plan of a scan without SQL conditions; `reader` as in `native_frame`, `lanes` if they are chosen.
+    """Return the rows of a scan's plan, without SQL conditions.
 
     With `numbers_files`, the column `_file` is the number of the file in the plan, which is smaller than its path.
+    `reader` is as in `native_frame`. `lanes` are the lanes if they are already chosen.
     """
     scan = replace(scan, zone=session_zone(spark))
     paths = plan.table.files["path"].combine_chunks() if numbers_files else None
@@ -156,25 +158,25 @@ def frame_of_plan(
 
 
 def cheapest_column(scan: ScanSpec) -> str:
-    """Return the column that costs least to read, for a query that needs none: Arrow has no rows without columns."""
+    """Return the column that is cheapest to read, for a query that needs none: Arrow has no rows without columns."""
     fields = scan.output.fields
     plain = (each for each in fields if each.type in (t.BOOLEAN, *t.INTEGRAL, t.DATE, *t.FLOATING))
     return next(plain, fields[0]).name
 
 
 def totals_by_metadata(scan: ScanSpec, wanted: Sequence[Aggregate]) -> list[pa.Scalar] | None:
-    """Return the values of aggregates as Spark computes them, if metadata alone proves them all; else None."""
+    """Return the values of aggregates as Spark computes them, if metadata alone proves all of them; else None."""
     if any(field.width for field in t.walk(scan.output.fields)):  # CHAR(n) is padded
         return None
     values = aggregates_by_metadata(scan, wanted, with_times=True)
-    # Bounds of Parquet have one sign for zeros, whatever the rows have.
+    # Parquet bounds have one sign for zeros, whatever sign the rows have.
     if values is None or any(pa.types.is_floating(each.type) and each.as_py() == 0 for each in values):
         return None
     return values
 
 
 def explain_scan(scan: ScanSpec) -> str:
-    """The plan as text, with the lanes of its files and how deletes are applied."""
+    """Return a scan's plan as text, with the lanes of its files and how deletes are applied."""
     if (spark := SparkSession.getActiveSession()) is not None:
         scan = replace(apply_session_reads(scan, settings_of_session(spark)), zone=session_zone(spark))
     if has_sql(scan.condition):
@@ -199,7 +201,7 @@ def check_native_lane(scan: ScanSpec, reasons: dict[str, int]) -> None:
 
 
 def _create_classic_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
-    """The read of a scan that the optimizer's rule replaces; None where that is not possible."""
+    """Return the read of a scan that the optimizer rule replaces; None if that is not possible."""
     if not _is_planned_by_spark(scan) or why_arrow_session(spark, scan.options) is not None:
         return None
     register(spark, names=("lakescan",))
@@ -209,7 +211,7 @@ def _create_classic_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | Non
 
 
 def _create_connect_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
-    """The read of a scan that the client's hook replaces; None where that is not possible."""
+    """Return the read of a scan that the client's hook replaces; None if that is not possible."""
     from lakescan.spark.connect import hook
 
     if scan.lane != "auto" or scan.storage.has_secrets or _is_planned_here(scan):
@@ -222,18 +224,18 @@ def _create_connect_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | Non
 
 
 def _is_planned_by_spark(scan: ScanSpec) -> bool:
-    """Whether the optimizer's rule may replace the read of a scan, which has to fit options, apart from secrets.
+    """Return whether the optimizer rule may replace the read of a scan, which must fit options, apart from secrets.
 
-    The options name no time zone: one that the filter depends on is the session's now.
+    The options contain no time zone, so the filter must not depend on one.
     """
     if scan.lane != "auto" or scan.max_rows is not None or _is_planned_here(scan) or depends_on_zone(scan):
         return False
-    # Blocks of files in HDFS have hosts, which only the look-up of paths finds.
+    # Blocks of files in HDFS have hosts, which only a look-up of paths finds.
     return split_location(scan.table.location)[0] != "hdfs" and why_arrow(scan) is None
 
 
 def _is_planned_here(scan: ScanSpec) -> bool:
-    """Whether the driver plans the scan now, with Spark's workers or the scan's executor."""
+    """Return whether the driver plans the scan now, with Spark's workers or the scan's executor."""
     data, deletes = scan.planning_mode("data"), scan.planning_mode("delete")
     # A data source gets a scan as text options, which cannot express every scan.
     if scan.executor is not None or not scan.fits_options or "distributed" in (data, deletes):
@@ -248,7 +250,7 @@ def _plan(spark: SparkSession, scan: ScanSpec) -> ScanPlan:
 
 
 def _parallelism(spark: SparkSession, scan: ScanSpec) -> int:
-    """The number of concurrent tasks to split for: the scan's option, else that of the session."""
+    """Return the number of concurrent tasks to split for: the scan's option, else the session's parallelism."""
     return scan.options.parallelism or parallelism(spark)
 
 
@@ -257,26 +259,26 @@ def _plan_and_read(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
 
 def _source_frame(spark: SparkSession, scan: ScanSpec) -> DataFrame:
-    """The scan as a Python data source, which is registered again: its settings are those that the session has now."""
+    """Return the scan as a Python data source, registered again with the session's current settings."""
     register(spark, names=("lakescan",))
     return _create_read(spark, scan)
 
 
 def _create_read(spark: SparkSession, scan: ScanSpec) -> DataFrame:
-    """A read of the scan by the data source, with its schema: otherwise Spark would start a worker to ask for it."""
+    """Return a read of the scan by the data source with its schema, for which Spark would otherwise start a worker."""
     options = scan.to_options()
     FRAMES.keep(options, scan)
     frame = spark.read.format("lakescan").schema(schema_of(scan)).options(**options).load()
     if not is_connect(spark):
-        with suppress(Exception):  # of a Spark that differs: then only this session can read it
+        with suppress(Exception):  # in a Spark that differs, only this session can read it
             java_class(spark).findSource(frame._jdf)
     return frame
 
 
 def _read_with_scan(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
-    """A read whose data source is pickled here, with the scan: plans show options, which must not hold secrets.
+    """Return a read whose data source is pickled with the scan, as plans show options, which must not hold secrets.
 
-    None if the scan cannot be pickled, or this Spark has no place for the data source.
+    None if the scan cannot be pickled, or if this Spark cannot take the data source.
     """
     options = {"scan": uuid4().hex}
     try:
@@ -284,16 +286,16 @@ def _read_with_scan(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
         frame = spark.read.format("lakescan").schema(schema_of(scan)).options(**options).load()
         java_class(spark).giveSource(frame._jdf, bytearray(pickled))
     except Exception as error:
-        _LOG.debug("a frame of %s is planned when it is made: %s", redact(scan.location), type(error).__name__)
+        _LOG.debug("a frame of %s is planned at its creation: %s", redact(scan.location), type(error).__name__)
         return None
     FRAMES.keep(options, scan)
     return frame
 
 
 class ScanCache:
-    """The scans of the last frames, by their options, so that the optimizer's rule need not open their tables again.
+    """The scans of the most recent frames, by options, so that the optimizer rule need not open their tables again.
 
-    The options name one state of a table, or number one frame.
+    The options select one snapshot or version of a table, or contain a unique id of a frame.
     """
 
     def __init__(self) -> None:

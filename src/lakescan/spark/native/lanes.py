@@ -42,42 +42,42 @@ if TYPE_CHECKING:
     from lakescan.tables.scan_spec import ScanSpec
 
 _PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
-MOST_DIGITS = 18  # of decimals of 64 bits
+MOST_DIGITS = 18  # of decimals that fit into 64 bits
 LINEAGE = frozenset({ROW_ID.id, LAST_UPDATED.id})  # metadata columns that files may have
 _ROOT = r"(?s)^(?:([a-zA-Z][a-zA-Z0-9+.-]+:(?://[^/]*)?)|).*$"
-_MOST_ROOTS = 16  # buckets of one scan that Spark is asked for
+_MOST_ROOTS = 16  # buckets of one scan that are probed
 _GLOB = r"[\[\]{}*?\\]"
-_COLON = r"[:\x00-\x1f\x7f]"  # Hadoop takes the text before a colon for a scheme; a URI has no control characters
+_COLON = r"[:\x00-\x1f\x7f]"  # Hadoop parses text before a colon as a scheme; URIs have no control characters
 _HIDDEN = r"(/|^)([_.][^/]*|[^/]*\._COPYING_)$"
 _MOST_ROWS = 512 * 2**20  # of files with deletes: one bit per row, sent to every task
 
 
 @dataclass(frozen=True)
 class _FileLimits:
-    """How many files the native lane reads: of files that have fewer `bytes` in the mean, only the number `small`."""
+    """The maximum number of files in the native lane: `small` if their mean size is below `bytes`, else `large`."""
 
     small: int
     large: int
     bytes: int
 
 
-# Spark looks up the status of every path before it reads, and keeps all of them: 0.3 ms and 1 KB of the driver a file.
-# Small files are opened quicker by Arrow, too: 100,000 files of 1 KB took 72 s there, and 188 s in Spark's reader.
+# Spark looks up the status of every path before it reads, and keeps all of them: 0.3 ms and 1 KB of driver memory per
+# file. Arrow also opens small files faster: it read 100,000 files of 1 KB in 72 s, Spark's reader in 188 s.
 _OF_FOLDERS = _FileLimits(10_000, 200_000, 2**20)
-# In object stores, it is three requests a file, of which two follow each other: those take as long as 8 MB are decoded.
+# An object store takes three requests per file, two of them in sequence, as long as it takes to decode 8 MB.
 _OF_STORES = _FileLimits(100, 10_000, 2**23)
-LEAST_IN_STORES = 2**28  # bytes: 100 MB in eight files took 0.8 s longer to look up, and 0.5 s less to read
-# Footers that are read to learn the compression of files, and, in tables with files without field ids, which these are.
+LEAST_IN_STORES = 2**28  # bytes; with 100 MB in eight files, the look-up took 0.8 s more, and reading 0.5 s less
+# Footers that are read to find codecs, and to find files without field ids in tables that have such files.
 _MOST_FOOTERS, _MOST_FOOTERS_IN_STORES = 64, 16
 _MOST_MAPPED, _MOST_MAPPED_IN_STORES = 4_000, 400
-_MOST_LAYOUTS = 32  # different names of the columns that are read: each is a relation of its own
+_MOST_LAYOUTS = 32  # each layout, with other column names, is a separate relation
 _CONVERTS_INT96 = "spark.sql.parquet.int96TimestampConversion"
 _NO_ROOTS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns by field id, with their names in the files of this layout as physical names."""
+    """The columns by field id, with the names that they have in files of this layout as physical names."""
 
     columns: Mapping[int, t.Field]
     file_format: str
@@ -87,9 +87,9 @@ class Layout:
 class Lanes:
     """The lane of each file of a plan: a mask of native files, and the reason why a file is not native, or empty.
 
-    `roots` are the schemes with authorities (`s3://bucket`) that have another name in Spark, with that name. `layout`
-    is the number in `layouts` of files whose columns are found by their names, and -1 for others: `layouts` are of
-    files without field ids, and of ORC files.
+    `roots` maps schemes with authorities (`s3://bucket`) to their names in Spark, if these differ. Files without field
+    ids and ORC files are read by the names of their columns. For these, `layout` has the index in `layouts`; for other
+    files, it is -1.
     """
 
     native: np.ndarray
@@ -110,13 +110,13 @@ class Lanes:
 
 
 def why_arrow(scan: ScanSpec) -> str | None:
-    """The reason why no file of a scan can use the native lane, whatever its plan; None if there is none."""
+    """Return the reason why no file of a scan can use the native lane, whatever its plan; None if there is none."""
     if scan.options.lane == "arrow":
         return "the option lane is arrow"
     if scan.lane == "arrow":
         return "vectorized reads are switched off, by an option or a property of the table"
     if scan.storage.is_issued:
-        return "a catalog hands out credentials for a while, and Spark does not have them"
+        return "the catalog issues temporary credentials, which Spark does not have"
     read = scan.read_context().columns_for(scan.filter).fields
     known = {FILE.id, POS.id, SPEC_ID.id, PARTITION_ID}
     if not scan.read_context().matching.ids_required:  # row lineage has no field ids in Delta's id mode
@@ -142,9 +142,9 @@ def why_arrow(scan: ScanSpec) -> str | None:
 
 
 def _why_names(scan: ScanSpec) -> str | None:
-    """The reason to find the columns of a scan by the names that they have in each file; None if ids are enough.
+    """Return why a scan's columns must be found by the names that they have in each file; None if ids are enough.
 
-    Spark finds the fields of a struct under the column's name, also where it finds the column by its id.
+    Spark finds the fields of a struct under the column's name, even if it finds the column by its id.
     """
     matching = scan.read_context().matching
     for field in columns_needed(scan):
@@ -154,7 +154,7 @@ def _why_names(scan: ScanSpec) -> str | None:
 
 
 def _why_partition(column: t.Field) -> str | None:
-    """The reason not to give Spark the partition values of files; each is a constant of the file."""
+    """Return why Spark cannot read the partition values of files, which are constants of each file."""
     assert isinstance(column.type, t.Struct)
     if not column.type.fields:
         return f"the metadata column {column.name} of a table without partitions"
@@ -165,9 +165,9 @@ def _why_partition(column: t.Field) -> str | None:
 
 
 def columns_needed(scan: ScanSpec, compared: Iterable[int] = ()) -> tuple[t.Field, ...]:
-    """The columns of files to read: those of the output, of the filter, and those that equality deletes compare.
+    """Return the columns to read from files: those of the output, of the filter, and of equality deletes (`compared`).
 
-    Structs have only the members that are needed. Of metadata columns, files may have those of row lineage.
+    Structs have only the members that are needed. The only metadata columns are those of row lineage.
     """
     columns = scan.read_context().columns_for(scan.filter, compared)
     return tuple(f for f in columns.fields if f.id not in RESERVED_IDS or f.id in LINEAGE)
@@ -184,7 +184,7 @@ def _why_type(field: t.Field) -> str | None:
 
 
 def _has_default_in_spark(kind: t.Type) -> bool:
-    """Whether Spark's readers return defaults of a type: not the vectorized one of bytes, or decimals over 64 bits."""
+    """Return whether Spark's readers apply defaults of a type; its vectorized reader does not for some types."""
     if isinstance(kind, t.Decimal):
         return kind.precision <= MOST_DIGITS
     return kind != t.BINARY and not isinstance(kind, t.Struct | t.ListOf | t.MapOf | t.Fixed)
@@ -206,17 +206,17 @@ def _is_plain(kind: t.Type) -> bool:
 
 
 def _has_distinct_members(kind: t.Type) -> bool:
-    """Whether the members of every struct in a type, read or not, have names that differ ignoring case."""
+    """Return whether the members of every struct in a type, read or not, have names that differ ignoring case."""
     if isinstance(kind, t.Struct) and len({f.name.lower() for f in kind.fields}) < len(kind.fields):
         return False
     return all(_has_distinct_members(f.type) for f in t.children(kind))
 
 
 def choose_lanes(scan: ScanSpec, plan: ScanPlan, spark: SparkSession | None, *, looks_up: bool = True) -> Lanes:
-    """Choose the lane of each file of a plan for a session; reads at most a few footers.
+    """Choose the lane of each file of a plan for a session; reads at most a limited number of footers.
 
-    Without a session, files in object stores are for the Arrow lane. `looks_up`: whether Spark gets paths, and looks up
-    each file before it reads; else it gets the files themselves (`file_index.py`).
+    Without a session, files in object stores are for the Arrow lane. `looks_up` is whether Spark gets paths, and looks
+    up each file before reading. Otherwise it gets the files themselves (`file_index.py`).
     """
     files, count = plan.files, len(plan.table)
     why = _LaneReasons(count)
@@ -264,7 +264,7 @@ def choose_lanes(scan: ScanSpec, plan: ScanPlan, spark: SparkSession | None, *, 
 
 
 def _is_only_sparks(paths: pa.Array) -> np.ndarray:
-    """A mask of the paths in filesystems that only Spark's Hadoop client may have."""
+    """Return a mask of the paths in filesystems that only Spark's Hadoop client may support."""
     roots = pc.replace_substring_regex(paths, _ROOT, r"\1").dictionary_encode()
     is_other = np.array([_is_other(root) for root in roots.dictionary.to_pylist()], dtype=bool)
     found: np.ndarray = is_other[roots.indices.to_numpy()]
@@ -277,7 +277,7 @@ def _is_other(root: str) -> bool:
 
 
 class _LayoutFinder:
-    """Finds the layouts of files whose columns Spark finds by their names, and adds the reasons of others."""
+    """Finds the layouts of files whose columns Spark finds by name, and adds reasons for files without a layout."""
 
     def __init__(
         self,
@@ -296,11 +296,11 @@ class _LayoutFinder:
 
     @property
     def layouts(self) -> tuple[Layout, ...]:
-        """The layouts by number."""
+        """The layouts found so far; the number of a file's layout is an index in them."""
         return tuple(Layout({field.id: field for field in columns}, name) for name, columns in self._numbers)
 
     def add_orc(self, is_orc: np.ndarray) -> None:
-        """Add ORC files. Spark's reader of them finds columns by name, and has no positions of rows."""
+        """Add ORC files. Spark's ORC reader finds columns by name, and has no row positions."""
         why = self._why
         why.add_reason(is_orc & (self._plan.table.references.counts > 0), "it is an ORC file with deletes")
         positions = {POS.id, *LINEAGE}.intersection(f.id for f in self._context.columns_for(self._scan.filter).fields)
@@ -310,10 +310,10 @@ class _LayoutFinder:
             self._add(is_orc & why.native, "orc", "the table has ORC files", every=True)
 
     def add_parquet(self, candidates: np.ndarray) -> None:
-        """Add Parquet files without field ids, and those with ids where these are not enough (see `_why_names`).
+        """Add Parquet files without field ids, and all files if ids are not enough (see `_why_names`).
 
-        Spark reads other files by id. It would read files without ids as nulls, or refuse them. So the footers of all
-        files are read, up to a limit, if the table has a name mapping, or if a sample has such files.
+        Spark reads other files by id. It would read files without ids as nulls, or refuse them. So if the table has a
+        name mapping, or if a sample contains files without ids, the footers of all files are read, up to a limit.
         """
         matching, native = self._context.matching, candidates & self._why.native
         if not matching.by_id or not native.any():
@@ -331,10 +331,10 @@ class _LayoutFinder:
                 self._add(native, "parquet", "the table has files without field ids")
 
     def _add(self, mask: np.ndarray, file_format: str, cause: str, *, every: bool = False) -> None:
-        """Find the layouts of some files from their footers, of which a limited number are read because of `cause`.
+        """Find the layouts of files from their footers, up to a limit; `cause` says in reasons why footers are read.
 
-        Files with field ids have one if `every` file is read by names, or if a file has a settled name for another
-        column: Spark would compare its statistics.
+        Files with field ids also get a layout if `every` file is read by names, or if a file uses a settled name for
+        another column, whose statistics Spark would compare.
         """
         self._why.add_reason(mask & ~self._readable, f"{cause}, and only Spark can read the footer of the file")
         places, count = np.flatnonzero(mask & self._readable), len(mask)
@@ -354,7 +354,7 @@ class _LayoutFinder:
     def _find_layouts(self, files: list[tuple[int, FooterFacts]], file_format: str) -> None:
         kinds: dict[tuple[FooterFacts, int], list[int]] = {}
         specs, count = self._plan.files["spec_id"].to_numpy(), len(self._plan.files)
-        for place, each in files:  # as many as footers are read
+        for place, each in files:  # at most as many as footers are read
             kinds.setdefault((each, int(specs[place])), []).append(place)
         if not kinds:
             return
@@ -367,7 +367,9 @@ class _LayoutFinder:
             elif isinstance(columns, str):
                 self._why.add_reason(mask, columns)
             elif len(numbers) == _MOST_LAYOUTS and (file_format, columns) not in numbers:
-                self._why.add_reason(mask, f"it has other column names than {_MOST_LAYOUTS} groups of files")
+                self._why.add_reason(
+                    mask, f"its column names differ from those of the first {_MOST_LAYOUTS} groups of files"
+                )
             else:
                 self._why.layout[mask] = numbers.setdefault((file_format, columns), len(numbers))
 
@@ -386,7 +388,7 @@ def _codec_reason(compression: str) -> str:
 def _add_codec_reasons(
     context: ReadContext, paths: pa.Array, files: pa.Table, is_remote: bool, why: _LaneReasons, candidates: np.ndarray
 ) -> None:
-    """Add the reasons of files with compressions that Spark's reader lacks."""
+    """Add the reasons of files with codecs that Spark's reader lacks."""
     most = _MOST_FOOTERS_IN_STORES if is_remote else _MOST_FOOTERS
     for name, mask in lacking_codecs(context, paths, files, why.native & candidates, most).items():
         why.add_reason(mask, _codec_reason(name))
@@ -401,7 +403,7 @@ def _find_roots(
     *,
     looks_up: bool,
 ) -> Mapping[str, str]:
-    """The names that roots of the native files have in Spark; adds the reasons of files that Spark cannot read."""
+    """Return Spark's names for the roots of the native files, and add reasons for files that Spark cannot read."""
     roots = pc.replace_substring_regex(paths, _ROOT, r"\1").dictionary_encode()
     codes, found, asked = roots.indices.to_numpy(), {}, 0
     size = pc.sum(sizes.filter(pa.array(why.native))).as_py() or 0
@@ -417,9 +419,11 @@ def _find_roots(
             elif not looks_up and not (spark is not None and has_filesystem(spark, scheme)):
                 why.add_reason(mask, f"Spark has no filesystem for {scheme}://")
         elif is_small:
-            why.add_reason(mask, f"{size:,} bytes in an object store are read sooner by Arrow (lane=native tries)")
+            why.add_reason(mask, f"{size:,} bytes in an object store are read faster by Arrow (lane=native uses Spark)")
         elif spark is None:
-            why.add_reason(mask, "it is in an object store, and there is no session whose Spark may read there")
+            why.add_reason(
+                mask, "it is in an object store, and without a session it is unknown whether Spark can read it"
+            )
         elif asked == _MOST_ROOTS:
             why.add_reason(mask, f"it is in another bucket than the first {_MOST_ROOTS} of the scan")
         else:
@@ -432,13 +436,13 @@ def _find_roots(
 
 
 def _mean_size(plan: ScanPlan, wanted: np.ndarray) -> float:
-    """The mean size of files in bytes."""
+    """Return the mean size of the wanted files in bytes."""
     sizes = pc.fill_null(plan.files["size"], 0).to_numpy()[wanted]
     return float(sizes.mean()) if len(sizes) else math.inf
 
 
 class _LaneReasons:
-    """The reason of each file; the first one counts. `layout` is as in `Lanes`."""
+    """Collects a reason for each file; only the first one counts. `layout` is as in `Lanes`."""
 
     def __init__(self, count: int) -> None:
         self._codes = np.zeros(count, dtype=np.int32)

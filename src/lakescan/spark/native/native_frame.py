@@ -1,4 +1,4 @@
-"""Plan -> Spark data frame: read native files with Spark's own Parquet reader, and apply deletes and constants."""
+"""Read the native files of a plan with Spark's own Parquet reader, and apply deletes and constants."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
     from lakescan.tables.scan_spec import ScanSpec
 
 _SEQUENCE, _FILE, _FIRST, _WRITTEN, _SPEC = "sequence", "file", "first_row_id", "written", "spec"
-_OF_FILES = {FILE.id, SPEC_ID.id, PARTITION_ID, *LINEAGE}  # metadata columns whose values only the facts of files have
-# Override session settings: files must not be skipped, nor dates and timestamps rebased to another calendar.
+_OF_FILES = {FILE.id, SPEC_ID.id, PARTITION_ID, *LINEAGE}  # metadata columns whose values come from the facts of files
+# These override session settings: no file may be skipped, and no date or timestamp rebased to another calendar.
 READ_OPTIONS = {
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
-_UNIQUE = "lakescanListing"  # an option that means nothing to Spark, but that its relations are compared by
+_UNIQUE = "lakescanListing"  # an option without a meaning in Spark, which makes its relations differ
 _NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
-# What Java's URIs encode: of ASCII what no URI has, of the rest control characters and spaces of any kind.
+# The characters that Java's URIs encode: ASCII that URIs exclude, and all control characters and kinds of spaces.
 _NOT_IN_URIS = re.compile(
     r"[\x00-\x20\x7f\"#%<>?\[\\\]^`{|}\x80-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 )
@@ -66,10 +66,10 @@ def native_frame(
     numbered: pa.Array | None = None,
     reader: Callable[..., NativeFrame] | None = None,
 ) -> DataFrame:
-    """The rows of those files of a plan that use the native lane.
+    """Return the rows of those files of a plan that use the native lane.
 
-    The column `_file` is a place in `numbered`, if these paths are given. `reader` is how Spark gets the files; by
-    default their paths.
+    With paths in `numbered`, the column `_file` is an index in them. `reader` makes the frame of a group of files. By
+    default, Spark gets their paths.
     """
     files = reader or NativeFrame
     plan, layout = scan.plan_of(plan, pa.array(lanes.native)), lanes.layout[lanes.native]
@@ -93,12 +93,12 @@ def native_frame(
 def _masks(
     plan: ScanPlan, layout: np.ndarray, fields: tuple[t.Field, ...], *, every: bool
 ) -> Iterator[tuple[np.ndarray, int, bool]]:
-    """Masks of files that are read alike, with the number of their layout, and whether these files need facts.
+    """Yield masks of files that are read in the same way, with their layout number, and whether these files need facts.
 
-    Files need facts if they have deletes, or constants (such as partition values) for columns that are read. Others are
-    read without the cost of facts, unless `every` file needs them. Files are read alike if the same columns are
-    constants, and their columns are found alike (see `Lanes`). Those with most constants come first: Spark looks for
-    partition columns in the first part of a union.
+    Files need facts if they have deletes, or constants (such as partition values) for columns that are read. Other
+    files are read without the cost of facts, unless `every` file needs them. Files are read in the same way if the same
+    columns are constants, and their columns are found in the same way (see `Lanes`). Files with the most constants come
+    first, as Spark looks for partition columns in the first part of a union.
     """
     read, specs = {f.id for f in fields}, plan.files["spec_id"].to_numpy()
     kinds: dict[frozenset[int], list[int]] = {}
@@ -117,12 +117,12 @@ def _masks(
 
 
 def _read_columns(scan: ScanSpec) -> dict[int, t.Field]:
-    """The columns that are read, with metadata columns, by id."""
+    """Return the columns that are read, including metadata columns, by id."""
     return {f.id: f for f in scan.read_context().columns_for(scan.filter).fields}
 
 
 class NativeFrame:
-    """Native files of a scan -> data frame of the scan's output. Without `keys`, the files need no facts."""
+    """Makes a data frame of a scan's output from native files. Without `keys`, the files need no facts."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class NativeFrame:
         ]
 
     def rows(self) -> DataFrame:
-        """The rows, with the column names of the output."""
+        """Return the rows, with the column names of the output."""
         facts = None if self._keys is None else self._facts()
         frame = self._read(facts)
         if self._keys is None or facts is None:
@@ -176,7 +176,7 @@ class NativeFrame:
         return frame.select(*(select_member(columns[each.path[0].id], each) for each in self._scan.selection.columns))
 
     def _partition(self, facts: FileFacts) -> Column:
-        """The partition values of the row's file as a struct."""
+        """Return the partition values of the row's file as a struct."""
         return F.struct(
             *(
                 facts.value(f"partition_{each.id}").cast(spark_type(each.type)).alias(each.name)
@@ -191,16 +191,16 @@ class NativeFrame:
         return kind.fields
 
     def _position(self) -> Column:
-        """The position of each row in its file, for a frame without facts."""
+        """Return the position of each row in its file, for a frame without facts."""
         return F.col("_metadata.row_index")
 
     def _read(self, facts: FileFacts | None) -> DataFrame:
-        """The files as Spark reads them, all of them."""
-        del facts  # they are joined
+        """Return a frame of all files as Spark reads them; raises `StorageError` if Spark would skip files."""
+        del facts  # `locate_rows` joins them
         frame, listed = self._list_files()
         if listed == len(self._locations):
             return frame
-        # Spark lists no files of rows that it has cached, of these files: an option that is new makes others of them.
+        # Spark lists no files if it has cached rows of these files. A new option makes it another relation.
         frame, listed = self._list_files({_UNIQUE: uuid.uuid4().hex})
         if listed != len(self._locations):
             raise StorageError(
@@ -210,9 +210,9 @@ class NativeFrame:
         return frame
 
     def _list_files(self, more: Mapping[str, str] = _NO_OPTIONS) -> tuple[DataFrame, int]:
-        """The files as Spark lists them, and their number: columns by field id if the files have ids, else by name.
+        """Return the frame of the files, and the number that Spark lists. Columns are found by field id, else by name.
 
-        A Connect session lists nothing before `inputFiles` asks for it.
+        A Connect session lists nothing before `inputFiles` is called. Raises `MissingFile`.
         """
         reader = self._spark.read.schema(self._columns.schema(self._fields))
         for name, value in {**READ_OPTIONS, **more}.items():
@@ -253,7 +253,9 @@ class NativeFrame:
         constants = files["constants"].combine_chunks()
         for field in self._fields:
             specs = [spec for spec, ids in plan.table.constant_fields.items() if field.id in ids]
-            if np.isin(files["spec_id"].to_numpy(), specs).all():  # or of none of the files; see `_masks`
+            if np.isin(
+                files["spec_id"].to_numpy(), specs
+            ).all():  # otherwise it is constant in none of the files; see `_masks`
                 values[f"constant_{field.id}"] = _as_binary(pc.struct_field(constants, str(field.id)))
         return self._make_facts(self._load_deleted_rows(), values)
 
@@ -261,11 +263,11 @@ class NativeFrame:
         return FileFacts(self._spark, [_as_uri(path) for path in self._locations], self._sizes(), deleted, values)
 
     def _sizes(self) -> np.ndarray:
-        """The current sizes of the files: those in the metadata may be stale."""
+        """Return the current sizes of the files, since those in the metadata may be stale."""
         return self._context.storage.sizes(self._plan.files["path"].to_pylist())
 
     def _load_deleted_rows(self) -> list[BitMap64]:
-        """The deleted row positions of each file."""
+        """Load the deleted row positions of each file."""
         plan, paths = self._plan, self._plan.files["path"].to_pylist()
         executor = SparkExecutor(self._spark) if position_bytes(plan.deletes) >= MIN_BYTES else None
         loader = DeleteLoader(
@@ -285,7 +287,7 @@ class NativeFrame:
         return list(LOCAL.map(load_bitmap, range(len(paths))))
 
     def _column_value(self, field: t.Field, facts: FileFacts) -> Column:
-        """The value of a column: the file's constant if it has one, else the column in the file."""
+        """Return the value of a column: the file's constant if it has one, else the column in the file."""
         column = self._columns.value(field, self._columns.column(field))
         if f"constant_{field.id}" not in facts:
             return column
@@ -293,14 +295,14 @@ class NativeFrame:
 
 
 def _as_binary(values: pa.Array) -> pa.Array:
-    """The values, with bytes of any length: Spark has no type for those of one length."""
+    """Convert fixed-size binaries to binaries, as Spark has no fixed-size type."""
     return values.cast(pa.binary()) if pa.types.is_fixed_size_binary(values.type) else values
 
 
 def _spark_path(location: str, roots: Mapping[str, str]) -> str:
-    """A location in the form of Spark's paths: one slash after `file:`, and a scheme that Spark has.
+    """Convert a location to Spark's form of a path: one slash after `file:`, and a scheme that Spark has.
 
-    Paths of Hadoop are not encoded, as keys of object stores are not: `%20` and `+` are these characters.
+    Hadoop paths are not encoded, nor are keys of object stores: `%20` and `+` are literal characters.
     """
     scheme, _, path = split_location(location)
     if scheme == "file":
@@ -310,12 +312,12 @@ def _spark_path(location: str, roots: Mapping[str, str]) -> str:
 
 
 def _as_uri(path: str) -> str:
-    """A path of Spark in the form of its `_metadata.file_path`: percent-encoded as a URI."""
+    """Convert a Spark path to the form of `_metadata.file_path`: percent-encoded as a URI."""
     return _NOT_IN_URIS.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), path)
 
 
 def describe_deletes(plan: ScanPlan) -> list[str]:
-    """One line for position deletes and deletion vectors, and one for each set of equality delete columns."""
+    """Return one line for position deletes and deletion vectors, and one for each set of equality delete columns."""
     equality = pc.equal(plan.deletes["kind"], DeleteKind.EQUALITY)
     by_key, by_position = plan.deletes.filter(equality), plan.deletes.filter(pc.invert(equality))
     lines = []
@@ -332,6 +334,6 @@ def describe_deletes(plan: ScanPlan) -> list[str]:
 
 
 def position_bytes(deletes: pa.Table) -> int:
-    """The total size of position delete files in bytes: from `MIN_BYTES` on, Spark's workers decode them."""
+    """Return the total bytes of position delete files; if at least `MIN_BYTES`, Spark's workers decode them."""
     sizes = pc.if_else(pc.equal(deletes["kind"], DeleteKind.POSITION), deletes["size"], 0)
     return int(pc.sum(sizes).as_py() or 0)

@@ -1,7 +1,8 @@
-"""Rules of Spark's optimizer that ask Python: how their Java text is compiled, and how they reach a classic session.
+"""Spark optimizer rules that call back into Python: compile their Java source, and install them in a classic session.
 
-Spark ships Janino, which compiles the text on the driver. A rule has the constructor `(java.util.function.Function,
-String)`: whom it asks, and the process that it belongs to, which its method `owner` returns.
+Spark ships Janino, which compiles the source on the driver. A rule has the constructor `(java.util.function.Function,
+String)`. The function answers the rule's requests. The string identifies the Python process that owns the rule, which
+the rule's method `owner` returns.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ _LOADERS: WeakKeyDictionary[Any, dict[Path, Any]] = WeakKeyDictionary()  # by ga
 
 
 def install_rule(spark: SparkSession, java: Path, name: str, answering: Callable[[], Any]) -> None:
-    """Install a rule in a session, unless it is there. Rules of others stay.
+    """Install a rule in a session, once. Other rules are kept.
 
     Args:
-        spark: A classic session. On others, py4j's errors are raised.
-        java: The file with the rule's text.
-        name: The name of its class.
-        answering: Makes the object that answers the rule: a `java.util.function.Function` of py4j.
+        spark: A classic session; py4j's errors are raised for other sessions.
+        java: The file with the rule's Java source.
+        name: The name of the rule's class.
+        answering: Makes the object that answers the rule, which implements `java.util.function.Function` for py4j.
     """
     from pyspark.java_gateway import ensure_callback_server_started
 
@@ -62,7 +63,7 @@ def install_rule(spark: SparkSession, java: Path, name: str, answering: Callable
 
 
 def has_rule(spark: SparkSession, name: str) -> bool:
-    """Whether this process has installed the rule with a class name in a classic session."""
+    """Return whether this process has installed the rule with a class name in a classic session."""
     session: Any = spark
     rules = elements(session._jsparkSession.experimental().extraOptimizations())
     return any(each.getClass().getName() == name and each.owner() == _owner() for each in rules)
@@ -73,7 +74,7 @@ def _owner() -> str:
 
 
 def class_loader(spark: SparkSession, java: Path) -> Any:
-    """Return the class loader of a compiled file; each is compiled once for a JVM."""
+    """Return the class loader of a compiled file; each file is compiled once per JVM."""
     context: Any = spark.sparkContext
     gateway, jvm = context._gateway, context._jvm
     known = _LOADERS.setdefault(gateway, {})
@@ -86,7 +87,7 @@ def class_loader(spark: SparkSession, java: Path) -> Any:
 
 
 def elements(found: Any) -> Iterator[Any]:
-    """The elements of a Scala sequence."""
+    """Yield the elements of a Scala sequence."""
     iterator = found.iterator()
     while iterator.hasNext():
         yield iterator.next()
@@ -95,7 +96,7 @@ def elements(found: Any) -> Iterator[Any]:
 class RuleErrors:
     """Errors of lakescan in a rule's answers: Spark carries their text, and PySpark raises them with their own class.
 
-    They are errors of PySpark too (`AnalysisException`), with its text, as those of Python data sources are.
+    The raised errors also have PySpark's class (`AnalysisException`) and text, like errors of Python data sources.
     """
 
     def __init__(self) -> None:
@@ -104,7 +105,7 @@ class RuleErrors:
         self._lock = Lock()
 
     def text(self, error: LakescanError) -> str:
-        """Return the text that Spark carries, and keep what the error is under it."""
+        """Return the text of an error for Spark, and remember the error's class and attributes by it."""
         found = f"{type(error).__module__}.{type(error).__name__}: {error}"
         with self._lock:
             self._known[found] = type(error), error.args, dict(error.__dict__)
@@ -114,7 +115,7 @@ class RuleErrors:
         return found
 
     def note_table(self, location: str) -> None:
-        """Note that Spark reads data files of the table at a location: a missing one is raised as `MissingFile`."""
+        """Record that Spark reads data files of a table, so that a missing data file is raised as `MissingFile`."""
         with self._lock:
             self._tables[normal(location)] = None
             self._tables.move_to_end(normal(location))
@@ -136,7 +137,7 @@ class RuleErrors:
         captured.convert_exception = convert_exception
 
     def _convert_error(self, converted: Any) -> Any:
-        """The error of lakescan, or the interrupt, whose text an error of PySpark carries; other errors as they are."""
+        """Return lakescan's error, or the interrupt, whose text a PySpark error carries; other errors unchanged."""
         text = getattr(converted, "_desc", None)
         if isinstance(text, str) and (missing := _NOT_THERE.search(text)) is not None:
             path = unquote(missing[1])
@@ -146,7 +147,7 @@ class RuleErrors:
             return _add_class(converted, MissingFile, (message,), {}, f"{message}\n\n") if is_ours else converted
         if not isinstance(text, str) or "PYTHON_DATA_SOURCE_ERROR" not in text:
             return converted
-        if INTERRUPTED in text:  # py4j may run the rule's question in the thread that waits for the query
+        if INTERRUPTED in text:  # py4j may run the callback in the thread that waits for the query
             return KeyboardInterrupt()
         with self._lock:
             found = next((each for name, each in reversed(self._known.items()) if name in text), None)
@@ -156,11 +157,11 @@ class RuleErrors:
 def _add_class(
     converted: Any, kind: type[LakescanError], arguments: tuple[Any, ...], members: dict[str, Any], text: str = ""
 ) -> Any:
-    """An error of PySpark's that has a class of lakescan's, too, and a text before its own."""
+    """Return a PySpark error that also has a class of lakescan, and `text` before its own message."""
     from pyspark.errors import UnknownException
     from pyspark.errors.exceptions.captured import CapturedException
 
-    # PySpark raises py4j's error in the place of one that is unknown to it.
+    # For an error class unknown to PySpark, it raises py4j's error instead.
     base: Any = CapturedException if isinstance(converted, UnknownException) else type(converted)
     names = {"__module__": kind.__module__, "__doc__": kind.__doc__, "__str__": lambda self: text + base.__str__(self)}
     own: Any = type(kind.__name__, (kind, base), names)

@@ -1,9 +1,9 @@
-"""Classic sessions: reads of lakescan's data sources become scans of Spark's Parquet reader before Spark plans a query.
+"""Replace reads of lakescan's data sources by scans of Spark's Parquet reader, in the query plans of classic sessions.
 
-A read of a Python data source is complete and right by itself. A rule of Spark's optimizer (`Lakescan.java`) hands each
-read that is left in a plan to `RuleAnswers`, with the columns, conditions and the limit above it. The answer is a
-plan over the files that the query needs. Spark evaluates all conditions again. Where something is not understood, the
-read stays as it is.
+A read of a Python data source is complete and correct by itself. A rule of Spark's optimizer (`Lakescan.java`) passes
+each read in a plan to `RuleAnswers`, with the columns, conditions and limit above it. The answer is a plan over the
+files that the query needs. Spark evaluates all conditions again. If the plan has something unsupported, the read is
+left as it is.
 """
 
 from __future__ import annotations
@@ -51,33 +51,33 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("lakescan")
 _RULE = "lakescan.Lakescan$Rule"
 _MOST_SOURCES = 32
-# Settings with which a relation's partition columns, or files without rows, would count as rows.
+# Settings under which a relation's partition columns, or files without rows, would count as rows.
 _REFUSED = {"spark.sql.optimizer.metadataOnly": "true"}
-# Settings that planning reads: asked for at once, since each call between Python and the JVM takes time.
+# Settings that planning reads: fetched together, since each call between Python and the JVM takes time.
 _SETTINGS = (*_REFUSED, *OF_PLANNING, FIELD_IDS, WITHOUT_IDS)
 
 
 def install(spark: SparkSession) -> None:
-    """Install the rule in a classic session, unless it is there. Raises errors of Java and py4j."""
+    """Install the rule in a classic session, once. Raises errors of Java and py4j."""
     install_rule(spark, JAVA, _RULE, lambda: RuleAnswers(spark))
-    with suppress(AttributeError, ImportError):  # errors then have PySpark's class, and the same text
+    with suppress(AttributeError, ImportError):  # without it, errors have PySpark's class, and the same text
         RAISED.install()
 
 
 def is_installed(spark: SparkSession) -> bool:
-    """Whether this process has installed the rule in a classic session."""
+    """Return whether this process has installed the rule in a classic session."""
     return has_rule(spark, _RULE)
 
 
 class _Sources:
-    """The data sources that were unpickled last, by the hash of their bytes."""
+    """A cache of the most recently unpickled data sources, by the hash of their bytes."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, TableSource | None] = OrderedDict()
         self._lock = Lock()
 
     def find(self, key: str, request: Any) -> TableSource | None:
-        """The data source of a read, by the hash of its bytes; None if it is not one of lakescan's."""
+        """Return the data source of a read, by the hash of its bytes; None if it is not one of lakescan's."""
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
@@ -106,7 +106,7 @@ class RuleAnswers:
         self._warned: set[str] = set()
 
     def apply(self, request: Any) -> Any:
-        """Return a plan of Spark's, None, or the name of the data source and an error's text in two lines."""
+        """Return a Spark plan, None, or text with the data source's name and the error in separate lines."""
         name = ""
         try:
             read = json.loads(request.text())
@@ -116,9 +116,9 @@ class RuleAnswers:
                 return self._plan(spark, read, request)
         except LakescanError as error:
             return f"{name}\n\n{RAISED.text(error)}\n"
-        except KeyboardInterrupt:  # in a notebook: Spark would go on
+        except KeyboardInterrupt:  # in a notebook; otherwise Spark would continue
             return _interrupt_text(name)
-        except Exception as error:  # a Spark that differs from what was tried
+        except Exception as error:  # a Spark that differs from the tested versions
             if "InterruptedException" in str(error):  # py4j interrupts the query's thread in the JVM
                 return _interrupt_text(name)
             self._warn(
@@ -127,7 +127,7 @@ class RuleAnswers:
             return None
 
     def _warn(self, text: str) -> None:
-        """Log a warning once."""
+        """Log a warning, once per text."""
         if text not in self._warned:
             self._warned.add(text)
             _LOG.warning(text, exc_info=True)
@@ -148,7 +148,7 @@ class RuleAnswers:
         )
 
     def _scan(self, request: Any, options: Mapping[str, str]) -> tuple[ScanSpec, StagedReads | None] | None:
-        """The pinned scan of a read, and what its tasks check of the session."""
+        """Return the pinned scan of a read, and the session check of its tasks; None if unknown or with pushdown."""
         if (known := FRAMES.find(options)) is not None:
             return known, None
         source = self._sources.find(str(request.sourceHash()), request)
@@ -161,7 +161,7 @@ class RuleAnswers:
         return self._spark if own._jsparkSession.equals(java_session) else SparkSession(own.sparkContext, java_session)
 
     class Java:
-        """The interface that py4j gives the object."""
+        """The Java interface that the object implements for py4j."""
 
         implements = ("java.util.function.Function",)
 
@@ -176,10 +176,10 @@ def plan_read(
     *,
     compares_micros: bool,
 ) -> Any:
-    """The plan of the columns of a scan, over the files that may match the conditions; None to leave the read.
+    """Plan the columns of a scan over the files that may match the conditions; return None to leave the read as it is.
 
-    Where Spark's reader can read none of the files, the Arrow lane reads them, if these are fewer columns or files.
-    `conditions` begin with 1 if all their arithmetic is ANSI's, else with 0. `limit` is -1 for no limit.
+    If Spark's reader can read none of the files, the Arrow lane reads them, provided that columns or files were pruned.
+    Each of the `conditions` begins with 1 if all its arithmetic is ANSI's, else with 0. `limit` is -1 for no limit.
     `compares_micros`: see `FileColumns`.
     """
     usable = _prepare_scan(spark, scan, staged)
@@ -207,7 +207,7 @@ def plan_read(
     else:
         lanes = None
     RAISED.note_table(scan.table.location)
-    compares_micros |= scan.condition != TRUE  # the scan's own filter may have such times, too
+    compares_micros |= scan.condition != TRUE  # the scan's own filter may also have such times
     reader = partial(RelationFiles, title=title_of(scan, plan), compares_micros=compares_micros)
     frame: Any = frame_of_plan(spark, scan, replace(plan, limit=None), reader=reader, lanes=lanes)
     return (frame if columns else frame.select())._jdf.queryExecution().analyzed()
@@ -216,9 +216,9 @@ def plan_read(
 def answer_totals(
     spark: SparkSession, scan: ScanSpec, staged: StagedReads | None, totals: list[str], conditions: list[str]
 ) -> tuple[str, list[pa.Scalar]] | None:
-    """The title and the values of aggregates over the rows for which all conditions are true, if metadata has them.
+    """Return a title and the values of aggregates over the rows that match all conditions, if metadata has them.
 
-    `totals` are `count`, `min COLUMN` and `max COLUMN`. None if a value has to be found by reading rows.
+    `totals` are `count`, `min COLUMN` and `max COLUMN`. None if rows must be read for a value.
     """
     usable = _prepare_scan(spark, scan, staged)
     if usable is None or why_arrow_session(spark, scan.options) is not None:
@@ -236,7 +236,7 @@ def answer_totals(
 
 
 def _as_json(found: tuple[str, list[pa.Scalar]] | None) -> bytes | None:
-    """The title, types and values as `Totals` of `Lakescan.java` takes them."""
+    """Serialize the title, types and values for `Totals` of `Lakescan.java`."""
     if found is None:
         return None
     title, values = found
@@ -245,7 +245,7 @@ def _as_json(found: tuple[str, list[pa.Scalar]] | None) -> bytes | None:
 
 
 def _encode_value(value: pa.Scalar) -> int | str | None:
-    """A value for `Files.decoded`: bytes in Base64, or a number that stands for it."""
+    """Encode a value for `Files.decoded`: bytes in Base64, other values as numbers."""
     kind = value.type
     if not value.is_valid:
         return None
@@ -262,7 +262,10 @@ def _encode_value(value: pa.Scalar) -> int | str | None:
 
 
 def _prepare_scan(spark: SparkSession, scan: ScanSpec, staged: StagedReads | None) -> ScanSpec | None:
-    """The scan in the session's time zone; None if the data source has to read it."""
+    """Return the scan in the session's time zone; None if the data source has to read it.
+
+    Raises `InvalidOption` if the session's staging settings changed since the read was planned.
+    """
     zone = session_zone(spark)
     if has_sql(scan.condition) or scan.max_rows is not None or (depends_on_zone(scan) and scan.zone != zone):
         return None
@@ -274,12 +277,12 @@ def _prepare_scan(spark: SparkSession, scan: ScanSpec, staged: StagedReads | Non
 
 
 def _same_columns(scan: ScanSpec) -> dict[str, t.Field]:
-    """The columns of the output that are columns of the table, under their own names."""
+    """Return the output columns that are columns of the table under their own names."""
     return {e.name: e.path[0] for e in scan.selection.columns if len(e.path) == 1 and e.path[0].name == e.name}
 
 
 def _infer_predicate(spark: SparkSession, scan: ScanSpec, condition: str) -> Inference:
-    """What a condition over the columns of a read implies of columns of the table."""
+    """Infer the predicate on columns of the table that a condition over the columns of a read implies."""
     schema = Schema(tuple(_same_columns(scan).values()))
     found = infer_predicate(
         condition[1:],

@@ -1,6 +1,6 @@
 """Spark's Python data sources: the schema of a table, its task groups as partitions, and their batches.
 
-Spark pickles the reader for its workers. It is pickled without the table's metadata: each partition carries what `read`
+Spark pickles the reader for its workers, without the table's metadata: each partition carries the data that `read`
 needs.
 """
 
@@ -66,19 +66,19 @@ class TableSource(DataSource):
         return cls.format_name
 
     def schema(self) -> StructType:
-        """The columns that the options select, of a batch or a stream.
+        """Return the columns that the options select, of a batch or a stream.
 
-        Spark asks for it when it creates a frame or a view, and this pins the snapshot or version that the frame reads.
+        Spark calls this when it creates a frame or a view, and this pins the snapshot or version that the frame reads.
         """
         scan, name = self.open_scan()
         with suppress(LakescanError):  # options of a stream may select no snapshot; a batch raises when it is read
             self._pin(scan, name)
         if name is not None:
             return spark_schema(scan.metadata_table(name).schema)
-        return schema_of(batch_scan(scan))  # Spark does not say whether it is a stream
+        return schema_of(batch_scan(scan))  # Spark does not tell sources whether they read a stream
 
     def reader(self, schema: StructType | pa.Schema) -> DataSourceReader:
-        """A reader of the columns of `schema`: those of the table, or of a narrower schema that the user gave."""
+        """Return a reader of the columns of `schema`, which may be narrower than the table's."""
         scan, name = self._pinned or self.open_scan()
         self._is_planned = True
         if name is not None:
@@ -96,14 +96,14 @@ class TableSource(DataSource):
         if list(schema.names) != scan.output.names:
             scan = scan.narrow_columns(schema.names)
         if isinstance(schema, pa.Schema):
-            schema = schema_of(scan)  # Sail gives the columns in Arrow's types: the source's own
+            schema = schema_of(scan)  # Sail passes the columns with Arrow types
         _check_types(schema_of(scan), schema)
         kind = FilteringReader if self.pushdown else TableReader
         return kind(scan, schema, self.parallelism, staged)
 
     @property
     def batch_scan(self) -> tuple[ScanSpec, StagedReads | None] | None:
-        """The pinned scan, and what its tasks check of the session; None for a metadata table, or if none is pinned."""
+        """The pinned scan, and the session check of its tasks; None for a metadata table, or if no scan is pinned."""
         if self._pinned is None or self._pinned[1] is not None:
             return None
         return self._apply_session_reads(self._pinned[0])
@@ -112,25 +112,26 @@ class TableSource(DataSource):
         return apply_session_reads(scan, self.session), StagedReads.record(scan, self.session)
 
     def _pin(self, scan: ScanSpec, name: str | None) -> None:
-        """Pin the snapshot or version that the scan resolves to now: later commits do not change what is read."""
-        scan.snapshot  # noqa: B018  resolved once, and cached in the scan
+        """Pin the snapshot or version that the scan resolves to now, so that later commits do not change the rows."""
+        scan.snapshot  # noqa: B018  resolves the snapshot, which the scan caches
         self._pinned = scan, name
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state that Spark pickles with a frame, for the workers that plan its queries: includes the pinned scan.
+        """Return the state that Spark pickles with a frame for the workers that plan its queries, with the pinned scan.
 
         If the user gave a schema, Spark does not ask for one, and the first query pins the scan. Once a query is
-        planned, its tasks get the source without the table's metadata: partitions carry what they need.
+        planned, the state omits the pinned scan with the table's metadata, since partitions carry the data that tasks
+        need.
         """
         if self._is_planned:
             return {**self.__dict__, "_pinned": None}
         if self._pinned is None:
-            with suppress(LakescanError):  # the reader raises it
+            with suppress(LakescanError):  # `reader` raises the same error
                 self._pin(*self.open_scan())
         return self.__dict__
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """A reader of the stream of the table's commits."""
+        """Return a reader of the stream of the table's commits."""
         scan, name = self.open_scan()
         if name is not None:
             raise UnsupportedFeature(f"streaming the metadata table {name!r}", "Read it with spark.read.")
@@ -139,11 +140,11 @@ class TableSource(DataSource):
         return TableStreamReader(scan, schema, self.parallelism, staged)
 
     def writer(self, schema: StructType | pa.Schema, overwrite: bool) -> DataSourceArrowWriter:
-        """A writer that appends rows with a schema, or replaces rows with `overwrite`."""
+        """Return a writer that appends rows with a schema, or with `overwrite` replaces the table's rows."""
         return BatchWriter(self._sink(), schema_of_rows(schema), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """A writer that commits each micro-batch once."""
+        """Return a writer that commits each micro-batch once."""
         return MicroBatchWriter(self._sink(), schema_of_rows(schema), overwrite)
 
     def _sink(self) -> Sink:
@@ -156,7 +157,7 @@ class TableSource(DataSource):
         return Sink(options.path, name, options, self.catalogs)
 
     def open_scan(self) -> tuple[ScanSpec, str | None]:
-        """The scan that the options describe, and the name of the metadata table if the path has one."""
+        """Open the scan that the options describe; also return the metadata table's name if the path contains one."""
         options = ReadOptions.parse({"time-zone": self.time_zone}).merge(self.options)
         if options.path is None:
             raise InvalidOption(f"format {self.format_name!r} needs a path: .load(path), or OPTIONS (path '...')")
@@ -193,7 +194,7 @@ def source_class(
 
 
 class ScanSource(TableSource):
-    """The data source of one frame, which is pickled with its scan. It has no options, because plans show these."""
+    """The data source of one frame, which is pickled with its scan. It has no options, because plans show options."""
 
     format_name = "lakescan"
     pushdown = False
@@ -204,7 +205,7 @@ class ScanSource(TableSource):
         self._pin(scan, None)
 
     def _apply_session_reads(self, scan: ScanSpec) -> tuple[ScanSpec, StagedReads | None]:
-        return scan, None  # the session was asked when the frame was made
+        return scan, None  # the session's settings were applied when the frame was made
 
 
 class TableReader(DataSourceReader):
@@ -223,7 +224,7 @@ class TableReader(DataSourceReader):
 
     def __getstate__(self) -> dict[str, Any]:
         if self._scan is not None and self._planned is None:
-            with suppress(Exception):  # of which `partitions` raises the same: pickling would hide it
+            with suppress(Exception):  # `partitions` raises the same error; pickling would hide it
                 self._planned, context = self._plan(by_reader=True)
                 self._carried = context.reader_payload()
         return {**self.__dict__, "_scan": None, "_planned": None}
@@ -234,13 +235,13 @@ class TableReader(DataSourceReader):
         return group_partitions(self._scan, parallelism, by_reader=by_reader)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The plan's task groups."""
+        """Return one partition per task group of the plan."""
         if self._planned is None:
             self._planned, self._carried = self._plan(by_reader=False)[0], None
         return self._planned
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a task group, as batches in Spark's Arrow schema."""
+        """Yield the rows of a task group, as batches in Spark's Arrow schema."""
         if self._staged is not None:
             self._staged.check(settings_in_task())
         if self._zone is not None:
@@ -249,13 +250,13 @@ class TableReader(DataSourceReader):
 
 
 def depends_on_zone(scan: ScanSpec) -> bool:
-    """Whether the filter may keep other rows in another time zone."""
+    """Return whether the scan's filter could keep other rows if the session had another time zone."""
     kinds = (scan.selectable.by_id[each].type for each in predicate_fields(scan.filter))
     return has_sql(scan.condition) or any(isinstance(each, t.Timestamp) and each.zoned for each in kinds)
 
 
 def _check_zone(zone: tzinfo) -> None:
-    """Raise `InvalidOption` if the session has another time zone than when the data source was registered."""
+    """Raise `InvalidOption` if the session's time zone has changed since the data source was registered."""
     context = TaskContext.get()
     name = None if context is None else context.getLocalProperty("spark.sql.session.timeZone")
     if name is not None and zone_of_name(name) != zone:
@@ -269,9 +270,9 @@ class FilteringReader(TableReader):
     """A reader that prunes by the filters of the query; Spark refuses it if filter pushdown is disabled."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Prune by the filters that planning can use; Spark evaluates all filters again."""
+        """Prune by the filters that planning can use, and return all of them, so that Spark evaluates them again."""
         assert self._scan is not None
-        if self._scan.max_rows is None:  # the filters of the query come after the scan's limit
+        if self._scan.max_rows is None:  # the query's filters apply after the scan's limit
             self._planned = None
             self._scan = self._scan.where(usable_predicate(filters, self._scan.snapshot.schema, self._scan.selection))
         return filters
@@ -279,7 +280,7 @@ class FilteringReader(TableReader):
 
 @dataclass
 class MetadataPartition(InputPartition):
-    """A part of a metadata table."""
+    """One part of a metadata table."""
 
     part: Any
 
@@ -291,11 +292,11 @@ class MetadataReader(DataSourceReader):
         self._table, self._schema = table, schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The table's parts."""
+        """Return one partition per part of the metadata table."""
         return [MetadataPartition(part) for part in self._table.parts()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a part."""
+        """Yield the rows of a part, as batches in Spark's Arrow schema."""
         if isinstance(partition, MetadataPartition):
             by_name = {f.name: f for f in self._table.schema.fields}
             names = self._schema.names
@@ -304,19 +305,19 @@ class MetadataReader(DataSourceReader):
 
 
 def check_catalog_name(path: str) -> None:
-    """Raise `NoSuchCatalog` for a name whose catalog this process does not know, and that is no folder here either.
+    """Raise `NoSuchCatalog` for a path like `catalog.namespace.table` that names no known catalog and no folder.
 
-    Spark's workers know the catalogs of the call of `register`. A Delta table would be made in a folder of that name.
+    Spark's workers have the catalogs of the time of `register`. Without this check, a write could create a Delta table
+    in a folder of that name.
     """
     parts = split_name(path)
     if parts is None or len(parts) < 3 or is_known(parts[0]) or os.path.exists(path):
         return
     raise NoSuchCatalog(
-        f"{path!r} is not the name of a table: this data source knows no catalog {parts[0]!r}."
-        f"{nearest(parts[0], catalog_names())} It knows those that were there at lakescan.spark.register(spark) "
-        f"({', '.join(catalog_names()) or 'none'}): connect the catalog by lakescan.catalog first, and call it "
-        "again. A folder "
-        f"of that name is './{path}'."
+        f"{path!r} is not the name of a table: this data source has no catalog {parts[0]!r}."
+        f"{nearest(parts[0], catalog_names())} It has the catalogs of the time of lakescan.spark.register(spark) "
+        f"({', '.join(catalog_names()) or 'none'}): connect the catalog by lakescan.catalog first, and call it again. "
+        f"A folder of that name is './{path}'."
     )
 
 

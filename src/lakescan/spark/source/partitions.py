@@ -1,7 +1,8 @@
 """Task groups as partitions of Python data sources.
 
-Tasks need a read context, too, which grows with the table's columns. A batch reader takes it to all of them at once
-(`SharedContext`). Where Spark pickles the reader before there is a plan, as for streams, each partition carries it.
+Tasks also need a read context, which grows with the number of columns. A batch reader carries it once for all of its
+partitions (`SharedContext`). Where Spark pickles the reader before there is a plan, as for streams, each partition
+carries it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class SharedContext:
-    """The read context of a plan's partitions.
+    """The read context that the partitions of a plan share.
 
     It is pickled once, compressed. With `by_reader`, partitions carry only its number, and the reader carries it.
     """
@@ -55,11 +56,14 @@ class SharedContext:
         return {"number": self.number, "by_reader": self.by_reader, "_packed": b"" if self.by_reader else self._packed}
 
     def reader_payload(self) -> tuple[str, bytes]:
-        """The number and the pickled context, for the reader to carry."""
+        """Return the number and the pickled context, for the reader to carry."""
         return self.number, self._packed
 
     def restore(self, carried: tuple[str, bytes] | None) -> ReadContext:
-        """The context, from what the reader carried if partitions have only its number."""
+        """Return the context; `carried` is the reader's payload, needed if partitions have only its number.
+
+        Raises `RuntimeError` if the payload belongs to another plan.
+        """
         if not self.by_reader:
             return _unpickle_context(self._packed)
         if carried is None or carried[0] != self.number:
@@ -83,9 +87,10 @@ class GroupPartition(InputPartition):
 
 @dataclass
 class CommitPartition(InputPartition):
-    """All changes of one commit that deletes and inserts rows: changes that cancel out must meet in one task.
+    """All changes of one commit that deletes and inserts rows: changes that cancel out must be in one task.
 
-    `context` reads all columns: changes that are equal in `columns` cancel out. `selection` is what is returned.
+    `context` reads all columns, and changes that are equal in `columns` cancel out. `selection` has the columns to
+    return.
     """
 
     groups: list[TaskGroup]
@@ -106,9 +111,10 @@ class LimitedPartition(InputPartition):
 def group_partitions(
     scan: ScanSpec, parallelism: int, changes: Changes | None = None, *, by_reader: bool = False
 ) -> tuple[list[InputPartition], SharedContext]:
-    """Plan a scan and return a partition per task group, and their context; `by_reader`: the reader carries it.
+    """Plan a scan, and return one partition per task group and the context that they share.
 
-    A scan with a limit, and a commit whose deletes and inserts may cancel out (`changes`), become one partition.
+    A scan with a limit becomes one partition, as does a commit whose deletes and inserts may cancel out (`changes`).
+    With `by_reader`, the reader carries the context instead of each partition.
     """
     scan = replace(scan.pack_few_groups(), engine=("spark", pyspark.__version__))
     plan = (scan if changes is not None else scan.prune_deletes()).plan(parallelism)
@@ -125,7 +131,7 @@ def group_partitions(
 def read_partition(
     partition: InputPartition, schema: StructType, carried: tuple[str, bytes] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a partition as batches in Spark's Arrow schema; `carried` is the context that the reader carried.
+    """Yield the rows of a partition as batches in Spark's Arrow schema; `carried` is the reader's payload, if any.
 
     For a plan without groups, Spark passes a placeholder partition, which has no rows.
     """
@@ -162,7 +168,7 @@ def _net_changes(partition: CommitPartition, context: ReadContext) -> Iterator[p
 
 
 def read_plan(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, numbered: pa.Array | None = None) -> DataFrame:
-    """The rows of a plan, read through Arrow; the column `_file` is a place in `numbered`, if these paths are given."""
+    """Read the rows of a plan through Arrow. With paths in `numbered`, the column `_file` has a position in them."""
     context, schema = scan.read_context(plan), schema_of(scan)
     shared = plan.groups.merge_groups(parallelism(spark)).join_splits()
     numbers = [] if numbered is None else [n for n, each in enumerate(context.output.fields) if each.id == FILE.id]
@@ -185,7 +191,7 @@ def read_plan(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, numbered: pa.
                         found = found.set_column(n, found.schema.field(n).name, number)
                     yield found
 
-    # From one partition, rows go round the others in turn: each gets one group.
+    # Repartitioning one partition assigns rows round-robin, so that each new partition gets one group.
     sent = spark.createDataFrame(table).coalesce(1).repartition(len(shared))
     frame = sent.mapInArrow(lakescan_read, returned)
     return frame if plan.limit is None else frame.limit(plan.limit)

@@ -1,8 +1,8 @@
-"""Filter pushdown into Python data sources, if this Spark does it correctly.
+"""Filter pushdown into Python data sources, if this Spark version does it correctly.
 
 PySpark 4.1 to 4.3 plan a relation of a Python data source once, with the filters of the first query, and reuse that
 plan: reading the same frame or view later without a filter returns only the filtered rows. So readers take no filters
-by default. Before pushdown is enabled on any Spark, a source with two rows is queried to see whether it is correct.
+by default. Before pushdown is enabled on any Spark, a trial query on a source with two rows checks the result.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PROBE = "lakescan_pushdown_probe"
 def enable_pushdown(spark: SparkSession) -> None:
     """Enable filter pushdown; raises `UnsupportedFeature` if this Spark would return wrong rows with it."""
     if not is_spark(spark):
-        raise UnsupportedFeature("filter pushdown in this session", "Its server is no Apache Spark.")
+        raise UnsupportedFeature("filter pushdown in this session", "Its server is not Apache Spark.")
     before = conf(spark, PUSHDOWN)
     if not try_set(spark, PUSHDOWN, "true"):
         raise UnsupportedFeature("filter pushdown in this session", f"The platform does not allow setting {PUSHDOWN}.")
@@ -57,7 +57,7 @@ def enable_pushdown(spark: SparkSession) -> None:
 
 
 def keeps_filters(spark: SparkSession) -> bool:
-    """Whether reading a view after a filtered query returns only the filtered rows; pushdown must be enabled."""
+    """Return whether a view, once filtered, later returns only the filtered rows; pushdown must be enabled."""
     spark.dataSource.register(_Probe)
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {_PROBE} USING {_PROBE}")
     try:
@@ -68,7 +68,7 @@ def keeps_filters(spark: SparkSession) -> bool:
 
 
 class _Probe(DataSource):
-    """A source with the rows 1 and 2."""
+    """A data source with the rows 1 and 2."""
 
     @classmethod
     def name(cls) -> str:
@@ -82,7 +82,7 @@ class _Probe(DataSource):
 
 
 class _ProbeReader(DataSourceReader):
-    """Applies a pushed equality, and leaves out the rows that do not match."""
+    """A reader that applies a pushed equality filter, and omits the rows that do not match."""
 
     _only: int | None = None
 
@@ -109,16 +109,16 @@ _COMPARISONS: dict[type, str] = {
 
 
 def usable_predicate(filters: Iterable[ds.Filter], schema: Schema, output: Selection) -> Predicate:
-    """The conjunction of the filters of a scan's output that planning can use, over the table's columns (`schema`).
+    """Convert the filters on a scan's `output` that planning can use to a predicate on the table's columns (`schema`).
 
-    Spark evaluates every filter on the rows again.
+    Spark evaluates all filters again.
     """
     parts = [part for each in filters if (part := _predicate(each, output)) is not None and can_bind(part, schema)]
     return conjunction(parts)
 
 
 def _reference(each: ds.Filter, output: Selection) -> str | None:
-    """The table's column or member that a filter tests; None if the scan does not return it."""
+    """Return the table's column or struct member that a filter tests; None if the scan does not return it."""
     first, *more = getattr(each, "attribute", ("",))
     if (selected := output.columns_by_name.get(first)) is None:
         return None
@@ -155,5 +155,5 @@ def _predicate(each: ds.Filter, output: Selection) -> Predicate | None:
 
 
 def _exact_literal(value: Any) -> Any:
-    """A literal; Spark has padded the texts that it compares with CHAR(n) without regard to the padding."""
+    """Return a literal that is compared exactly: Spark has already padded strings that it compares with CHAR(n)."""
     return ExactText(value) if isinstance(value, str) else value

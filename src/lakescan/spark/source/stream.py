@@ -1,7 +1,7 @@
 """Spark's Python streaming source: offsets, limits and partitions of micro-batches.
 
 Spark runs the reader in one process per query. It asks for the end offset of a micro-batch, then for the partitions
-between two offsets. PySpark 4.1 passes neither a start offset nor a limit: there, a micro-batch reads everything.
+between two offsets. PySpark 4.1 passes neither a start offset nor a limit, so a micro-batch reads everything there.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._done: Offset | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle only what `read` needs; partitions carry the rest."""
+        """Pickle only the state that `read` needs; partitions carry the rest."""
         own = {"_schema": self._schema, "_parallelism": self._parallelism, "_staged": self._staged}
         return {"_scan": None, **own}
 
     @cached_property
     def _planner(self) -> TableStream:
-        """The stream, opened on first use: Spark also creates readers that only read partitions."""
+        """The stream, opened on first use, as Spark also creates readers that only read partitions."""
         assert self._scan is not None
         stream, names = TableStream(self._scan), self._schema.names
         if stream.scan.output.names == names:
@@ -59,16 +59,16 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return TableStream(self._scan.select(*stream.scan.selection.texts(names)))
 
     def initialOffset(self) -> dict[str, Any]:
-        """The start offset of a new query.
+        """Return the start offset of a new query.
 
         After a crash in the first micro-batch, Spark asks for the start offset again, when the table may have new
-        commits. So this offset is only marked as the first one, and the end offset of the first micro-batch, which is
-        in the checkpoint, records where it really started.
+        commits. So this offset is only marked as the first one. The end offset of the first micro-batch, which is in
+        the checkpoint, records the real start.
         """
         return self._planner.encode(self._planner.initial_offset()) | {_FIRST: True}
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
-        """The end offset of the next micro-batch."""
+        """Return the end offset of the next micro-batch."""
         planner = self._planner
         if start is None:  # PySpark 4.1: this may be the first batch
             first = planner.encode(planner.initial_offset()) if self._done is None else None
@@ -80,13 +80,13 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return planner.encode(end) | ({_FROM: planner.encode(begin)} if start.get(_FIRST) else {})
 
     def getDefaultReadLimit(self) -> Any:
-        """A file limit for Spark; `latestOffset` applies all limits of the options."""
+        """Return a file limit for Spark; `latestOffset` itself applies all limits of the options."""
         from pyspark.sql.streaming.datasource import ReadMaxFiles
 
         return ReadMaxFiles(self._planner.limits.files or 2**31 - 1)
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """The newest commit and the backlog up to it; Spark reports it as the source's latest offset."""
+        """Return the newest commit and the backlog up to it, which Spark reports as the source's latest offset."""
         planner = self._planner
         newest = planner.encode(planner.newest_offset())
         return newest if self._done is None else newest | {"backlog": asdict(planner.backlog(self._done))}
@@ -96,7 +96,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planner.end_here()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The task groups of the rows between two offsets."""
+        """Return partitions for the rows between two offsets."""
         planner = self._planner
         begin = end[_FROM] if start.get(_FIRST) and _FROM in end else start
         scan = planner.between(planner.decode(begin), planner.decode(end))
@@ -107,7 +107,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [each for commit in commits_of(scan) for each in group_partitions(commit, parallelism, changes)[0]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition."""
+        """Yield the rows of a partition."""
         if self._staged is not None:
             self._staged.check(settings_in_task())
         return read_partition(partition, self._schema)

@@ -1,4 +1,4 @@
-"""Write, audit, publish on Spark: how a session stages rows of audited tables, as it says, and as its tasks know it."""
+"""Write-audit-publish on Spark: read a session's staging settings, and check them in the tasks of a read."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 def names_of_settings() -> tuple[str, ...]:
-    """The settings that `settings_of_session` returns, by name."""
+    """Return the names of the settings that `settings_of_session` reads."""
     return ID_SETTING, BRANCH_SETTING, *session_settings()
 
 
 def settings_of_session(spark: SparkSession) -> SessionSettings:
-    """How a session stages rows, and which options it sets for Iceberg tables."""
+    """Return a session's staging settings and its options for Iceberg tables."""
     found = confs(spark, names_of_settings())
     return SessionSettings.parse(found.get(ID_SETTING), found.get(BRANCH_SETTING), parse_session_settings(found))
 
 
 def settings_in_task() -> SessionSettings:
-    """How the session stages rows that runs the task of this worker; Spark gives tasks the session's settings."""
+    """Return the session's staging settings as passed to the Spark task of this worker; empty outside of tasks."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -41,10 +41,10 @@ def settings_in_task() -> SessionSettings:
 
 @dataclass(frozen=True)
 class StagedReads:
-    """What a data source read of an audited table, planned where nobody knows the session; tasks check it.
+    """The WAP branch that a read was planned with, for its tasks to check that the session still names it.
 
-    `branch` is the branch that the session had named when the data source was registered; `there` are those of the
-    table.
+    A data source is planned without access to the session. `branch` is the session's branch when the data source was
+    registered. `there` has the branches of the table.
     """
 
     table: str
@@ -53,18 +53,18 @@ class StagedReads:
 
     @staticmethod
     def record(scan: ScanSpec, session: SessionSettings, *, is_stream: bool = False) -> StagedReads | None:
-        """What is read for a session; None if it has no say."""
+        """Record the branch for a read in a session; None if the session's settings do not apply to the table."""
         if not is_audited(scan, is_stream=is_stream):
             return None
         return StagedReads(scan.location, session.wap_branch, frozenset(scan.table.refs(RefKind.BRANCH)))
 
     def check(self, now: SessionSettings) -> None:
-        """Raise `InvalidOption` if the session names another branch of the table now, or stages rows in two ways."""
+        """Raise `InvalidOption` if the session now names another branch of the table, or both an id and a branch."""
         now.check()
         read, wanted = (each if each in self.there else None for each in (self.branch, now.wap_branch))
         if read != wanted:
             raise InvalidOption(
-                f"{self.table} was planned with {BRANCH_SETTING}={self.branch or ''!r}, and the session has "
-                f"{now.wap_branch or ''!r} now: call lakescan.spark.register(spark) after each change of the setting, "
+                f"{self.table} is read by a plan with {BRANCH_SETTING}={self.branch or ''!r}, but the session now has "
+                f"{now.wap_branch or ''!r}: call lakescan.spark.register(spark) after each change of the setting, "
                 "or say what to read with the option branch"
             )

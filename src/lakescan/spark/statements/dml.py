@@ -1,10 +1,11 @@
-"""Statements that change rows on Spark: workers find the rows, write new ones, and record what goes.
+"""Statements that change rows on Spark: workers find the rows, write new ones, and record the rows to delete.
 
-One job has two stages. Tasks of the first take rows of the statement's query, write new and changed ones, and hand on
-bitmaps of the rows that go, by file. Each task of the second has all bitmaps of its files: it unites them, and writes
-deletes, or the files' other rows. The driver gets descriptions of files, and commits. If only deletes are written, and
-the planned files have few rows, the driver gets the bitmaps, too, and does what is left: this is quicker than a stage.
-A DELETE of so few rows needs no Python workers at all: the driver gets the positions of the rows.
+One job has two stages. Tasks of the first stage take rows of the statement's query, write new and changed rows, and
+pass on bitmaps of the rows to delete, by file. A task of the second stage gets all bitmaps of its files, unites them,
+and writes deletes, or rewrites the files with their remaining rows. The driver gets descriptions of files, and commits.
+
+If only deletes are written, and the planned files have few rows, the driver also gets the bitmaps and does the second
+stage itself, which is faster. A DELETE on so few rows needs no Python workers: the driver gets the positions of rows.
 """
 
 from __future__ import annotations
@@ -80,9 +81,9 @@ if TYPE_CHECKING:
 
 _SCHEMA = "file string, kind string, data binary"
 _NAMES = ["file", "kind", "data"]
-_SOURCE = "__lakescan_source"  # the name of a MERGE's source whose keys are read
+_SOURCE = "__lakescan_source"  # the name of a MERGE's source if its keys are read
 _CHANGED, _MATCHED, _SUNK, _FINISHED, _TWICE = "changed", "matched", "sunk", "finished", "twice"
-_OF_ROWS = (  # conditions of Spark's errors about values
+_OF_ROWS = (  # the conditions of Spark's errors about values
     "ARITHMETIC_OVERFLOW",
     "BINARY_ARITHMETIC_OVERFLOW",
     "CAST_INVALID_INPUT",
@@ -92,9 +93,9 @@ _OF_ROWS = (  # conditions of Spark's errors about values
     "USER_RAISED_EXCEPTION",
 )
 _SUGGESTED = re.compile(rf", `(?:\w+`\.`)?(?:{FILE.name}|{POS.name})`")
-_FEW_ROWS = 2**23  # of all planned files: their bitmaps have at most some MB, and are not worth another stage
+_FEW_ROWS = 2**23  # of all planned files; their bitmaps have a few MB at most, and need no second stage
 _FEW_POSITIONS = 2**22  # rows of all planned files: the driver gets 16 bytes for each, at most 64 MB
-_FILES = 1_000  # whose deletes are written together
+_FILES = 1_000  # number of files whose deletes are written together
 
 
 def change(
@@ -118,7 +119,7 @@ def change(
         source = frame_of_others(spark, f"SELECT * FROM {one.statement.source}\n", arguments, frames)
         if source is not None and (keys := SourceKeys.read_keys(one.statement, one.target.writes.schema, source)):
             selecting = replace(selecting, statement=replace(one.statement, source=Sql(_SOURCE)))
-            given[_SOURCE] = source  # read twice, but analyzed once: it has the same rows
+            given[_SOURCE] = source  # read twice but analyzed once, so it has the same rows
     found = selecting.query()
     if any(each.values for each in found.actions.values()):
         with (
@@ -142,23 +143,23 @@ def change(
 
 @dataclass(frozen=True)
 class _PlannedFiles:
-    """The planned files; rows have their numbers in the plan, or their paths."""
+    """The planned files. Rows refer to them by their numbers in the plan, or by their paths."""
 
     plan: FileTable
     are_numbered: bool
 
     def path(self, found: int | str) -> str:
-        """The path of the file that rows name."""
+        """Return the path of a file that rows refer to by number or path."""
         return str(self.plan.files["path"][int(found)]) if self.are_numbered else str(found)
 
     def have_at_most(self, rows: int) -> bool:
-        """Whether metadata record no more rows in all files together."""
+        """Return whether metadata records at most `rows` rows in all files together."""
         counts = self.plan.files["record_count"]
         return counts.null_count == 0 and (pc.sum(counts).as_py() or 0) <= rows
 
 
 class _TargetRows:
-    """The rows of the target in the statement's query, read by one plan; `keys` are those of a MERGE's source."""
+    """The target's rows in the statement's query, read by one plan; `keys` are the keys of a MERGE's source."""
 
     def __init__(self, spark: SparkSession, keys: SourceKeys | None, *, numbers_files: bool) -> None:
         self._spark, self._keys, self._numbers_files = spark, keys, numbers_files
@@ -166,7 +167,7 @@ class _TargetRows:
         self.scan: ScanSpec | None = None
 
     def read(self, scan: ScanSpec) -> DataFrame:
-        """Plan the scan, as far as the query narrows it."""
+        """Plan the scan as narrowed by the query and the keys, and return its frame."""
         keys = self._keys
         if keys is not None:
             scan = keys.prune_scan(scan)
@@ -184,7 +185,7 @@ class _TargetRows:
 def run_dml(
     spark: SparkSession, statement: ChangeStatement, args: Any, frames: Mapping[str, Any], text: str | None = None
 ) -> ChangeResult:
-    """Run a statement of SQL on Spark; see `lakescan.statements.rows.execute.run`."""
+    """Run a SQL statement on Spark; see `lakescan.statements.rows.execute.run`."""
     with cache_query_settings(spark):
         target = changed_table(statement.target, current_namespace(spark), frames, text)
         found = replace(target, session=settings_of_session(spark))
@@ -206,13 +207,13 @@ def _delete_by_filter(spark: SparkSession, one: Change) -> ChangeResult | None:
 def _run(
     spark: SparkSession, one: Change, frame: DataFrame, writes: ChangeWrites, files: _PlannedFiles
 ) -> tuple[SinkResult, ChangeOutcome]:
-    """Run both stages; the second here, if bitmaps are small. If one fails, whatever they wrote is removed."""
+    """Run both stages of a statement, the second one here if bitmaps are small; on failure, remove written files."""
     finishing = one.finishing
     only_deletes = isinstance(one.statement, Delete) and not one.records_changes and finishing.writer is not None
     if only_deletes and files.are_numbered and files.have_at_most(min(_FEW_ROWS, _FEW_POSITIONS)):
         return _collect_and_finish(one, frame, finishing, files)
     try:
-        # One task needs no clustering, and Sail does not find the columns that it goes by.
+        # One task needs no clustering, and Sail does not find the columns for it.
         handed = ArrowTransfer(frame)
         rows = cluster_changes(frame, writes.query, writes.rows) if is_spark(spark) else frame.coalesce(1)
         found = handed.map_in_arrow(rows, _make_sink_stage(writes), _SCHEMA)
@@ -222,7 +223,7 @@ def _run(
                 parts = handed.run(found, lambda parts: parts.toArrow().sort_by("file"))
             rows = [row for batch in finish(iter(parts.to_batches())) for row in batch.to_pylist()]
         else:
-            # Files are written again by all tasks, however small the bitmaps are; deletes of some files by one.
+            # All tasks rewrite files, however small the bitmaps are. Deletes of a few files are written by one task.
             tasks = parallelism(spark)
             if finishing.writer is not None:
                 tasks = min(tasks, len(files.plan) // _FILES + 1)
@@ -261,7 +262,7 @@ def _run(
 def _collect_and_finish(
     one: Change, frame: DataFrame, finishing: ChangeRecorder, files: _PlannedFiles
 ) -> tuple[SinkResult, ChangeOutcome]:
-    """Collect the positions of the rows that a DELETE finds, and write their deletes here."""
+    """Collect the positions of the rows that a DELETE matches, and write the deletes in this process."""
     assert finishing.writer is not None
     with translate_worker_errors(), _translate_value_errors(one):
         rows = frame.toArrow()
@@ -279,7 +280,7 @@ def _collect_and_finish(
 
 @contextmanager
 def _translate_query_errors(one: Change, query: str) -> Iterator[None]:
-    """Spark's errors about the query show their place in the statement, and suggest columns of the table."""
+    """Context manager: show places of Spark's errors in the user's statement, and suggest only the table's columns."""
     from pyspark.errors import PySparkException
 
     def translate(said: str) -> str:
@@ -294,7 +295,7 @@ def _translate_query_errors(one: Change, query: str) -> Iterator[None]:
 
 @contextmanager
 def _translate_value_errors(one: Change) -> Iterator[None]:
-    """Errors about values name the statement, instead of the query that is made of it."""
+    """Context manager: raise Spark's errors about values as `QueryFailed`, which names the statement and the table."""
     from pyspark.errors import PySparkException
 
     try:
@@ -308,7 +309,7 @@ def _translate_value_errors(one: Change) -> Iterator[None]:
 
 
 def _make_sink_stage(writes: ChangeWrites) -> Any:
-    """The first stage: from rows of the query to bitmaps, and descriptions of the files that were written."""
+    """Return the function of the first stage, from rows of the query to bitmaps and descriptions of written files."""
 
     def sink_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         number = task_number()
@@ -328,14 +329,14 @@ def _make_sink_stage(writes: ChangeWrites) -> Any:
             for file, positions in rows.items():
                 yield _pickle_row(str(file), kind, positions.serialize())
         if any((sunk.counts.inserted, sunk.counts.updated, sunk.counts.deleted)):
-            # A task that is repeated gives the same key: another task of the second stage never sees both results.
+            # A retried task yields the same key, so no two tasks of the second stage see both results.
             yield _pickle_row(f"task {number}", _SUNK, (sunk.files, sunk.change_files, sunk.counts))
 
     return sink_rows
 
 
 def _make_finish_stage(finishing: ChangeRecorder, files: _PlannedFiles) -> Any:
-    """The second stage: from bitmaps to deletes, or to files that are written again."""
+    """Return the function of the second stage, from bitmaps to deletes or rewritten files."""
 
     def finish_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         changed: dict[str, BitMap64] = {}
@@ -382,8 +383,8 @@ def run_row_statement(spark: SparkSession, text: str, args: Arguments, frames: M
     """Run INSERT, DELETE, UPDATE, MERGE or TRUNCATE TABLE.
 
     Returns:
-        A frame with the numbers of changed rows, as Delta's statements return it. None for a statement that changes no
-        table of lakescan's.
+        A frame with the numbers of changed rows, with the columns of Delta's statements; None if the statement does not
+        change a lakescan table.
     """
     text, frames = replace_braces(text, frames)
     parsed = _own_statement(spark, text, args, frames)
@@ -404,7 +405,7 @@ def run_row_statement(spark: SparkSession, text: str, args: Arguments, frames: M
 
 
 def changes_own_table(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> bool:
-    """Whether a statement changes a table of lakescan's."""
+    """Return whether a statement changes a lakescan table."""
     text, frames = replace_braces(text, frames)
     return _own_statement(spark, text, args, frames) is not None
 
@@ -412,7 +413,10 @@ def changes_own_table(spark: SparkSession, text: str, args: Arguments, frames: M
 def _own_statement(
     spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]
 ) -> tuple[DmlStatement, str, Mapping[str, Any]] | None:
-    """A statement that changes a table of lakescan's, its text with named parameters, and their values."""
+    """Parse a statement that changes a lakescan table; return it, its text with named parameters, and their values.
+
+    None for other statements.
+    """
     try:
         text, values = name_parameters(text, args)
         statement = parse(text, values)
@@ -426,7 +430,7 @@ def _own_statement(
 
 
 def _names_spark_table(spark: SparkSession, name: TableName, frames: Mapping[str, Any]) -> bool:
-    """Whether a statement changes a table or view of Spark's own catalogs."""
+    """Return whether a statement's target is a table or view of Spark's own catalogs."""
     if not names_table(name, current_namespace(spark), frames):
         return True
     if len(name.parts) > 1:
@@ -436,7 +440,7 @@ def _names_spark_table(spark: SparkSession, name: TableName, frames: Mapping[str
 
 
 def _count_frame(spark: SparkSession, statement: DmlStatement, result: ChangeResult) -> DataFrame:
-    """The numbers of changed rows, with the columns that Delta's statements have."""
+    """Return a frame of the numbers of changed rows, with the columns of Delta's statements."""
     counts = {"num_affected_rows": result.inserted + result.updated + result.deleted}
     if not isinstance(statement, Delete | Update):
         counts |= {
@@ -448,12 +452,12 @@ def _count_frame(spark: SparkSession, statement: DmlStatement, result: ChangeRes
 
 
 def _one_row(spark: SparkSession, values: Mapping[str, int]) -> DataFrame:
-    # Arrow becomes a local relation, whose rows Spark returns without a job.
+    # An Arrow table becomes a local relation, whose rows Spark returns without a job.
     return spark.createDataFrame(pa.table({name: pa.array([value], pa.int64()) for name, value in values.items()}))
 
 
 def _insert(spark: SparkSession, frames: Mapping[str, Any], one: Insertion) -> WriteResult:
-    """Run an INSERT; Spark's workers write the files."""
+    """Run an INSERT, whose files Spark's workers write."""
     frame, found = analyze_frame(spark, one.query, one.values, frames)
     kinds = [spark_type(kind) for kind in schema_of_rows(frame.schema).types]
     columns = list(zip(frame.columns, kinds, strict=True))

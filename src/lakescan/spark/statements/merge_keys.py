@@ -1,7 +1,7 @@
-"""The keys of a MERGE's source: they tell which files and rows of the target can match, before the target is read.
+"""The keys of a MERGE's source: they prune files and rows of the target that cannot match, before the target is read.
 
-They are read for themselves only where that is cheap and gives the same rows again: from files, or rows that Spark
-holds. Without them, a MERGE reads all keys of the target, and shuffles them.
+Keys are read in advance only if that is cheap and a second read gives the same rows: from files, or from rows that
+Spark holds. Without them, a MERGE reads all keys of the target, and shuffles them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from lakescan.tables.scan_spec import ScanSpec
 
-_MOST_LISTED = 5_000  # values that files are tested against; of more, the least and the greatest
-_MOST_BYTES = 256 * 2**20  # of files that are read for their keys
-_FEWER = 4  # times fewer keys than rows of the target: the rows are tested by them before they are shuffled
+_MOST_LISTED = 5_000  # values that files are pruned by; if there are more, only the range is used
+_MOST_BYTES = 256 * 2**20  # maximum bytes of files that are read for their keys
+_FEWER = 4  # prefilter the target's rows only if they are so many times as many as the keys
 _NUMBER_WIDTH = 8
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
 _COMPARED = (*t.INTEGRAL, t.STRING, t.DATE)
@@ -49,9 +49,10 @@ _UNSTABLE = re.compile(
 class SourceKeys:
     """The keys of a source.
 
-    - `frame`: their values, in columns `k0`, `k1`, ..., without nulls; `columns`: the target's columns, in this order.
-    - `count`: how many rows they are in; `bytes`: of their values, at most.
-    - `pruning`: what they say of the target's columns.
+    - `frame`: the values of the keys, without nulls, in the columns `k0`, `k1`, ...
+    - `columns`: the target's columns that these are compared with, in the same order.
+    - `count`: the number of rows of `frame`. `bytes`: the maximum bytes of their values.
+    - `pruning`: the predicate on the target's columns that follows from the keys.
     """
 
     frame: DataFrame
@@ -62,14 +63,17 @@ class SourceKeys:
 
     @staticmethod
     def read_keys(statement: Merge, schema: Schema, source: DataFrame) -> SourceKeys | None:
-        """Read the keys; None if no column must have a value of the source, or if reading them is not cheap."""
+        """Read the keys; None if ON equates no column with a source column, or if reading them is not cheap."""
         if any(each.when == When.NOT_MATCHED_BY_SOURCE for each in statement.clauses):
             return None
         return SourceKeys.read_columns(dict(_equal_columns(statement, schema, source.columns)), schema, source)
 
     @staticmethod
     def read_columns(pairs: Mapping[str, str], schema: Schema, source: DataFrame) -> SourceKeys | None:
-        """Read the keys of some columns; `pairs` are the columns of a table, and those of the source."""
+        """Read the keys for some columns; `pairs` maps columns of a table to columns of the source.
+
+        None if no column is comparable, or if reading them is not cheap.
+        """
         from lakescan.spark.types import spark_type  # `lakescan` is imported without Spark
 
         pairs = {name: each for name, each in pairs.items() if _is_compared(schema.field(name))}
@@ -99,13 +103,13 @@ class SourceKeys:
         return SourceKeys(frame, tuple(known), count, count * width, pruning)
 
     def prune_scan(self, scan: ScanSpec) -> ScanSpec:
-        """A scan of the target without the files that have none of the keys."""
+        """Return a scan of the target that skips the files without any of the keys."""
         return replace(scan, pruning=conjunction([scan.pruning, self.pruning]))
 
     def keep_matching_rows(self, target: DataFrame, rows: int | None) -> DataFrame:
-        """The rows of the target that have keys of the source, if testing `rows` rows is cheaper than shuffling them.
+        """Keep the target's rows with keys of the source by a broadcast join, if it is cheaper than shuffling all.
 
-        `rows` None: how many there are is not known.
+        `rows` is the number of rows of the target; None if unknown.
         """
         from pyspark.sql import functions as F
 
@@ -117,7 +121,7 @@ class SourceKeys:
 
 
 def _range_predicate(columns: Sequence[str], found: pa.Table) -> Predicate:
-    """The least and the greatest values of columns."""
+    """Return a predicate for the ranges of columns, from their minima and maxima in `found`."""
     parts: list[Predicate] = []
     for n, name in enumerate(columns):
         for end, op in (("min", ">="), ("max", "<=")):
@@ -128,7 +132,7 @@ def _range_predicate(columns: Sequence[str], found: pa.Table) -> Predicate:
 
 
 def _equal_columns(statement: Merge, schema: Schema, source: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The columns of the target that ON compares with columns of the source, and these."""
+    """Yield pairs of target and source columns that the ON condition requires to be equal."""
     import sqlglot
     from sqlglot import exp
 
@@ -151,12 +155,12 @@ def _equal_columns(statement: Merge, schema: Schema, source: Sequence[str]) -> I
 
 
 def _is_compared(column: t.Field) -> bool:
-    """Whether files and all engines compare the values of a column alike."""
+    """Return whether files and all engines compare the values of a column in the same way."""
     return not column.pad and (column.type in _COMPARED or isinstance(column.type, t.Decimal))
 
 
 def _is_cheap(source: DataFrame) -> bool:
-    """Whether Spark reads a source from files, or rows that it holds, and gets the same rows if it does so again."""
+    """Return whether Spark reads a source from files or rows that it holds, with the same result when repeated."""
     [shown] = (
         source.sparkSession.sql("EXPLAIN COST SELECT * FROM {source}", source=source).toArrow()["plan"].to_pylist()
     )
@@ -167,7 +171,7 @@ def _is_cheap(source: DataFrame) -> bool:
         found = _NODE.match(line)
         depth = 0 if found is None else len(found[1] or "")
         if held is not None and (found is None or depth > held):
-            continue  # how Spark got the rows that it holds
+            continue  # a line of the plan of the rows that Spark holds
         held = None
         if found is None or _UNSTABLE.search(line) is not None:
             return False
@@ -180,7 +184,7 @@ def _is_cheap(source: DataFrame) -> bool:
 
 
 def _bytes_of(size: str) -> int:
-    """A size of Spark's settings, such as 10MB."""
+    """Parse a size of Spark's settings, such as 10MB, to bytes."""
     found = re.fullmatch(r"(-?\d+)([bkmgt]?)b?", size.strip().lower())
     powers: Mapping[str, int] = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4}
     return 0 if found is None else int(found[1]) * 1024 ** powers[found[2]]

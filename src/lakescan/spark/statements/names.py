@@ -16,18 +16,21 @@ from lakescan.statements.syntax.parse import Arguments, name_parameters
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-NAMESPACE = "spark.lakescan.namespace"  # of short names, in the session's settings: `USE` sets it
+NAMESPACE = "spark.lakescan.namespace"  # the session setting with the namespace of unqualified names; `USE` sets it
 _OWN = ("spark_catalog", "global_temp")
-_OF_SESSION = ("system", "session")  # which may be namespaces of a catalog that USE named
+_OF_SESSION = ("system", "session")  # these may also be namespaces of a catalog after USE
 
 
 def current_namespace(spark: SparkSession) -> tuple[str, ...]:
-    """The catalog, and the parts of the namespace, that `USE` set in a session; empty before."""
+    """Return the catalog and the parts of the namespace that `USE` set in a session; empty if none is set."""
     return tuple(part for part in (conf(spark, NAMESPACE) or "").split("\0") if part)
 
 
 def run_use(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame | None:
-    """Run `USE`: of a catalog of Spark's, short names are Spark's again."""
+    """Run `USE`. After `USE` of a Spark catalog, unqualified names are Spark's again.
+
+    Returns Spark's frame, or None if the namespace is lakescan's.
+    """
     within = current_namespace(spark)
 
     def run() -> DataFrame:
@@ -52,25 +55,25 @@ def run_use(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame
 
 
 def has_catalog(spark: SparkSession, name: str) -> bool:
-    """Whether Spark has a catalog of a name, or keeps the name for what is its own."""
+    """Return whether Spark has a catalog of this name, or reserves the name."""
     is_own = name.lower() in _OWN or (name.lower() in _OF_SESSION and not current_namespace(spark))
     return is_own or conf(spark, f"spark.sql.catalog.{name}") is not None
 
 
 def is_of_session(spark: SparkSession, name: str) -> bool:
-    """Whether a short name is Spark's: of a temporary view, or of a table, unless `USE` named a namespace here."""
+    """Return whether an unqualified name is Spark's: a temporary view, or a table if no lakescan namespace is set."""
     if not spark.catalog.tableExists(backquote(name)):
         return False
     return not current_namespace(spark) or is_temporary(spark, name)
 
 
 def is_temporary(spark: SparkSession, name: str) -> bool:
-    """Whether a short name is that of a temporary view."""
+    """Return whether an unqualified name is that of a temporary view."""
     return spark.catalog.tableExists(backquote(name)) and bool(spark.catalog.getTable(backquote(name)).isTemporary)
 
 
 def columns_of(frame: DataFrame) -> tuple[dict[str, t.Type], bool]:
-    """The columns of a frame with their types, and whether casts of its session fail for values that do not fit."""
+    """Return the types of a frame's columns, and whether its session uses ANSI casts, which fail for invalid values."""
     from lakescan.spark.types import schema_of_rows  # `lakescan` is imported without Spark
 
     types = {field.name: spark_type(field.type) for field in schema_of_rows(frame.schema)}

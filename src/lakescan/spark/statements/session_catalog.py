@@ -1,4 +1,4 @@
-"""Tables of Spark's own session catalog, as Spark describes them, for procedures that take their files."""
+"""Describe tables of Spark's own session catalog, for procedures that take over their files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DETAILS, _PARTITIONS = "# Detailed Table Information", "# Partition Information
 
 
 def source_table(spark: SparkSession, name: str) -> SourceTable:
-    """Describe a table of the session catalog, `db.t` or `spark_catalog.db.t`.
+    """Describe a table of the session catalog, given as `db.t` or `spark_catalog.db.t`.
 
     Raises `NoSuchTable`; `UnsupportedFeature` for tables of other catalogs, views and bucketed tables.
     """
@@ -58,7 +58,7 @@ def source_table(spark: SparkSession, name: str) -> SourceTable:
 
 
 def _partition_columns(rows: list[tuple[str, str]], names: list[str]) -> list[str]:
-    """The names after the header of partitions, up to the next empty line; as a reference, in backquotes if needed."""
+    """Return the partition columns in rows of DESCRIBE, as references with backquotes if necessary."""
     if _PARTITIONS not in names:
         return []
     found = []

@@ -1,4 +1,4 @@
-"""SQL on Spark: the user's own text, over frames of the tables that it names, each narrowed by what the text says."""
+"""SQL on Spark: run the user's text over frames of its tables, each narrowed to the data that the text needs."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
 def _run_table_statement(
     spark: SparkSession, ours: TableStatement, text: str, args: Arguments, frames: Mapping[str, Any]
 ) -> Any:
-    """Run a statement about tables, namespaces or views; its queries and rewritten files are Spark's."""
+    """Run a statement about tables, namespaces or views; Spark runs its queries and rewrites files."""
 
     def rows(query: str) -> DataFrame:
         return _frame(spark, _analyze(spark, query, args, frames), frames)
@@ -140,18 +140,18 @@ def query_frame(
     frames: Mapping[str, Any],
     read: Mapping[str, Callable[[ScanSpec], DataFrame]],
 ) -> DataFrame:
-    """The frame of a query; `read` makes the frames of tables among `frames`, by name, from what it narrows them to."""
+    """Return the frame of a query; `read` maps names of tables in `frames` to readers of their narrowed scans."""
     return _frame(spark, _analyze(spark, text, args, frames), frames, read)
 
 
 def frame_of_others(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame | None:
-    """The frame of a query that reads no table of lakescan's; None for another query."""
+    """Return the frame of a query that reads no lakescan table; None for other queries."""
     found = _analyze(spark, text, args, frames)
     return None if found.named else _frame(spark, found, frames)
 
 
 def query_schema(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> StructType:
-    """The columns of a query, for which no table is planned."""
+    """Return the schema of a query without planning its tables."""
     found = _analyze(spark, text, args, frames)
     text, used = _resolve_frames(spark, found, frames, lambda each: _empty_frame(spark, found, each))
     return _run_text(spark, text, found, used).schema
@@ -160,13 +160,13 @@ def query_schema(spark: SparkSession, text: str, args: Arguments, frames: Mappin
 def analyze_frame(
     spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]
 ) -> tuple[DataFrame, QueryAnalysis]:
-    """The frame of a query, and what the query is."""
+    """Return the frame of a query, and its analysis."""
     found = _analyze(spark, text, args, frames)
     return _frame(spark, found, frames), found
 
 
 def make_view(spark: SparkSession, name: str, source: str, *, replace: bool) -> None:
-    """Make a view of a query, or of a table; see `lakescan.spark.create_view`."""
+    """Create a view of a query or of a table; see `lakescan.spark.create_view`."""
     check_name(name)
     found = _analyze(spark, query_of(source), None, {})
     text = text_to_keep(name, source, found)
@@ -174,7 +174,7 @@ def make_view(spark: SparkSession, name: str, source: str, *, replace: bool) -> 
 
 
 def renew_view(spark: SparkSession, name: str) -> None:
-    """Make a view anew, of the states that its tables have now; see `lakescan.spark.refresh_view`."""
+    """Create a view again, over the current snapshots of its tables; see `lakescan.spark.refresh_view`."""
     make_view(spark, name, require_view_text(spark, name), replace=True)
 
 
@@ -192,35 +192,35 @@ def _analyze(
 
 
 class _SparkViews(GivenFrames):
-    """Frames that the user gave by name, and the session's own views and tables."""
+    """Frames that the user passed by name, and the session's own views and tables."""
 
     def __init__(self, spark: SparkSession, frames: Mapping[str, Any]) -> None:
         self._spark, self._given = spark, {name.lower(): frame for name, frame in frames.items()}
         super().__init__({name: frame for name, frame in frames.items() if not hasattr(frame, "sparkSession")})
 
     def has(self, name: str) -> bool:
-        """Whether there is a frame or view of a name."""
+        """Return whether there is a frame or view of this name."""
         return name.lower() in self._given or is_of_session(self._spark, name)
 
     def has_catalog(self, name: str) -> bool:
-        """Whether a longer name that begins so is Spark's."""
+        """Return whether qualified names that begin with this name are Spark's."""
         return has_catalog(self._spark, name)
 
     @property
     def has_queries(self) -> bool:
-        """Whether views were made by `create_view`."""
+        """Whether the session has views made by `create_view`."""
         return bool(read_views(self._spark))
 
     def query(self, name: str) -> str | None:
-        """The query of a view that `create_view` made."""
+        """Return the query of a view made by `create_view`; None for other names."""
         return None if name.lower() in self._given else find_view_text(self._spark, name)
 
     def frame_names(self) -> Sequence[str]:
-        """The names of the frames."""
+        """Return the names of the frames."""
         return tuple(self._given)
 
     def columns(self, name: str) -> Sequence[str] | None:
-        """The columns as Spark has them."""
+        """Return the names of a frame's or view's columns."""
         frame = self._given.get(name.lower())
         if frame is not None and not hasattr(frame, "sparkSession"):
             return super().columns(name)
@@ -228,10 +228,10 @@ class _SparkViews(GivenFrames):
 
 
 def replace_braces(text: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The text with the names of frames for `{name}`, as `spark.sql` takes them, and the frames by these names.
+    """Replace `{name}` by the frame's name, as `spark.sql` allows it; return the text, and the frames by their names.
 
-    Other braces are doubled in such a text. `{name}` always means the frame: where the text has a query of WITH of the
-    same name, the frame gets another one.
+    Doubled braces become single ones. `{name}` always refers to the frame: if the text has a WITH query of the same
+    name, the frame gets another name. Raises `InvalidOption` for a name without a frame.
     """
     if not frames:
         return text, frames
@@ -253,7 +253,7 @@ def replace_braces(text: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[s
 
 
 def session_settings(spark: SparkSession) -> QuerySettings:
-    """What the meaning of a statement depends on in a session."""
+    """Return the session's settings that the meaning of a statement depends on."""
     name = zone_name(spark)
     return QuerySettings(
         session_zone(spark),
@@ -268,8 +268,8 @@ def session_settings(spark: SparkSession) -> QuerySettings:
 
 @contextmanager
 def cache_query_settings(spark: SparkSession) -> Iterator[None]:
-    """Context manager: a classic session is asked only once for each setting that `session_settings` depends on."""
-    if is_connect(spark):  # which sends all settings in one response
+    """Context manager: read each setting that `session_settings` depends on only once from a classic session."""
+    if is_connect(spark):  # Connect sends all settings in one response
         yield
         return
     names = (ZONE, NAMESPACE, "spark.sql.ansi.enabled", "spark.sql.caseSensitive", *_OTHER_SYNTAX)
@@ -287,7 +287,7 @@ def _frame(
     frames: Mapping[str, Any],
     read: Mapping[str, Callable[[ScanSpec], DataFrame]] = _NONE,
 ) -> DataFrame:
-    """The rows of a query: Spark runs the text, with frames in the place of the tables."""
+    """Return the rows of a query: Spark runs the text, with frames instead of the tables."""
     each = found.aggregate_table
     if each is not None and found.scans[each].metadata_bytes < MIN_BYTES and found.metadata_row is not None:
         return _metadata_frame(spark, found, frames)
@@ -310,12 +310,12 @@ def _run_text(spark: SparkSession, text: str, found: QueryAnalysis, used: Mappin
 
 
 def _is_renamed(found: QueryAnalysis, each: Occurrence, used: Mapping[str, Any]) -> bool:
-    """Whether a data frame stands for a table in the text that Spark gets."""
+    """Return whether a data frame replaces a table in the text that Spark gets."""
     return each in found.named or (len(each.names) == 1 and each.names[0].lower() in map(str.lower, used))
 
 
 def _name_all_columns(spark: SparkSession, found: QueryAnalysis, text: str, used: Mapping[str, Any]) -> None:
-    """Raise Spark's error for a column that is not there with what it suggests of all columns, not of those read."""
+    """Raise Spark's error for an unknown column again, with suggestions from all columns and not just those read."""
     whole = {
         found.name_of(each): _empty_frame(spark, found, each)
         for each, named in found.named.items()
@@ -325,7 +325,7 @@ def _name_all_columns(spark: SparkSession, found: QueryAnalysis, text: str, used
 
 
 def _empty_frame(spark: SparkSession, found: QueryAnalysis, each: Occurrence) -> DataFrame:
-    """A frame with all columns of a table, and no rows; of changes and metadata tables, the frame itself."""
+    """Return an empty frame with all columns of a table; for changes and metadata tables, the frame itself."""
     named = found.named[each]
     if each not in found.scans or named.is_changes:
         return _frame_of(spark, found, each)
@@ -333,7 +333,7 @@ def _empty_frame(spark: SparkSession, found: QueryAnalysis, each: Occurrence) ->
 
 
 def _metadata_frame(spark: SparkSession, found: QueryAnalysis, frames: Mapping[str, Any]) -> DataFrame:
-    """The only row of a query that metadata answers, with the columns that Spark gives the query over no rows."""
+    """Return the single row of a query that metadata answers, with the columns of the query as Spark resolves them."""
     [(each, spec)] = found.scans.items()
     empty = spark.createDataFrame([], schema_of(spec))
     text, used = _mark_frames(found, {each: found.name_of(each)}), {found.name_of(each): empty}
@@ -363,7 +363,7 @@ def _resolve_frames(
         if given is not None:
             found.tables.refuse_changes(each)
             if each.travel is not None:
-                raise InvalidStatement(f"{given} is a data frame: it has no earlier states")
+                raise InvalidStatement(f"{given} is a data frame, which has no earlier versions")
             used[given] = _as_frame(spark, found, given, frames[given])
             names[each] = given
     if not used:
@@ -372,7 +372,7 @@ def _resolve_frames(
 
 
 def _mark_frames(found: QueryAnalysis, names: Mapping[Occurrence, str]) -> str:
-    """The text with frames in the place of tables, as `spark.sql` takes them."""
+    """Return the text with `{name}` markers of frames instead of tables, for `spark.sql`."""
     marked = found.text_with({each: f"\0{name}\1" for each, name in names.items()})
     return marked.replace("{", "{{").replace("}", "}}").replace("\0", "{").replace("\1", "}")
 
@@ -403,7 +403,7 @@ def _as_frame(spark: SparkSession, found: QueryAnalysis, name: str, frame: Any) 
 
 
 def _explain(spark: SparkSession, text: str, mode: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame:
-    """Spark's plan below the scans of the tables, as one text like Spark's own EXPLAIN."""
+    """Return the scans of the tables and Spark's plan as one row of text, like Spark's own EXPLAIN."""
     text, frames = replace_braces(text, frames)
     found = _analyze(spark, text, args, frames)
     own, used = _resolve_frames(spark, found, frames, lambda each: _frame_of(spark, found, each))
@@ -414,31 +414,31 @@ def _explain(spark: SparkSession, text: str, mode: str, args: Arguments, frames:
 
 
 def _describe(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame:
-    """The names and types of a query's columns."""
+    """Return the names and types of a query's columns."""
     text, frames = replace_braces(text, frames)
     found = _analyze(spark, text, args, frames)
     own, used = _resolve_frames(spark, found, frames, lambda each: _empty_frame(spark, found, each))
     return _run_text(spark, f"DESCRIBE QUERY {own}", found, used)
 
 
-# Spark analyzes another text, in which data frames stand for tables. Its errors count positions in that text, and end
-# with a plan that has internal names.
+# Spark analyzes a changed text, in which data frames replace tables. Its errors count positions in that text, and end
+# with a plan that contains internal names.
 
 Edit = tuple[int, int, str]
 _PLACE = re.compile(r"(?:;\s*|\s*\()line (\d+),? pos (\d+)\)?")
 _FRAME = re.compile(r"`?_pyspark_\w+`?")
-_BEHIND = re.compile(r";\n|\n+== SQL ==")  # a plan, or the text that Spark parsed
+_BEHIND = re.compile(r";\n|\n+== SQL ==")  # the begin of a plan, or of the text that Spark parsed
 _WORD = re.compile(r"[\w.`]+")
-FRAME_LENGTH = len("_pyspark_") + 32  # of the name that PySpark gives to a data frame in a text
+FRAME_LENGTH = len("_pyspark_") + 32  # length of the name that PySpark gives a data frame in a text
 
 
 @contextmanager
 def translate_positions(text: str, edits: Sequence[Edit]) -> Iterator[None]:
-    """Context manager: re-raise PySpark's errors about a statement with places in the user's text.
+    """Context manager: re-raise PySpark's errors about a statement with positions in the user's text.
 
     Args:
         text: The statement as the user wrote it.
-        edits: What Spark's text has instead of parts of it.
+        edits: The replacements that turn it into Spark's text, as start, end and new text.
     """
     from pyspark.errors import PySparkException
 
@@ -450,14 +450,14 @@ def translate_positions(text: str, edits: Sequence[Edit]) -> Iterator[None]:
 
 
 def change_message(error: Exception, change: Callable[[str], str]) -> None:
-    """Change the message of a PySpark error, of classic PySpark or of Spark Connect."""
+    """Change the message of an error of classic PySpark or of Spark Connect, in place."""
     for name in ("_desc", "_message"):
         if isinstance(said := getattr(error, name, None), str) and said:
             setattr(error, name, change(said))
 
 
 def translate_message(said: str, text: str, edits: Sequence[Edit]) -> str:
-    """Return Spark's message without its plan and its own text, and with the place in the user's text."""
+    """Return Spark's message without its plan and its own text, and with the place underlined in the user's text."""
     head = _BEHIND.split(said.strip(), maxsplit=1)[0]
     place = _PLACE.search(said)
     at = None if place is None else _find_position(int(place[1]), int(place[2]), text, edits)
@@ -469,7 +469,7 @@ def translate_message(said: str, text: str, edits: Sequence[Edit]) -> str:
 
 
 def _find_position(line: int, column: int, text: str, edits: Sequence[Edit]) -> int | None:
-    """The position in the text of a place in Spark's; None for one that the text does not have."""
+    """Convert a line and column of Spark's text to a position in the user's text; None if the place is not in it."""
     lines = apply_edits(text, edits).split("\n")
     if line > len(lines):
         return None

@@ -1,4 +1,4 @@
-"""Which statements about tables, namespaces and views are lakescan's, and which are Spark's own."""
+"""Decide which statements about tables, namespaces and views are lakescan's, and which are Spark's own."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 def parse_own_statement(
     spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any], within: tuple[str, ...]
 ) -> TableStatement | None:
-    """The statement if it is about a table, namespace or view of lakescan's; None if Spark is to run it.
+    """Parse a statement about a table, namespace or view of lakescan; None if Spark has to run it.
 
-    Raises `InvalidStatement` and `UnsupportedFeature` for statements about lakescan's tables alone.
+    Raises `InvalidStatement` and `UnsupportedFeature` only for statements that name lakescan's catalogs or table paths.
     """
     try:
         plain, values = name_parameters(text, args)
@@ -59,7 +59,7 @@ def parse_own_statement(
 
 
 def view_to_refresh(text: str) -> str | None:
-    """The name of REFRESH TABLE name, if it has one part, as temporary views have; None for other statements."""
+    """Return the name in REFRESH TABLE if it is unqualified, like a temporary view's; None for other statements."""
     if text.lstrip()[:7].upper() != "REFRESH":
         return None
     try:
@@ -70,7 +70,7 @@ def view_to_refresh(text: str) -> str | None:
 
 
 def _table_name(found: TableStatement) -> TableName:
-    """The table or view that a statement is about."""
+    """Return the table or view that a statement is about."""
     table = getattr(found, "table", None) or getattr(found, "view", None) or getattr(found, "name", None)
     assert isinstance(table, TableName)
     return table
@@ -111,7 +111,7 @@ def _is_given(name: str, frames: Mapping[str, Any]) -> bool:
 
 
 def _hides(found: TableStatement, name: str) -> bool:
-    """False for what Spark does with a temporary view that has the name of a table; raises for what changes tables."""
+    """Return False if Spark runs a statement on a temporary view of that name; raise if it would change a table."""
     of_views = (ShowKind.TABLE, ShowKind.COLUMNS, ShowKind.PROPERTIES, ShowKind.CREATE_TABLE)
     if isinstance(found, DropTable) or (isinstance(found, Show) and found.what in of_views):
         return False
@@ -131,27 +131,27 @@ def _is_own_name(spark: SparkSession, name: tuple[str, ...], within: tuple[str, 
 
 
 def _check_catalog(spark: SparkSession, name: tuple[str, ...], least: int) -> None:
-    """Raise `NoSuchCatalog` for a name from a catalog on that nobody has: Spark would count the parts of the name."""
+    """Raise `NoSuchCatalog` for a qualified name with an unknown catalog; Spark would only complain about its parts."""
     if len(name) >= least and not has_catalog(spark, name[0]):
         raise NoSuchCatalog(
-            f"{'.'.join(name)!r} begins with no catalog that is known.{nearest(name[0], catalog_names())} Known: "
+            f"{'.'.join(name)!r} does not begin with a known catalog.{nearest(name[0], catalog_names())} Known: "
             f"{', '.join(catalog_names()) or 'none'}; see lakescan.catalog."
         )
 
 
 def add_spark_catalogs(spark: SparkSession, rows: pa.Table, pattern: str | None) -> pa.Table:
-    """The rows of SHOW CATALOGS with those that the session itself has."""
+    """Add the session's own catalogs to the rows of SHOW CATALOGS."""
     text = "SHOW CATALOGS" if pattern is None else f"SHOW CATALOGS LIKE {text_literal(pattern)}"
     own = {row[0] for row in spark.sql(text).collect()}
     return pa.table({"catalog": sorted(own.union(rows["catalog"].to_pylist()))})
 
 
 def frame_of_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Rows of a statement as a frame of Spark's."""
+    """Convert a statement's rows to a Spark frame."""
     return spark.createDataFrame(rows)
 
 
-# Spark looks for tables of lakescan's catalogs in its own, and complains about the number of parts of their names.
+# Spark looks for tables of lakescan's catalogs in its own catalogs, and complains about the parts of their names.
 
 _WORD = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(\w+)", re.DOTALL)
 _TARGET = re.compile(
@@ -162,27 +162,27 @@ _TARGET = re.compile(
 _OF_SETTINGS = ("set", "reset", "add", "list")
 _VIEW = re.compile(r"create\b[^.]*?\bview\b", re.IGNORECASE)
 _ADVICE = {
-    "insert": "A query of lakescan's tables fills one of Spark's by lakescan.spark.sql(spark, query).write.",
-    "delete": "Make a view of the query that the condition has: lakescan.spark.create_view(spark, name, query).",
-    "update": "Make a view of the query that it has: lakescan.spark.create_view(spark, name, query).",
+    "insert": "Fill a table of Spark's by a query of lakescan's: lakescan.spark.sql(spark, query).write.",
+    "delete": "Make a view of the query in the condition: lakescan.spark.create_view(spark, name, query).",
+    "update": "Make a view of its query: lakescan.spark.create_view(spark, name, query).",
     "merge": "Make a view of the source: lakescan.spark.create_view(spark, name, query).",
     "show": "See Catalog.list_namespaces and Catalog.list_tables, and Table.inspect for metadata tables.",
     "describe": "See lakescan.table(name).schema, and Table.inspect for metadata tables.",
     "cache": "Cache the frame: lakescan.spark.table(spark, name).cache().",
-    "refresh": "Each statement of lakescan.spark.sql reads the newest state.",
-    "create": "A query of lakescan's tables fills one of Spark's: lakescan.spark.sql(spark, query).write.saveAsTable.",
+    "refresh": "Each statement of lakescan.spark.sql reads the current snapshot.",
+    "create": "Fill a table of Spark's by a query of lakescan's: lakescan.spark.sql(spark, query).write.saveAsTable.",
     "view": "Use lakescan.spark.create_view(spark, name, query).",
 }
 _ADVICE["desc"] = _ADVICE["describe"]
 
 
 def find_catalog(spark: SparkSession, text: str) -> str | None:
-    """The first of lakescan's catalogs that a statement names, if Spark itself has no catalog of that name."""
+    """Return the first lakescan catalog that a statement names, unless Spark has a catalog of that name; else None."""
     first = _WORD.match(text)
     if first is None or first[1].lower() in _OF_SETTINGS:
         return None
     try:
-        words = tokens(text[first.end() :])  # sqlglot takes all behind some first words for one text
+        words = tokens(text[first.end() :])  # after some first words, sqlglot takes the rest as one token
     except (InvalidStatement, MissingDependency):
         return None
     for at, (word, dot) in enumerate(pairwise(words)):
@@ -194,18 +194,18 @@ def find_catalog(spark: SparkSession, text: str) -> str | None:
 
 
 def refuse(text: str, catalog: str) -> UnsupportedFeature:
-    """The error for a statement that neither lakescan runs, nor Spark could; raises what parsing it raises."""
+    """Return the error for a statement that neither lakescan nor Spark can run; raises errors of parsing it."""
     first = _WORD.match(text)
     word = first[1] if first else text
     target = _TARGET.match(text, first.start(1) if first else 0)
     if target is not None and is_known(target[1]):
-        parse_statement(text)  # raises what is wrong with it, or that it is none of those that lakescan runs
+        parse_statement(text)  # raises a specific error if it is invalid or not supported
     advice = _ADVICE["view"] if _VIEW.match(text, first.start(1) if first else 0) else _ADVICE.get(word.lower(), "")
     return UnsupportedFeature(f"{word.upper()} with tables of lakescan's catalog {catalog!r}", advice)
 
 
 def check_frames(frames: Mapping[str, Any]) -> None:
-    """Raise `InvalidOption` for a name without a frame."""
+    """Raise `InvalidOption` for a name whose frame is None."""
     for name, frame in frames.items():
         if frame is None:
             raise InvalidOption(f"{name}=None holds no rows: give a table, a scan, or Spark, Arrow or pandas data")

@@ -1,8 +1,8 @@
-"""Views of queries over tables, which see the newest state of their tables: `lakescan.spark.create_view`.
+"""Views of queries over tables that follow new commits: `lakescan.spark.create_view`.
 
-Spark keeps the plan of a temporary view, and with it the states of its tables. The text of the view is therefore kept
-beside it, in the session's settings: `lakescan.spark.sql` puts it in the place of the view's name, and reads the tables
-as they are then. Spark's own `spark.sql` reads what `create_view` or `refresh_view` saw last.
+Spark keeps the plan of a temporary view, and with it the snapshots of its tables. So the view's text is also stored in
+the session's settings. `lakescan.spark.sql` replaces the view's name by the text, and reads the tables' current
+snapshots. Spark's own `spark.sql` reads the snapshots of the last `create_view` or `refresh_view`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from lakescan.statements.syntax.text import apply_edits
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-VIEWS = "spark.lakescan.views"  # texts and marks of views by their names, as JSON
+VIEWS = "spark.lakescan.views"  # session setting: texts and marks of views by name, as JSON
 _WHOLE = "SELECT * FROM "
-_MARK = "lakescan.api.view"  # in the metadata of a view's first column: whether it is still the one that was created
+_MARK = "lakescan.api.view"  # a key in the metadata of a view's first column, which identifies the view
 
 
 def read_views(spark: SparkSession) -> dict[str, dict[str, str]]:
-    """The views that were created in this session, by their names in lower case."""
+    """Return the texts and marks of the views that were created in this session, by name in lower case."""
     found: dict[str, dict[str, str]] = json.loads(conf(spark, VIEWS) or "{}")
     return found
 
 
 def find_view_text(spark: SparkSession, name: str) -> str | None:
-    """The text of a view; None if there is none of this name, also if Spark dropped it or has another by now."""
+    """Return the text of a view; None without such a view, or if it was dropped or replaced in Spark."""
     found = read_views(spark).get(name.lower())
     return found["text"] if found is not None and _is_there(spark, name, found["mark"]) else None
 
@@ -47,7 +47,10 @@ def _is_there(spark: SparkSession, name: str, mark: str) -> bool:
 
 
 def query_of(source: str) -> str:
-    """The query of a view: the text, or all rows of the table that it names."""
+    """Return the query of a view: the text itself, or a query of all rows of the table that it names.
+
+    Raises `InvalidStatement` for other statements.
+    """
     parts = split_name(source.strip()) if isinstance(source, str) else None
     if parts is not None:
         return f"{_WHOLE}{'.'.join(map(backquote, parts))}"
@@ -58,9 +61,9 @@ def query_of(source: str) -> str:
 
 
 def text_to_keep(name: str, source: str, found: QueryAnalysis) -> str:
-    """The query of a view with the names of its tables from their catalogs on, whatever `USE` says later.
+    """Return the query of a view with fully qualified table names, so that a later `USE` does not change its meaning.
 
-    For a view that is a table it is the table's name, so that statements read only the columns that they need.
+    A view of a whole table is stored as the table's name, so that statements read only the columns that they need.
     """
     if any(each.names[0].lower() == name.lower() for each in found.unknown if len(each.names) == 1):
         raise InvalidOption(f"the view {name!r} would read itself")
@@ -69,7 +72,9 @@ def text_to_keep(name: str, source: str, found: QueryAnalysis) -> str:
         if not named.full or len(named.full) == len(each.names):
             continue
         if each.changes is not None:
-            raise InvalidStatement(f"in a view, table_changes takes a name from the catalog on: {'.'.join(named.full)}")
+            raise InvalidStatement(
+                f"in a view, table_changes needs the full name with the catalog: {'.'.join(named.full)}"
+            )
         parts = each.node.parts
         full = ".".join(map(backquote, named.full))
         edits.append((parts[0].meta["start"], parts[-1].meta["end"] + 1, full))
@@ -79,7 +84,10 @@ def text_to_keep(name: str, source: str, found: QueryAnalysis) -> str:
 
 
 def record_view(spark: SparkSession, name: str, text: str, frame: DataFrame, *, replace: bool) -> None:
-    """Make the temporary view, and keep its text."""
+    """Create the temporary view, and store its text in the session's settings.
+
+    Raises `InvalidOption` if the frame has no columns, or two columns of the same name.
+    """
     from pyspark.sql import functions as F
 
     if not frame.columns:
@@ -98,7 +106,7 @@ def record_view(spark: SparkSession, name: str, text: str, frame: DataFrame, *, 
 
 
 def require_view_text(spark: SparkSession, name: str) -> str:
-    """The text of a view; raises `NoSuchTable`."""
+    """Return the text of a view; raises `NoSuchTable` if there is none."""
     text = find_view_text(spark, name)
     if text is None:
         known = read_views(spark)
@@ -109,7 +117,7 @@ def require_view_text(spark: SparkSession, name: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raise `InvalidOption` for a name with several parts: temporary views have one."""
+    """Raise `InvalidOption` for a name with several parts: a temporary view's name has one part."""
     parts = split_name(name) if isinstance(name, str) else None
     if parts is None or len(parts) != 1:
         raise InvalidOption(f"{name!r} is not the name of a temporary view: they have one part, such as orders")

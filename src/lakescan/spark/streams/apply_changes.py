@@ -1,4 +1,4 @@
-"""Streams that change rows: functions for `foreachBatch`, and streams of changes that are applied to a table."""
+"""Streams that change rows: functions for `foreachBatch`, and streams that apply changes to a table."""
 
 from __future__ import annotations
 
@@ -32,37 +32,38 @@ def upsert_sink(
     query: str | None = None,
     **options: Unpack[WriteKeywords],
 ) -> UpsertSink:
-    """A function for `foreachBatch` that merges each batch into a table by keys, exactly once.
+    """Return a function for `foreachBatch` that merges each batch into a table by keys, exactly once.
 
-    A row updates the row of the table with its keys, deletes it, or is inserted. Each batch is one commit, which
-    records the query and the batch: a batch that Spark repeats after a failure changes nothing. After a commit of
-    others that conflicts, the batch is run again.
+    A row of the stream updates the table's row with its keys, deletes it, or is inserted. Each batch is one commit,
+    which records the query and the batch, so a batch that Spark repeats after a failure changes nothing. A batch is
+    retried after a conflicting concurrent commit.
 
-    Of rows with the same keys, the one with the greatest sequence counts, in a batch and against the table: late rows,
-    as old as what the table has or older, are left out. Nothing is remembered of deleted keys: an older row that comes
-    in a later batch than the delete is inserted. To keep deleted keys, keep a column that says so, without
+    Of several rows with the same keys, in the batch and the table, the one with the greatest sequence wins: rows that
+    are not newer than the table's row are left out. Deleted keys are not remembered: if an older row arrives in a later
+    batch than the delete, it is inserted. To remember deleted keys, mark them in a column instead of using
     `deletes_when`. Rows whose keys or sequences are null fail their batch.
 
     Args:
-        target: The table: its name or path, or an open table. It must be there.
+        target: An existing table: its name or path, or an open table.
         keys: The columns that identify a row; by default the table's identifier fields (its primary key).
-        sequence_by: What orders the rows of a key: a column that the table has, too, or `expression AS column` with the
-            column of the table that keeps its value. Without, the rows of a batch have different keys, or are equal.
-        deletes_when: An SQL condition over the source: such rows delete the row with their keys.
-        in_order: Batches come in the order of the sequence, such as the changes of a table: rows are compared with
-            those of their batch alone, and the table needs no column for `sequence_by`.
+        sequence_by: The order of the rows of a key: a column of stream and table, or `expression AS column` with the
+            table's column that stores the value. Without it, rows of a batch with the same keys must be equal.
+        deletes_when: An SQL condition over the source. Rows that match it delete the table's row with their keys.
+        in_order: Batches arrive in the order of the sequence, like the changes of a table. Then rows are compared only
+            within their batch, and the table needs no column for `sequence_by`.
         except_columns: Columns of the source that are not written.
-        query: A name for the stream, if Spark's id of the query is not known: in Connect sessions (there,
-            `checkpoint_location` says it, too) and for batch frames.
-        options: Write options, such as `row_change_mode`. With `merge_schema`, columns that the table lacks are added;
-            else the source has none but those that `sequence_by` and `deletes_when` use, and those of changes. With
-            `upsert_mode="equality"` (Iceberg), the table is not read, and sequences are compared within a batch alone.
+        query: A name for the stream, required if Spark's id of the query is not available: in Connect sessions (unless
+            `checkpoint_location` is given) and for batch frames.
+        options: Write options, such as `row_change_mode`. With `merge_schema`, columns that the table lacks are added.
+            Otherwise the source may only have more columns if `sequence_by` or `deletes_when` uses them, or if they
+            describe changes. With `upsert_mode="equality"` (Iceberg), the table is not read, and sequences are compared
+            only within a batch.
 
     Returns:
-        A function of a frame and the number of its batch.
+        A function of a frame and a batch id.
 
     Raises:
-        InvalidOption: The table keeps no sequence, or has no keys.
+        InvalidOption: The table has no column for the sequence, or has no keys.
 
     Example:
         >>> sink = lakescan.spark.upsert_sink("local.shop.orders", "id", sequence_by="at", deletes_when="kind = 'D'")
@@ -85,32 +86,31 @@ def history_sink(
     query: str | None = None,
     **options: Unpack[WriteKeywords],
 ) -> HistorySink:
-    """A function for `foreachBatch` that keeps the history of rows (slowly changing dimension of type 2), exactly once.
+    """Return a `foreachBatch` function that keeps the history of rows (slowly changing dimension type 2), exactly once.
 
-    Each row of the stream is a version of its key, which is valid from its sequence (`__START_AT`) until before that of
-    the next one, or of a delete (`__END_AT`; null for the present version). Late rows are put into their place: the
-    versions around them are cut anew. A row with the sequence of one that the table has is left out.
+    Each row of the stream is a version of its key. A version is valid from its sequence (`__START_AT`) until before the
+    sequence of the next version or delete (`__END_AT`, null for the current version). Late rows are inserted at their
+    position, and the adjacent versions get new ends. A row whose sequence the table already has is left out.
 
     Args:
         target: The table: its name or path, or an open table. It has the columns of the stream, and `__START_AT` and
             `__END_AT` with the type of the sequence.
         keys: The columns that identify a row; by default the table's identifier fields.
         sequence_by: The column or SQL expression that orders the versions of a key.
-        deletes_when: An SQL condition over the source: such rows end the version of their key.
+        deletes_when: An SQL condition over the source. Rows that match it end the current version of their key.
         except_columns: Columns of the source that are not written.
-        track_history_columns: Only a change of one of these makes a version; other columns are updated in the version
-            that there is, so that a late row cannot tell any more which values it had before. By default each row makes
-            a version.
-        keep_deletes: Keep deletes that end no version, as rows with `__START_AT = __END_AT` and otherwise only keys.
-            Without, nothing is remembered of them: a row that is older, and comes in a later batch, has no end.
+        track_history_columns: Only a change in these columns creates a version. Changes of other columns update the
+            existing version, so their earlier values are lost for late rows. By default each row creates a version.
+        keep_deletes: Keep deletes that end no version, as rows with `__START_AT = __END_AT` and only keys. Without,
+            such a delete is not remembered: an older row that arrives in a later batch gets no end.
         query: A name for the stream; see `upsert_sink`.
         options: Write options, such as `row_change_mode`.
 
     Returns:
-        A function of a frame and the number of its batch.
+        A function of a frame and a batch id.
 
     Raises:
-        InvalidOption: An option is wrong.
+        InvalidOption: An option is invalid.
 
     Example:
         >>> sink = lakescan.spark.history_sink("local.shop.prices", "id", sequence_by="at", deletes_when="kind = 'D'")
@@ -123,21 +123,20 @@ def history_sink(
 
 
 def change_rows(frame: DataFrame) -> DataFrame:
-    """The rows of a stream of changes as what happened to keys: without the images before updates.
+    """Convert a stream of changes to inserts, updates and deletes for `upsert_sink`, without images before updates.
 
-    Streams of changes are those of Delta's change data feed (`readChangeFeed`) and of Iceberg's changelogs
-    (`on-change=changelog`), of lakescan's sources and others.
+    Streams of changes are Delta's change data feed (`readChangeFeed`) and Iceberg's changelogs (`on-change=changelog`),
+    from lakescan's data sources or others.
 
     Args:
         frame: A frame with `_change_type`, and `_commit_version` or `_change_ordinal`; a stream or a batch.
 
-    Returns:
-        The rows with `_change_type` `insert`, `update` or `delete`, and `_change_sequence`, a number by which the rows
-        of a key are in order: within a commit, deletes come before inserts. That of Iceberg's changelogs begins anew in
-        each batch, so that it is for `in_order=True` alone.
+    Returns: The rows with `_change_type` `insert`, `update` or `delete`, and with `_change_sequence`, a number that
+        orders the rows of a key. Within a commit, deletes come before inserts. For Iceberg's changelogs, the numbers
+        restart in each batch, so they only suit `in_order=True`.
 
     Raises:
-        InvalidOption: The frame is not of changes.
+        InvalidOption: The frame does not have the columns of changes.
 
     Example:
         >>> stream = spark.readStream.format("delta").option("readChangeFeed", True).load("/lake/customers")
@@ -167,19 +166,19 @@ def apply_changes(
     trigger: Mapping[str, Any] | None = None,
     **options: Unpack[WriteKeywords],
 ) -> StreamingQuery:
-    """Start a stream that applies changes to a table, in the words of Databricks' `apply_changes` (AUTO CDC).
+    """Start a stream that applies changes to a table, with the arguments of Databricks' `apply_changes` (AUTO CDC).
 
     Args:
-        target: The table; it must be there, and has `__START_AT` and `__END_AT` for type 2.
-        source: A streaming frame of rows to insert, update and delete; `change_rows` makes one of a table's changes.
+        target: An existing table. For type 2 it has `__START_AT` and `__END_AT`.
+        source: A streaming frame of rows to insert, update and delete. `change_rows` makes one from a table's changes.
         keys: The columns that identify a row; None for the table's identifier fields.
-        sequence_by: What orders the rows of a key; see `upsert_sink` and `history_sink`.
+        sequence_by: The order of the rows of a key; see `upsert_sink` and `history_sink`.
         checkpoint: The stream's checkpoint, from which it continues.
         scd_type: 1 keeps the newest row of each key (`upsert_sink`), 2 all versions (`history_sink`).
-        apply_as_deletes: An SQL condition over the source: such rows delete their keys.
+        apply_as_deletes: An SQL condition over the source. Rows that match it delete their keys.
         except_columns: Columns of the source that are not written.
-        track_history_columns: For type 2: the columns whose changes make versions.
-        in_order: For type 1: batches come in the order of the sequence; always so for `_change_sequence`.
+        track_history_columns: For type 2: the columns whose changes create versions.
+        in_order: For type 1: batches arrive in the order of the sequence; always true for `_change_sequence`.
         keep_deletes: For type 2: keep deletes that end no version.
         trigger: The arguments of Spark's `trigger`, such as `{"availableNow": True}`.
         options: Write options, such as `row_change_mode`.
@@ -188,7 +187,7 @@ def apply_changes(
         The running query.
 
     Raises:
-        InvalidOption: The source is no stream, or an argument is wrong.
+        InvalidOption: The source is not a stream, or an argument is invalid.
 
     Example:
         >>> query = lakescan.spark.apply_changes(

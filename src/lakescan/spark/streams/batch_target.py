@@ -1,7 +1,7 @@
-"""The table that a function for `foreachBatch` changes: each batch of a query once.
+"""The table that a `foreachBatch` function changes, once per batch of a query.
 
-A commit records the ids of the query and the batch, as those of `df.writeStream.format(...)` do. A batch that Spark
-repeats is not run again if it was committed; else it is run again as a whole.
+A commit records the ids of the query and the batch, as the commits of `df.writeStream.format(...)` do. If Spark repeats
+a batch that was committed, it is skipped; otherwise the whole batch is run again.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _QUERY = "sql.streaming.queryId"  # Spark's local property of the thread that ru
 
 @dataclass(frozen=True)
 class BatchTarget:
-    """A table by its path or name, with write options; pickled by Connect.
+    """A table by its path or name, with write options. Connect pickles it with the `foreachBatch` function.
 
-    `query` names the stream, instead of the id that Spark gives it.
+    `query` names the stream, instead of Spark's query id.
     """
 
     path: str
     format: str | None
-    options: WriteOptions = field(repr=False)  # may hold secrets, as the next
+    options: WriteOptions = field(repr=False)  # may hold secrets, as may `catalogs`
     catalogs: Mapping[str, CatalogConfiguration] = field(repr=False)
     query: str | None = None
 
@@ -54,7 +54,14 @@ class BatchTarget:
         within: tuple[str, ...],
         options: Mapping[str, object],
     ) -> BatchTarget:
-        """The table; raises `InvalidOption` for options that a stream cannot have."""
+        """Resolve the table and parse the options; raises `InvalidOption` for options that a stream cannot have.
+
+        Args:
+            target: A name, a path, or an open table.
+            query: A name for the stream; None for Spark's query id.
+            within: The catalog and namespace of unqualified names.
+            options: Write options.
+        """
         path, format = _resolve_table(target, within)
         checked = WriteOptions.parse(options, format)
         checked.check_changes(upserts=True)
@@ -63,9 +70,9 @@ class BatchTarget:
         return BatchTarget(path, format, checked, all_configurations(), query)
 
     def change(self, spark: SparkSession, batch_id: int | None, work: Callable[[Target], ChangeResult]) -> ChangeResult:
-        """Change the table, unless the batch is committed; again after commits of others that conflict.
+        """Apply `work` to the table unless the batch is committed; retry it after conflicting concurrent commits.
 
-        `batch_id` None: the change is recorded for no stream.
+        With `batch_id` None, the change is made in any case, and no stream is recorded.
         """
         register_catalogs(self.catalogs)
         options = replace(self.options, session=settings_of_session(spark))
@@ -89,7 +96,7 @@ class BatchTarget:
         return open_target(self.path, self.format, options, settings)
 
     def _query_id(self, spark: SparkSession) -> str:
-        """What names the query; it is the same after a restart from the checkpoint."""
+        """Return the query's name or id, which stays the same after a restart from the checkpoint."""
         if self.query is not None:
             return self.query
         if self.options.checkpoint_location is not None:
@@ -97,26 +104,26 @@ class BatchTarget:
         if not is_connect(spark) and (found := spark.sparkContext.getLocalProperty(_QUERY)):
             return str(found)
         raise InvalidOption(
-            "which query this batch belongs to is not known here, and without it a repeated batch could not be told: "
-            "name the stream, query=..., or its checkpoint, checkpoint_location=..."
+            "the query of this batch is unknown here, so a repeated batch could not be recognized: name the stream, "
+            "query=..., or its checkpoint, checkpoint_location=..."
         )
 
 
 @dataclass(frozen=True)
 class BatchSink(ABC):
-    """A function for `foreachBatch` that brings each batch into a table once, in one commit."""
+    """A function for `foreachBatch` that merges each batch into a table exactly once, in one commit."""
 
     _target: BatchTarget
 
     def __call__(self, frame: DataFrame, batch_id: int | None = None) -> ChangeResult:
-        """Bring the rows of a batch into the table, unless this was done before.
+        """Merge the rows of a batch into the table, unless the batch was committed before.
 
         Args:
             frame: The rows of the batch.
-            batch_id: Its number, by which a repeated batch is told; None brings the rows in any case.
+            batch_id: The batch's number, by which a repeated batch is recognized. None merges the rows in any case.
 
         Returns:
-            How many rows were inserted, updated and deleted; nothing for a batch that was committed before.
+            The numbers of inserted, updated and deleted rows; zero for a batch that was committed before.
 
         Raises:
             AmbiguousMerge: Rows of the batch have the same key and sequence, and differ; nothing is committed.
@@ -131,16 +138,16 @@ class BatchSink(ABC):
 
     @abstractmethod
     def _merge(self, target: Target, frame: DataFrame) -> ChangeResult:
-        """Bring rows into the table, in one commit."""
+        """Merge the rows of a batch into the table, in one commit."""
 
 
 def read_query_id(checkpoint: str, settings: Mapping[str, Any]) -> str:
-    """The id of the query that a checkpoint belongs to."""
+    """Return the id of the streaming query that a checkpoint belongs to."""
     return str(json.loads(Storage(settings).read(join(checkpoint, "metadata")))["id"])
 
 
 def _resolve_table(table: str | os.PathLike[str] | Table, within: tuple[str, ...]) -> tuple[str, str | None]:
-    """The path or full name of a table, and its format if that is known."""
+    """Return the path or full name of a table, and its format if known."""
     if isinstance(table, Table):
         return str(table.name or table.location), table.format
     target = location_of(table)

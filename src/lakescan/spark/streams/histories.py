@@ -1,8 +1,8 @@
-"""Streams that keep history (slowly changing dimensions of type 2): one row for each version of a key.
+"""Streams that keep history (slowly changing dimensions of type 2): one row per version of a key.
 
-A version is valid from `__START_AT` until before `__END_AT`, null for the present one. For the keys of a batch, one
-query cuts their history anew from the versions that the table has and the rows of the batch, wherever these belong; one
-MERGE records what is different. Both read the same state of the table.
+A version is valid from `__START_AT` until before `__END_AT`, which is null for the current version. For the keys of a
+batch, one query computes their new history from the versions in the table and the rows of the batch, wherever these
+belong. One MERGE records the differences. Both read the same snapshot or version of the table.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 START, END = "__START_AT", "__END_AT"
 _RANK, _ENDED, _IS_END = "__lakescan_rank", "__lakescan_ended", "__lakescan_is_end"
 _DOES, _VERSION = "__lakescan_does", "__lakescan_version"
-# What an event of a key is; of those with the same sequence, the least counts: what the table has is there already.
+# The kinds of events of a key. Of events with the same sequence, the one with the least number is kept.
 _KNOWN, _KNOWN_DELETE, _KNOWN_END, _NEW = 0, 1, 2, 3
 
 
 @dataclass(frozen=True)
 class HistorySink(BatchSink):
-    """Adds the versions of a batch to a table, made by `lakescan.spark.history_sink`.
+    """Adds the versions of a batch to a table. Made by `lakescan.spark.history_sink`.
 
     Example:
         >>> sink = lakescan.spark.history_sink("local.shop.customers", "id", sequence_by="changed_at")
@@ -75,7 +75,7 @@ class HistorySink(BatchSink):
             )
         if self._sequence_by == CHANGE_SEQUENCE and find_column(CHANGE_ORDINAL.name, frame.columns) is not None:
             raise UnsupportedFeature(
-                "a history in the order of an Iceberg changelog, whose numbers begin anew in each batch",
+                "a history in the order of an Iceberg changelog, whose numbers restart in each batch",
                 "Give a column of the table that orders its rows, sequence_by=...",
             )
         keys = keys_of(target, self._keys)
@@ -88,13 +88,13 @@ class HistorySink(BatchSink):
         by = find_keys(rows, keys)
         rows = cast_keys(rows, target, keys, f"changes of {target.name}")
         rows = newest_rows(rows, by, [*by, SEQUENCE], f"changes of {target.name}", has_sequence=True)
-        rows = rows.persist()  # read for its keys, and its rows
+        rows = rows.persist()  # read twice: for its keys, and for its rows
         changed = None
         try:
             with translate_row_errors():
                 changed = self._find_version_changes(
                     rows, target, keys
-                ).persist()  # read for its keys, too: they prune the table
+                ).persist()  # also read for its keys, which prune the table
                 return change(target, self._statement(keys), {SOURCE: changed})
         finally:
             rows.unpersist()
@@ -113,11 +113,11 @@ class HistorySink(BatchSink):
         )
 
     def _find_version_changes(self, rows: DataFrame, target: Target, keys: Sequence[str]) -> DataFrame:
-        """The versions of the batch's keys that are new, different or gone, and which of these they are."""
+        """Return the versions of the batch's keys to insert, update or delete; the column `_DOES` has the action."""
         of_keys = ", ".join(map(backquote, keys))
         values = [name for name in target.writes.schema.names if name not in (*keys, START, END)]
         cut = _events(rows, target, keys, values)
-        # One event for each sequence, with whether the one before it, and the one behind, begin a version.
+        # Keep one event per sequence, and compute whether the events before and after it begin a version.
         cut = cut.selectExpr(
             "*", f"row_number() OVER (PARTITION BY {of_keys}, {SEQUENCE} ORDER BY {_RANK}) AS __lakescan_row"
         ).where("__lakescan_row = 1")
@@ -132,7 +132,7 @@ class HistorySink(BatchSink):
             f"coalesce(lag({DELETES}) {order}, TRUE) AS __lakescan_after_none",
             f"{begins} AS __lakescan_begins",
         ).selectExpr("*", f"sum(int(__lakescan_begins)) {order} AS {_VERSION}")
-        # A version begins with its first event, and has the values, and the end, of its last.
+        # A version begins with its first event, and has the values and the end of its last event.
         version = f"OVER (PARTITION BY {of_keys}, {_VERSION} ORDER BY {SEQUENCE} ROWS BETWEEN UNBOUNDED PRECEDING"
         last = f"{version} AND UNBOUNDED FOLLOWING)"
         keeps = f"__lakescan_after_none AND ({self._keeps_deletes} OR {_RANK} = {_KNOWN_DELETE})"
@@ -158,7 +158,10 @@ class HistorySink(BatchSink):
         return cut.selectExpr(*(backquote(name) for name in (*keys, *values, START, END)), _DOES)
 
     def _history_columns(self, values: Sequence[str]) -> str | None:
-        """The columns a difference in which makes a version; None if each row makes one."""
+        """Return SQL of the columns whose changes create a version; None if each row creates one.
+
+        Raises `InvalidOption` for a tracked column that the table lacks.
+        """
         if self._tracked is None:
             return None
         found = [find_column(name, values) for name in self._tracked]
@@ -169,7 +172,7 @@ class HistorySink(BatchSink):
 
 
 def _events(rows: DataFrame, target: Target, keys: Sequence[str], values: Sequence[str]) -> DataFrame:
-    """What happened to the keys of a batch: rows of the batch, and starts and ends of versions that the table has."""
+    """Return the events of a batch's keys: rows of the batch, and starts and ends of the versions in the table."""
     new = rows.selectExpr(
         *(f"{backquote(name)} AS {backquote(name)}" for name in keys),
         *(f"if({DELETES}, NULL, {backquote(name)}) AS {backquote(name)}" for name in values),

@@ -1,7 +1,7 @@
-"""Rows with keys and a sequence: what columns of a stream are for, and the newest row of each key.
+"""Rows with keys and a sequence: which columns of a stream to write, and the newest row of each key.
 
-All of it is Spark's SQL over the stream's rows, so that a batch is one query. What is wrong with rows fails that query,
-with a message of this module's, which `told` makes an error of lakescan's again.
+Everything is Spark SQL over the stream's rows, so that a batch is one query. Invalid rows fail that query with a
+message in a fixed format, which `translate_row_errors` turns into an error of lakescan.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SEQUENCE, DELETES = "__lakescan_sequence", "__lakescan_deletes"
 CHANGE_SEQUENCE = "_change_sequence"
-# Columns that streams of changes have beside those of their tables.
+# The columns that streams of changes have in addition to those of their tables.
 OF_CHANGES = frozenset(
     each.name.lower() for each in (CHANGE, CHANGE_ORDINAL, COMMIT_SNAPSHOT, COMMIT_TIMESTAMP, COMMIT_VERSION)
 ) | {CHANGE_SEQUENCE}
@@ -43,9 +43,9 @@ _ERRORS = {"ambiguous": AmbiguousMerge, "null": SchemaMismatch, "changed": Schem
 
 @dataclass(frozen=True)
 class SequenceBy:
-    """What orders the rows of a key: `text` is SQL over the source; `column` the table's column that keeps its value.
+    """The order of the rows of a key: `text` is SQL over the source, `column` the table's column that stores its value.
 
-    Without a column, rows of one batch are compared alone.
+    Without a column, rows are compared only within their batch.
     """
 
     text: str
@@ -55,7 +55,7 @@ class SequenceBy:
     def parse(text: str, source: Sequence[str], table: Sequence[str], *, in_order: bool) -> SequenceBy:
         """Parse `sequence_by`: a column, `expression AS column`, or with `in_order` any expression.
 
-        Raises `InvalidOption` if the table has no column that keeps the sequence.
+        Raises `InvalidOption` if the table has no column that stores the sequence.
         """
         plain = find_column(text, source)
         alias = _NAMED.fullmatch(text.strip()) if plain is None else None
@@ -67,15 +67,15 @@ class SequenceBy:
         if column is None:
             wanted = f"column {name!r}" if name is not None else "name (write 'expression AS column')"
             raise InvalidOption(
-                f"sequence_by={text!r}: the table has no {wanted} that keeps the sequence, and later batches could not "
-                "tell which rows are late. Add such a column to the table; or, for batches that come in order, such as "
-                "changes of a table, set in_order=True"
+                f"sequence_by={text!r}: the table has no {wanted} that stores the sequence, so late rows of later "
+                "batches cannot be detected. Add such a column to the table; or, for batches that come in order, such "
+                "as changes of a table, set in_order=True"
             )
         return SequenceBy(sql, column)
 
 
 def drop_before_images(frame: DataFrame) -> DataFrame:
-    """The rows of a stream of changes without images before updates; see `lakescan.spark.change_rows`."""
+    """Convert a stream of changes to rows without images before updates; see `lakescan.spark.change_rows`."""
     commit = find_column(COMMIT_VERSION.name, frame.columns) or find_column(CHANGE_ORDINAL.name, frame.columns)
     if find_column(CHANGE.name, frame.columns) is None or commit is None:
         raise InvalidOption(
@@ -93,7 +93,7 @@ def drop_before_images(frame: DataFrame) -> DataFrame:
 
 
 def find_column(name: str, columns: Sequence[str]) -> str | None:
-    """The column of a name, with or without backquotes and in any case; None if there is none."""
+    """Return the column with a name, which may be in backquotes and in any case; None if there is none."""
     plain = _strip_backquotes(name.strip())
     if plain in columns:
         return plain
@@ -105,7 +105,7 @@ def _strip_backquotes(name: str) -> str:
 
 
 def find_used_columns(texts: Sequence[str | None], columns: Sequence[str]) -> set[str]:
-    """The columns, in lower case, that SQL expressions may name."""
+    """Return the columns, in lower case, that SQL expressions may refer to."""
     words = {each.lower() for text in texts if text is not None for each in _names_in(text)}
     return {each.lower() for each in columns if each.lower() in words}
 
@@ -126,10 +126,10 @@ def _names_in(text: str) -> Iterator[str]:
 def columns_to_write(
     frame: DataFrame, table: Sequence[str], texts: Sequence[str | None], *, adds_others: bool, left_out: Collection[str]
 ) -> list[str]:
-    """The columns of a source that the table takes.
+    """Return the columns of a source that are written to the table.
 
-    Columns that only expressions use are left out, as are those that describe changes. Raises `SchemaMismatch` for
-    others that the table lacks, unless these are added.
+    Columns that only expressions use, and columns that describe changes, are left out. Raises `SchemaMismatch` for
+    other columns that the table lacks, unless `adds_others` (merge schema).
     """
     out = {each.lower() for each in left_out}
     helpers = find_used_columns(texts, frame.columns) | OF_CHANGES
@@ -148,7 +148,7 @@ def columns_to_write(
 
 
 def find_keys(frame: DataFrame, keys: Sequence[str]) -> list[str]:
-    """The columns of a source that are keys of the table; raises `NoSuchColumn`."""
+    """Return the columns of a source that are keys of the table; raises `NoSuchColumn` if one is missing."""
     found = []
     for key in keys:
         name = find_column(key, frame.columns)
@@ -163,7 +163,7 @@ def find_keys(frame: DataFrame, keys: Sequence[str]) -> list[str]:
 def add_marks(
     frame: DataFrame, columns: Sequence[str], sequence: SequenceBy | None, deletes_when: str | None
 ) -> DataFrame:
-    """The columns, with the value of the sequence (`SEQUENCE`), and whether a row deletes its key (`DELETES`)."""
+    """Select the columns, and add the sequence's value (`SEQUENCE`) and whether a row deletes its key (`DELETES`)."""
     expressions, kept = [], None if sequence is None else sequence.column
     for name in columns:
         if kept is None or name.lower() != kept.lower():
@@ -176,7 +176,10 @@ def add_marks(
 
 
 def cast_keys(frame: DataFrame, target: Target, keys: Sequence[str], what: str) -> DataFrame:
-    """The rows with keys as the table stores them; the query fails for keys that would be stored as other values."""
+    """Cast the keys to the table's types. The query fails for a key that the cast would change.
+
+    `what` describes the operation in the error message.
+    """
     columns, ansi = columns_of(frame)
     stored = StoredKeys.build(target, columns, keys, ansi=ansi)
     if not stored.keys:
@@ -195,10 +198,10 @@ def cast_keys(frame: DataFrame, target: Target, keys: Sequence[str], what: str) 
 def newest_rows(
     frame: DataFrame, keys: Sequence[str], by: Sequence[str], what: str, *, has_sequence: bool
 ) -> DataFrame:
-    """One row for each group of `by`: the one with the greatest sequence, among those of `with_marks`.
+    """Keep one row of each group of `by`, the one with the greatest sequence. The rows come from `add_marks`.
 
-    The query fails for null keys and sequences, and for several rows that may be the one, unless they say the same: the
-    same values, or that the key is deleted.
+    The query fails for null keys and sequences, and for several newest rows of a group, unless they have the same
+    values or all delete the key. `what` describes the operation in the error message.
     """
     others = [field for field in frame.schema.fields if field.name not in (*by, SEQUENCE, DELETES)]
     values = ", ".join(_comparable(field) for field in others)
@@ -232,7 +235,7 @@ def newest_rows(
 
 
 def _fail_condition(kind: str, what: str, before: str, key: str, after: str) -> str:
-    """A condition that fails its query with an error of a kind."""
+    """Return an SQL condition that fails its query with an error that `translate_row_errors` recognizes."""
     return f"CAST({_raise_expression(kind, what, before, key, f'{after}. Nothing was changed')} AS BOOLEAN)"
 
 
@@ -242,7 +245,7 @@ def _raise_expression(kind: str, what: str, before: str, key: str, after: str) -
 
 
 def _comparable(field: s.StructField) -> str:
-    """A column as Spark can compare it: maps and variants as JSON."""
+    """Return an SQL expression of a column that Spark can compare: maps and variants as JSON."""
     text = field.dataType.simpleString()
     name = backquote(field.name)
     if "map<" in text or "variant" in text:
@@ -251,13 +254,13 @@ def _comparable(field: s.StructField) -> str:
 
 
 def _parenthesize(text: str) -> str:
-    """A part of the user's text, which may end in a comment."""
+    """Put SQL text of the user in parentheses; the line break ends a comment in it."""
     return f"({text}\n)"
 
 
 @contextmanager
 def translate_row_errors() -> Iterator[None]:
-    """Raise lakescan's errors for queries that failed with a message of `newest`."""
+    """Context manager: raise lakescan's errors for queries that failed with a message of this module."""
     try:
         yield
     except Exception as error:

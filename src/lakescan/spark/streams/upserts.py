@@ -47,7 +47,7 @@ _MARKS = (SEQUENCE, DELETES)
 
 @dataclass(frozen=True)
 class UpsertSink(BatchSink):
-    """Merges batches into a table, made by `lakescan.spark.upsert_sink`: `df.writeStream.foreachBatch(sink)`.
+    """Merges batches into a table: `df.writeStream.foreachBatch(sink)`. Made by `lakescan.spark.upsert_sink`.
 
     Example:
         >>> sink = lakescan.spark.upsert_sink("local.shop.customers", sequence_by="changed_at")
@@ -76,7 +76,7 @@ class UpsertSink(BatchSink):
             with translate_row_errors():
                 return upsert_rows(target, rows, keys, DELETES, SEQUENCE)
         on = " AND ".join(f"t.{backquote(name)} = s.{backquote(name)}" for name in keys)
-        given = None  # all columns, which the source must have
+        given = None  # the source must have all columns of the table
         if adds:
             given = tuple(
                 Assignment((each,), Sql(f"s.{backquote(each)}")) for each in rows.columns if each not in _MARKS
@@ -85,7 +85,7 @@ class UpsertSink(BatchSink):
             merge_of(on, "t", "s"),
             clauses=tuple(self._clauses(None if sequence is None else sequence.column, given)),
         )
-        rows = rows.persist()  # read twice: for its keys, which prune the table, and its rows
+        rows = rows.persist()  # read twice: for its keys, which prune the table, and for its rows
         try:
             with translate_row_errors():
                 return change(target, statement, {SOURCE: rows})
@@ -93,7 +93,10 @@ class UpsertSink(BatchSink):
             rows.unpersist()
 
     def _is_by_equality(self, target: Target, sequence: SequenceBy | None) -> bool:
-        """Whether rows are upserted without reading the table; it cannot be asked for sequences then."""
+        """Return whether rows are upserted by equality deletes, without reading the table.
+
+        Raises `InvalidOption` if the mode is `equality` and sequences are to be compared with the table's.
+        """
         mode = self._target.options.upsert_mode
         is_compared = sequence is not None and sequence.column is not None
         if mode is None:
@@ -101,13 +104,13 @@ class UpsertSink(BatchSink):
             return keyed is not None and keyed.upserts_by_default and not is_compared
         if mode == "equality" and is_compared:
             raise InvalidOption(
-                "upsert-mode=equality does not read the table, so that late rows would not be told: leave out "
+                "upsert-mode=equality does not read the table, so late rows cannot be detected: leave out "
                 "sequence_by, or set in_order=True if batches come in the order of the sequence"
             )
         return mode == "equality"
 
     def _clauses(self, kept: str | None, given: tuple[Assignment, ...] | None) -> Iterator[Clause]:
-        """What happens to rows; `kept` is the column of the table with the sequence of its rows, `given` the values."""
+        """Yield the MERGE clauses; `kept` is the table's column with the sequence, `given` has the assignments."""
         is_newer = None
         if kept is not None:
             is_newer = f"(t.{backquote(kept)} IS NULL OR s.{SEQUENCE} > t.{backquote(kept)})"
@@ -122,7 +125,7 @@ class UpsertSink(BatchSink):
 def fit_columns(
     target: Target, frame: DataFrame, texts: Sequence[str | None], left_out: Sequence[str], *, adds: bool
 ) -> tuple[Target, list[str]]:
-    """The columns of a source that the table takes, and the table, with those that the options let it add."""
+    """Return the table, with the columns that `adds` lets it add, and the columns of a source that are written."""
     columns = columns_to_write(frame, target.writes.schema.names, texts, adds_others=adds, left_out=left_out)
     if adds:
         from lakescan.spark.types import schema_of_rows
@@ -132,7 +135,7 @@ def fit_columns(
 
 
 def upsert_rows(target: Target, frame: DataFrame, keys: Sequence[str], deletes: str, *others: str) -> ChangeResult:
-    """Upsert rows, each key once; those where the column `deletes` is true delete their keys.
+    """Upsert rows, at most one per key, by equality deletes. Rows where the column `deletes` is true delete their keys.
 
     The columns `others` are not written.
     """

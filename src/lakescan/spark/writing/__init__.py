@@ -1,1 +1,1 @@
-"""Rows of Spark's data frames written to tables."""
+"""Write the rows of Spark data frames to tables."""

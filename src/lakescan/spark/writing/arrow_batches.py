@@ -1,9 +1,10 @@
-"""Handing rows to Python in batches that are bounded by their number of records, instead of being measured.
+"""Pass rows to Python in record batches that are bounded by their number of records instead of by measured bytes.
 
-Spark 4.1 and later measure a batch after each row, to end it at `spark.sql.execution.arrow.maxBytesPerBatch`. That
-takes longer than to convert the rows. Here, a batch has a number of records instead. Rows of fixed width are so few
-that they stay within the limit. A row that is wider than its share of the limit is followed by fillers: empty rows, one
-for each further share, which Python drops. So no batch is larger than one that Spark measures: the limit, and one row.
+Spark 4.1 and later measure a batch after each row, to end it at `spark.sql.execution.arrow.maxBytesPerBatch`. This
+takes longer than converting the rows. Here, a number of records bounds the batch instead. It is small enough for rows
+of fixed width to stay within the limit of bytes. A row that is wider than its share of the limit is followed by
+fillers: empty rows, one per additional share, which Python drops. So no batch is larger than one that Spark measures,
+which has at most the limit and one row.
 
 The session's settings are not changed. Local properties of the thread lift Spark's limit for the jobs of one action.
 """
@@ -36,8 +37,8 @@ T = TypeVar("T")
 BYTES, RECORDS = (f"spark.sql.execution.arrow.max{each}PerBatch" for each in ("Bytes", "Records"))
 _FIELDS, _COMPILES = "spark.sql.codegen.maxFields", "spark.sql.codegen.wholeStage"
 _UNLIMITED = 2**31 - 1
-_DEFAULT_BYTES, _DEFAULT_RECORDS = 64 * 2**20, 10_000  # Spark's
-_DEFAULT_FIELDS = 100  # Spark's
+_DEFAULT_BYTES, _DEFAULT_RECORDS = 64 * 2**20, 10_000  # Spark's defaults
+_DEFAULT_FIELDS = 100  # Spark's default
 PIECE = "__lakescan_piece"
 
 
@@ -45,8 +46,8 @@ PIECE = "__lakescan_piece"
 class BatchLimits:
     """The limits of a session's batches.
 
-    `is_lowered` tells whether one action may have fewer records in a batch. `fields` is how many fields a plan has at
-    most that Spark compiles.
+    `is_lowered` is true if a single action may have fewer records per batch. `fields` is the largest number of fields
+    of a plan that Spark compiles.
     """
 
     bytes: int = _DEFAULT_BYTES
@@ -57,9 +58,9 @@ class BatchLimits:
 
 @dataclass(frozen=True)
 class BatchBound:
-    """How many records a batch has at most.
+    """The maximum number of records of a batch.
 
-    `pieces` is SQL for an array that has 0 for a row, and further numbers for its fillers; None without fillers.
+    `pieces` is SQL for an array with 0 for a row and further numbers for its fillers; None if rows need no fillers.
     """
 
     records: int
@@ -67,10 +68,10 @@ class BatchBound:
 
 
 def batch_bound(width: RowWidth | None, limits: BatchLimits) -> BatchBound | None:
-    """Bound batches by records so that they stay within a limit of bytes, as batches do that Spark measures.
+    """Compute a number of records that keeps batches within the limit of bytes, as batches are that Spark measures.
 
     Args:
-        width: The bytes of a row; None if they are not known.
+        width: The bytes of a row; None if unknown.
         limits: The limits that the session sets.
 
     Returns:
@@ -79,9 +80,9 @@ def batch_bound(width: RowWidth | None, limits: BatchLimits) -> BatchBound | Non
     if width is None or limits.records <= 0:
         return None
     if width.variable and width.fields >= limits.fields:
-        return None  # where Spark does not compile a plan, it copies a wide row for each of its fillers
+        return None  # in a plan that is not compiled, Spark copies a wide row for each filler
     share = max(limits.bytes // limits.records, 1)
-    # If the fixed columns alone take most of a share, a batch has fewer records: else all rows would need fillers.
+    # If fixed columns alone take most of a share, use fewer records per batch: else every row would need fillers.
     needed = max(2 * width.fixed if width.variable else width.fixed, 1)
     if needed > share and not limits.is_lowered:
         return None
@@ -97,10 +98,11 @@ def batch_bound(width: RowWidth | None, limits: BatchLimits) -> BatchBound | Non
 
 
 class ArrowTransfer:
-    """The rows of a frame on their way to Python, in an action that Spark measures only if nothing bounds its batches.
+    """Passes a frame's rows to Python in one action, in batches that are bounded by records if possible.
 
-    Spark measures the rows of frames with Python functions of others, whose batches nothing else would bound.
-    `sets_properties_last` is for a job whose local properties are set after those of its session.
+    Otherwise Spark measures their bytes, also if the frame has Python functions of other libraries, whose batches
+    nothing else would bound.
+    Set `sets_properties_last` for a job whose local properties are set after those of its session.
     """
 
     def __init__(self, frame: DataFrame, *, sets_properties_last: bool = False) -> None:
@@ -114,15 +116,15 @@ class ArrowTransfer:
 
     @property
     def properties(self) -> Mapping[str, int] | None:
-        """The local properties that lift Spark's limit; None if it measures the rows."""
+        """The local properties that lift Spark's limit; None if Spark measures the rows."""
         return None if self._limits is None else {BYTES: _UNLIMITED, RECORDS: self._records}
 
     def map_in_arrow(self, frame: DataFrame, work: Callable[[Batches], Batches], schema: str) -> DataFrame:
-        """Do what `frame.mapInArrow` does, for columns of any names: PySpark reads a name with dots as a member.
+        """Apply `work` as `frame.mapInArrow` does, also for column names with dots (struct members for PySpark).
 
         Args:
-            frame: The rows, or a frame that is made from them.
-            work: What a task does with its batches, whose columns have the names of the frame.
+            frame: The rows, or a frame derived from them.
+            work: Maps the batches of a task. Their columns have the names of the frame.
             schema: The columns of the result.
         """
         filled = self.add_fillers(frame)
@@ -135,7 +137,7 @@ class ArrowTransfer:
         return plain.toDF(*(f"c{n}" for n in range(len(plain.columns)))).mapInArrow(lakescan_rows, schema)
 
     def add_fillers(self, frame: DataFrame) -> DataFrame | None:
-        """The rows, followed by their fillers, and a last column that is 0 for rows; None if rows need no fillers."""
+        """Add fillers after the rows, and a last column that is 0 for rows; return None if rows need no fillers."""
         from pyspark.sql import functions as F
 
         width = _width(frame)
@@ -153,7 +155,7 @@ class ArrowTransfer:
         return pieced.select(*columns, F.col(PIECE)).toDF(*frame.columns, PIECE)
 
     def run(self, frame: DataFrame, action: Callable[[DataFrame], T]) -> T:
-        """Run an action of a frame that `map_in_arrow` made, or of one that is made from it."""
+        """Run an action on a frame that `map_in_arrow` returned, or on one derived from it."""
         if self.properties is None:
             return action(frame)
         with _local_properties(self._spark, self.properties):
@@ -161,9 +163,10 @@ class ArrowTransfer:
 
 
 def _limits(spark: SparkSession) -> BatchLimits | None:
-    """The limits of a session; None if batches cannot be bounded for one action of it, or if it sets the bytes itself.
+    """Return a session's limits; None if it sets the bytes itself, or if a single action's batches cannot be bounded.
 
-    Local properties give way to settings that the session has, and without pinned threads, others would have them too.
+    Local properties do not override settings of the session. Without pinned threads, other threads would also have
+    them.
     """
     if is_connect(spark) or os.environ.get("PYSPARK_PIN_THREAD", "true").lower() != "true":
         return None
@@ -180,13 +183,13 @@ def _limits(spark: SparkSession) -> BatchLimits | None:
 def _may_run_functions(frame: DataFrame) -> bool:
     try:
         return runs_python_functions(frame)
-    except Exception:  # of py4j: another Spark, with other classes
+    except Exception:  # from py4j: a Spark with other classes
         return True
 
 
 @contextmanager
 def _local_properties(spark: SparkSession, properties: Mapping[str, int]) -> Iterator[None]:
-    """Give properties to the jobs of this thread; settings of the session override them."""
+    """Context manager: set local properties for this thread's jobs; settings of the session override them."""
     context = spark.sparkContext
     before = {name: context.getLocalProperty(name) for name in properties}
     try:
@@ -209,11 +212,11 @@ def _width(frame: DataFrame) -> RowWidth | None:
 
 
 def drop_fillers(batches: Batches, fields: Sequence[tuple[str, bool]], *, has_fillers: bool) -> Batches:
-    """The rows of batches without fillers.
+    """Yield the rows of batches without fillers.
 
     Args:
-        batches: As Spark hands them to a task.
-        fields: The name of each column, and whether it has nulls; fillers are null.
+        batches: The batches as Spark passes them to a task.
+        fields: The name of each column, and whether it is nullable. With fillers, all columns of a batch are nullable.
         has_fillers: Whether there are fillers, and a last column that is 0 for rows.
     """
     for batch in batches:
@@ -231,18 +234,18 @@ def drop_fillers(batches: Batches, fields: Sequence[tuple[str, bool]], *, has_fi
         yield pa.RecordBatch.from_arrays(rows.columns[: len(fields)], schema=pa.schema(named))
 
 
-OWN = "lakescan_"  # the names of lakescan's own functions begin so
-_PICKLED = (100, 300)  # UDFs and UDTFs that get rows one by one
+OWN = "lakescan_"  # the prefix of the names of lakescan's own functions
+_PICKLED = (100, 300)  # eval types of UDFs and UDTFs that get rows one by one
 _MOST_RDDS = 200
 _PLANS = "org.apache.spark.sql.catalyst"
 _NAMES = ("Arrow", "Pandas", "Python")
 
 
 def runs_python_functions(frame: DataFrame) -> bool:
-    """Return whether a job of a classic frame may run Python functions of others that get Arrow batches.
+    """Return whether a job of a classic frame may run other libraries' Python functions that get Arrow batches.
 
-    Functions in subqueries, and those below a frame's RDD, count too. Raises whatever py4j raises if this Spark has
-    other classes.
+    Functions in subqueries, and in the RDDs below a frame, also count. Raises py4j's errors if this Spark has other
+    classes.
     """
     return any(_runs_functions(leaf) for leaf in elements(_plan(frame).collectLeaves())) or _has_function(
         frame, _plan(frame)
@@ -275,7 +278,7 @@ def _has_function(frame: Any, plan: Any) -> bool:
 
 
 def _runs_functions(leaf: Any) -> bool:
-    """Whether functions make the rows of a leaf of a plan: an RDD, such as a batch of a stream, or a cached frame."""
+    """Return whether Python functions make the rows of a plan's leaf: an RDD (a stream's batch) or a cached frame."""
     kind = leaf.getClass().getSimpleName()
     if kind == "InMemoryRelation":
         plan = leaf.cacheBuilder().cachedPlan().toString()
@@ -295,37 +298,36 @@ def _runs_functions(leaf: Any) -> bool:
     return False
 
 
-# Spark plans such a write by itself, so nothing of lakescan's runs around its job. The rule (`Writes.java`, compiled
-# by the Janino that Spark has) wraps the write of a Python data source: the job gets local properties that lift
-# Spark's limit, and rows get their fillers. Where something is not understood, the write stays as it is, and Spark
-# measures.
+# Spark itself plans `df.write`, so no code of lakescan runs around its job. The rule (`Writes.java`, compiled by
+# Spark's own Janino) wraps the write of a Python data source: the job gets local properties that lift Spark's limit,
+# and rows get their fillers. A write that the rule does not recognize is left as it is, and Spark measures.
 
 _LOG = logging.getLogger("lakescan")
 
 
 def bound_writes(spark: SparkSession) -> None:
-    """Install the rule in a classic session, unless it is there. Spark measures rows where that is not possible."""
+    """Install the rule for writes in a classic session, once. If that is not possible, Spark measures rows."""
     if is_connect(spark):
         return
     try:
         install_rule(
             spark, Path(__file__).with_name("Writes.java"), "lakescan.Writes$Rule", lambda: _WriteRuleAnswers(spark)
         )
-    except Exception:  # of Java, py4j, or a vendor's Spark
+    except Exception:  # from Java, py4j, or a vendor's Spark
         _LOG.debug("rows of df.write are measured: the optimizer rule cannot be installed", exc_info=True)
 
 
 class _WriteRuleAnswers:
-    """Answers the rule: the properties of a write's job, and its rows with fillers; None to leave the write."""
+    """Answers the rule with the properties of a write's job and its rows with fillers; None leaves the write as is."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._context: Any = spark.sparkContext
 
     def apply(self, request: Any) -> Any:
-        """Bound the batches of a write."""
+        """Bound the batches of a write, or return None if that fails."""
         try:
             return self._bound_batches(request)
-        except Exception:  # a Spark that differs from what was tried
+        except Exception:  # a Spark that differs from the tested versions
             _LOG.debug("the rows of a write are measured", exc_info=True)
             return None
 

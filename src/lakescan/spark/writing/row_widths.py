@@ -1,4 +1,4 @@
-"""How many bytes a row takes in an Arrow batch: for most types an SQL expression computes it without reading values."""
+"""Compute how many bytes a row takes in an Arrow batch; for most types SQL does so without reading the values."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _FIXED = {
 
 
 class _NoExpression(Exception):
-    """No cheap SQL expression gives the bytes of such values."""
+    """No cheap SQL expression computes the bytes of a value of this type."""
 
 
 @dataclass(frozen=True)
 class RowWidth:
-    """The bytes of a row in an Arrow batch, at most.
+    """The maximum bytes of a row in an Arrow batch.
 
-    `fixed` are those of each row, in bytes. `variable` are SQL expressions of the type BIGINT, never null, for the
-    bytes that depend on the row. `columns` are the places of the columns that have them. `fields` is how many fields
-    the columns have, as Spark counts them before it compiles a plan.
+    `fixed` is the number of bytes that each row takes. `variable` has SQL expressions of type BIGINT, never null, for
+    the bytes that depend on the row's values, and `columns` the positions of the columns with such bytes. `fields` is
+    the number of fields as Spark counts them before it compiles a plan.
     """
 
     fixed: int
@@ -52,11 +52,11 @@ def row_width(types: Sequence[s.DataType], names: Sequence[str]) -> RowWidth | N
 
     Args:
         types: The type of each column.
-        names: Its name in SQL, quoted if it needs to be.
+        names: The name of each column in SQL, quoted if necessary.
 
     Returns:
-        The width; None if a column has values whose bytes no cheap expression gives: variants, binary values in
-        arrays and maps, and arrays and maps in other arrays and maps.
+        The width; None if no cheap SQL expression computes the bytes of a column: variants, binary values in arrays and
+        maps, and arrays and maps within other arrays and maps.
     """
     fixed, variable, columns = 0, [], set()
     try:
@@ -80,7 +80,7 @@ def _fields(kind: s.DataType) -> int:
 
 
 def _width(kind: s.DataType, value: str) -> tuple[int, list[str]]:
-    """The fixed bytes of a value, and SQL for its other bytes."""
+    """Return the fixed bytes of a value, and SQL expressions for its other bytes."""
     if isinstance(kind, s.StringType | s.BinaryType):
         return _VALIDITY + _OFFSET, [_bytes(value)]
     if isinstance(kind, s.StructType):
@@ -94,13 +94,13 @@ def _width(kind: s.DataType, value: str) -> tuple[int, list[str]]:
 
 
 def _elements(kind: s.DataType, array: str) -> list[str]:
-    """SQL for the bytes of all elements of an array."""
+    """Return SQL expressions for the bytes of all elements of an array."""
     width, terms = _element(kind, array)
     return [f"coalesce(CAST(array_size({array}) AS BIGINT), 0L) * {width}L", *terms]
 
 
 def _element(kind: s.DataType, array: str) -> tuple[int, list[str]]:
-    """The fixed bytes of one element, and SQL for the other bytes of all elements."""
+    """Return the fixed bytes of one element, and SQL expressions for the other bytes of all elements."""
     if isinstance(kind, s.StringType):
         return _VALIDITY + _OFFSET, [_bytes(f"array_join({array}, '')")]
     if isinstance(kind, s.StructType):

@@ -1,4 +1,4 @@
-"""Writing frames to tables by name, in the words of Spark's own writers, which reach no catalog of lakescan's."""
+"""Write frames to tables by name with the methods of Spark's own writers, which cannot reach lakescan's catalogs."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _COLUMN = re.compile(r"Column<'(.*)'>", re.DOTALL)
 
 
 class TableWriter:
-    """A write of a frame to a table by name: `df.writeTo(name)` of Spark, for lakescan's catalogs.
+    """A write of a frame to a table by name, like Spark's `df.writeTo(name)`, for lakescan's catalogs.
 
-    Made by `lakescan.spark.write_to`. `using`, `partitionedBy` and `tableProperty` are for tables that are created.
+    Made by `lakescan.spark.write_to`. `using`, `partitionedBy`, `clusterBy` and `tableProperty` are for new tables.
 
     Example:
         >>> lakescan.spark.write_to(frame, "local.shop.sales").partitionedBy("days(sold_at)").create()
@@ -55,7 +55,7 @@ class TableWriter:
         raise AttributeError(f"write_to has no {name!r}.{nearest(name, words)} It has: {', '.join(words)}")
 
     def using(self, provider: str) -> TableWriter:
-        """The format of the new table.
+        """Set the format of the new table.
 
         Args:
             provider: 'iceberg' (by default) or 'delta'.
@@ -67,11 +67,11 @@ class TableWriter:
         return self
 
     def option(self, key: str, value: Any) -> TableWriter:
-        """An option of the write.
+        """Set an option of the write.
 
         Args:
-            key: Its name; the page Options of the documents lists them.
-            value: Its value; None leaves it out.
+            key: The option's name; the page Options of the documentation lists them.
+            value: The option's value; None leaves it out.
 
         Example:
             >>> lakescan.spark.write_to(frame, "local.shop.sales").option("mergeSchema", True).append()
@@ -81,7 +81,7 @@ class TableWriter:
         return self
 
     def options(self, **options: Any) -> TableWriter:
-        """Options of the write; see `option`.
+        """Set options of the write; see `option`.
 
         Args:
             options: Values by name.
@@ -94,11 +94,11 @@ class TableWriter:
         return self
 
     def tableProperty(self, property: str, value: str) -> TableWriter:
-        """A property of the new table.
+        """Set a property of the new table.
 
         Args:
-            property: Its name, such as 'format-version'.
-            value: Its value.
+            property: The property's name, such as 'format-version'.
+            value: The property's value.
 
         Example:
             >>> lakescan.spark.write_to(frame, "local.shop.sales").tableProperty("format-version", "3").create()
@@ -107,11 +107,11 @@ class TableWriter:
         return self
 
     def partitionedBy(self, col: str | Column, *cols: str | Column) -> TableWriter:
-        """How the new table is partitioned.
+        """Set the partitioning of the new table.
 
         Args:
             col: A column, or a transform: text such as "days(ts)", or `pyspark.sql.functions.partitioning.days("ts")`.
-            cols: Further ones.
+            cols: Further columns or transforms.
 
         Example:
             >>> lakescan.spark.write_to(frame, "local.shop.sales").partitionedBy("days(ts)", "country").create()
@@ -120,11 +120,11 @@ class TableWriter:
         return self
 
     def clusterBy(self, col: str, *cols: str) -> TableWriter:
-        """By which columns files of the new table are clustered (Delta).
+        """Set the clustering columns of the new table (Delta).
 
         Args:
-            col: A column, or a member of a struct.
-            cols: Further ones.
+            col: A column, or a struct member.
+            cols: Further columns or members.
 
         Example:
             >>> lakescan.spark.write_to(frame, "local.shop.sales").using("delta").clusterBy("country").create()
@@ -136,10 +136,10 @@ class TableWriter:
         """Create the table with the columns and the rows of the frame, in one commit.
 
         Returns:
-            How many files, rows and bytes were written.
+            The numbers of files, rows and bytes that were written.
 
         Raises:
-            TableExists: It exists.
+            TableExists: The table already exists.
             InvalidOption, UnsupportedFeature: See `Catalog.create_table`.
 
         Example:
@@ -150,11 +150,14 @@ class TableWriter:
         return self._create_table(replace=False)
 
     def replace(self) -> WriteResult:
-        """Replace the table by one with the columns of the frame, in one commit; the history of the table is kept.
+        """Replace the table by one with the columns and rows of the frame, in one commit, keeping the table's history.
+
+        Returns:
+            The numbers of files, rows and bytes that were written.
 
         Raises:
-            NoSuchTable: It does not exist.
-            UnsupportedFeature: A table that is named by its path, or of another format.
+            NoSuchTable: The table does not exist.
+            UnsupportedFeature: The table is named by its path, or has another format.
 
         Example:
             >>> lakescan.spark.write_to(frame, "local.shop.sales").replace()
@@ -171,10 +174,13 @@ class TableWriter:
         return self._create_table(replace=True)
 
     def append(self) -> WriteResult:
-        """Add the rows to the table, which exists. Columns are matched by name.
+        """Append the rows to an existing table. Columns are matched by name.
+
+        Returns:
+            The numbers of files, rows and bytes that were written.
 
         Raises:
-            NoSuchTable: It does not exist.
+            NoSuchTable: The table does not exist.
             SchemaMismatch, CommitConflict, CommitStateUnknown, UnsupportedFeature: See `Table.append`.
 
         Example:
@@ -184,11 +190,14 @@ class TableWriter:
         return table.append(self._frame, **self._options)
 
     def overwrite(self, condition: str | bool | Predicate) -> WriteResult:
-        """Replace the rows of the table that match a condition by those of the frame, which must match it, too.
+        """Replace the table's rows that match a condition by the rows of the frame, which must also match it.
 
         Args:
-            condition: SQL text, or `lakescan.col("day") == "2026-01-31"`; True replaces all rows. The text of a Spark
-                column is not known here: write the condition as SQL.
+            condition: SQL text, or `lakescan.col("day") == "2026-01-31"`; True replaces all rows. Spark columns are not
+                supported: write the condition as SQL.
+
+        Returns:
+            The numbers of files, rows and bytes that were written.
 
         Raises:
             NoSuchTable: The table does not exist.
@@ -207,7 +216,10 @@ class TableWriter:
         return table.overwrite(self._frame, where=where, **self._options)
 
     def overwritePartitions(self) -> WriteResult:
-        """Replace the partitions of the table that the frame has rows for; all rows of an unpartitioned table.
+        """Replace the partitions for which the frame has rows, or all rows of an unpartitioned table.
+
+        Returns:
+            The numbers of files, rows and bytes that were written.
 
         Raises:
             NoSuchTable: The table does not exist.
@@ -263,7 +275,9 @@ class TableWriter:
         assert target.path is not None
         assert target.format is not None
         if self._format not in (None, target.format):
-            raise InvalidOption(f"{target.path} is named as a {target.format} table, and using says {self._format}")
+            raise InvalidOption(
+                f"{target.path} is named as a {target.format} table, but using({self._format!r}) was called"
+            )
         format = format_named(target.format)
         definition = self._definition
         options = WriteOptions.parse(self._options, format.name)
@@ -275,7 +289,7 @@ class TableWriter:
 
 
 class NamedTable:
-    """The table that a name means: one of a catalog, or in a folder (``delta.`/path` ``)."""
+    """The table that a name refers to: a table of a catalog (`parts`), or in a folder (``delta.`/path` ``, `path`)."""
 
     def __init__(self, parts: tuple[str, ...], path: str | None, format: str | None) -> None:
         self.parts = parts
@@ -287,27 +301,31 @@ class NamedTable:
 
     @property
     def identifier(self) -> Identifier:
-        """The name in the catalog."""
+        """The table's full name with its catalog."""
         return Identifier(self.parts[0], self.parts[1:-1], self.parts[-1])
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog of the name."""
+        """The table's catalog."""
         return Catalog(self.parts[0])
 
     @property
     def within(self) -> str:
-        """The name within its catalog."""
+        """The table's name within its catalog."""
         return str(Identifier(self.parts[1], self.parts[2:-1], self.parts[-1]))
 
     @property
     def exists(self) -> bool:
-        """Whether there is a table."""
+        """Whether the table exists."""
         return exists(self.path, {}) if self.path is not None else self.catalog.table_exists(self.within)
 
     @staticmethod
     def resolve(name: str, within: tuple[str, ...]) -> NamedTable:
-        """Resolve a name as statements do; `within` are the catalog and namespace of short names."""
+        """Resolve a name as SQL statements do; `within` is the catalog and namespace of unqualified names.
+
+        Raises `InvalidOption` for text that is not a table name, and `NoSuchTable` for an unqualified name without
+        `within`.
+        """
         parts = split_name(name) if isinstance(name, str) else None
         if parts is None:
             raise InvalidOption(f"{name!r} is not the name of a table: catalog.namespace.table, or delta.`/path`")
@@ -316,7 +334,7 @@ class NamedTable:
         if len(parts) < 3 or not is_known(parts[0]):
             if not within:
                 raise NoSuchTable(
-                    f"{name!r} does not begin with a catalog that is known, and no USE was run: give "
+                    f"{name!r} does not begin with a known catalog, and no USE was run: give "
                     "catalog.namespace.table (see lakescan.catalog)"
                 )
             parts = (*within, *parts) if len(parts) == 1 else (within[0], *parts)
@@ -326,7 +344,7 @@ class NamedTable:
 
 
 def _text_of(column: str | Column) -> str:
-    """The text of a partition: as it was given, or as a Spark column shows it."""
+    """Return a partition's text, as given or as Spark prints the column; raises `InvalidOption` for other values."""
     if isinstance(column, str):
         return column
     found = _COLUMN.fullmatch(str(column))

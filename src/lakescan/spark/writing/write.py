@@ -46,16 +46,16 @@ class SparkRows:
 
     @property
     def session(self) -> SessionSettings:
-        """How the frame's session stages rows."""
+        """The staging settings of the frame's session."""
         return settings_of_session(self._frame.sparkSession)
 
     @property
     def executor(self) -> SparkExecutor:
-        """The workers of the frame's session."""
+        """An executor on the workers of the frame's session."""
         return SparkExecutor(self._frame.sparkSession)
 
     def write(self, writes: TableWrites, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
-        """Write in Spark's tasks. A failed task removes its files; a killed one leaves orphan files."""
+        """Write the rows in Spark tasks; return the files. A failed task removes its files, a killed one does not."""
         use_this_python(self._frame.sparkSession)
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -71,9 +71,9 @@ class SparkRows:
         return [pickle.loads(row["file"]) for row in rows]
 
     def write_newest(self, writes: TableWrites, keys: TableWrites, write_id: str) -> UpsertFiles:
-        """Write the last row of each key in Spark's tasks, each of which gets all rows of its keys.
+        """Write the last row of each key in Spark tasks; a task gets all rows of its keys.
 
-        Rows have the order of the frame's partitions, and in these their own.
+        The order of rows is that of the frame's partitions, and the order within these.
         """
         use_this_python(self._frame.sparkSession)
 
@@ -92,7 +92,7 @@ class SparkRows:
 
 
 def last_rows(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The rows of a frame of which no later row has the same key."""
+    """Return the rows of a frame that no later row with the same key replaces."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -108,11 +108,11 @@ def last_rows(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 _CODE = "__lakescan_partition"
-_SHORT = 256  # bytes
+_SHORT = 256  # bytes; longer values are null when partitions are computed
 
 
 def cluster_rows(frame: DataFrame, writes: TableWrites) -> DataFrame:
-    """New rows, shuffled by their partition if the table asks for it."""
+    """Shuffle new rows by their partition, if the table's distribution mode requires it."""
     if not writes.is_clustered:
         return frame
     by_name = {name.lower(): column for name, column in zip(frame.columns, _short_values(frame), strict=True)}
@@ -123,7 +123,7 @@ def cluster_rows(frame: DataFrame, writes: TableWrites) -> DataFrame:
 
 
 def cluster_changes(frame: DataFrame, query: ChangeQuery, writes: TableWrites) -> DataFrame:
-    """The rows of a statement's query, new and changed ones shuffled by their partition if the table asks for it."""
+    """Shuffle a statement's new and changed rows by their partition, if the table's distribution mode requires it."""
     if not writes.is_clustered:
         return frame
     writing = {n: each for n, each in query.actions.items() if each.action != MergeAction.DELETE}
@@ -135,7 +135,7 @@ def cluster_changes(frame: DataFrame, query: ChangeQuery, writes: TableWrites) -
             sources[name] = F.coalesce(*(F.when(columns[ACTION_AT] == n, value) for n, value in values))
     if not sources:
         return frame
-    # Rows that are only deleted are written nowhere: they are spread by their files.
+    # Rows that are only deleted are not written: they are distributed by their files.
     is_written = columns[ACTION_AT].isin(*writing)
     return _rebalance(
         frame, F.when(is_written, _partition_code(writes, sources)).otherwise(F.xxhash64(columns[FILE_AT]))
@@ -143,7 +143,10 @@ def cluster_changes(frame: DataFrame, query: ChangeQuery, writes: TableWrites) -
 
 
 def _short_values(frame: DataFrame) -> list[Column]:
-    """The columns; long values are null. All batches of keys are small so, and rows of these values share one task."""
+    """Return the columns with long values replaced by null, so that batches of keys stay small.
+
+    All rows with long values go to the same task.
+    """
     found = []
     for field in frame.schema.fields:
         name = backquote(field.name)
@@ -154,7 +157,7 @@ def _short_values(frame: DataFrame) -> list[Column]:
 
 
 def _partition_code(writes: TableWrites, sources: Mapping[str, Column]) -> Column:
-    """A number for each row, equal within a partition."""
+    """Return a column with a number that is equal for all rows of a partition."""
     names = list(sources)
 
     def lakescan_code(*columns: pa.Array) -> pa.Array:
@@ -164,5 +167,5 @@ def _partition_code(writes: TableWrites, sources: Mapping[str, Column]) -> Colum
 
 
 def _rebalance(frame: DataFrame, code: Column) -> DataFrame:
-    """The rows, shuffled by a number: Spark merges small shuffle partitions and splits large ones."""
+    """Shuffle rows by a number; Spark merges small shuffle partitions and splits large ones."""
     return frame.withColumn(_CODE, code).hint("rebalance", _CODE).drop(_CODE)
