@@ -1,4 +1,4 @@
-"""Count, minimum and maximum of a scan: from metadata where that is exact, else by reading the remaining files."""
+"""Compute count, minimum and maximum of a scan: from metadata where it is exact, else by reading the other files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def extreme(spec: ScanSpec, column: str, *, largest: bool) -> Any:
     if not isinstance(field.type, t.Decimal | t.Timestamp) and field.type not in ORDERED:
         raise InvalidOption(f"column {column!r} has type {field.type}, whose values have no order")
     path = whole.selection.columns[0].path
-    if len(path) > 1:  # bounds are kept for columns only
+    if len(path) > 1:  # metadata has no usable bounds of struct members
         plan = whole.prune_deletes().prune_deletes().plan(default_readers())
         by_metadata = Extreme(None, pa.repeat(True, len(plan.table)))
     else:
@@ -53,7 +53,7 @@ def extreme(spec: ScanSpec, column: str, *, largest: bool) -> Any:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """An aggregate over all rows: 'count' (of rows), or 'min' or 'max' of a column."""
+    """An aggregate over all rows: 'count' (of rows), or 'min' or 'max' of `column`."""
 
     kind: str
     column: str | None = None
@@ -62,9 +62,9 @@ class Aggregate:
 def aggregates_by_metadata(
     spec: ScanSpec, wanted: Sequence[Aggregate], *, with_times: bool = False
 ) -> list[pa.Scalar] | None:
-    """Return the values of aggregates, in order, if metadata alone proves them all; else None.
+    """Return the values of the `wanted` aggregates, in their order, if metadata alone proves all of them, else None.
 
-    Minima and maxima of timestamps are None unless `with_times`, and of microseconds.
+    Timestamps in microseconds are supported only `with_times`; any other timestamp makes the result None.
     """
     names = tuple(dict.fromkeys(each.column for each in wanted if each.column is not None))
     whole = spec.drop_limit()

@@ -1,4 +1,4 @@
-"""Check which data files the position deletes of a plan refer to: by exact path, by another spelling, or none."""
+"""Check whether a plan's position deletes refer to its data files by exact path, by another spelling, or not."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MOST_BYTES = 64 * 2**20
 
 
 def check_delete_paths(plan: ScanPlan, context: ReadContext) -> list[str]:
-    """Return a line on deletes that refer to a data file by another spelling of its path, and one on dangling deletes.
+    """Return report lines on deletes that spell a data file's path in another way, and on dangling deletes.
 
     Reads the position delete files, unless they exceed 64 MB. With a filter no deletes are reported as dangling, since
-    the data file they refer to may have been pruned.
+    the data file may have been pruned.
     """
     deletes = plan.deletes.filter(pc.equal(plan.deletes["kind"], DeleteKind.POSITION))
     if not deletes.num_rows:

@@ -1,7 +1,7 @@
-"""A scan as a DuckDB relation that reads when it is queried: DuckDB's columns and filters go into the scan.
+"""Present a scan as a lazy DuckDB relation: columns and filters of DuckDB's query are pushed into the scan.
 
-DuckDB asks a data set of pyarrow for columns, and for the rows that pass a filter which pyarrow evaluates. It leaves
-out conditions that pyarrow would evaluate otherwise, such as those with NaN.
+DuckDB asks a pyarrow dataset for columns, and for the rows that pass a filter which pyarrow evaluates. DuckDB does not
+push down conditions that pyarrow would evaluate differently, such as those with NaN.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 def lazy_relation(spec: ScanSpec, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-    """The rows of a scan as a relation; the state that the table has now is read each time that it is queried."""
+    """Return the rows of a scan as a relation; each query reads the snapshot that is current now."""
     check_distinct(spec.output.arrow(), spec.table.location)
     return connection.from_arrow(_ScanDataset(spec))
 
 
 class _ScanDataset(ds.Dataset):
-    """A scan with the two members of a data set that DuckDB uses."""
+    """A pyarrow dataset over a scan, with only the two members that DuckDB uses."""
 
     def __init__(self, spec: ScanSpec) -> None:
         self._spec = spec
-        self._state = spec.snapshot  # resolved once, and kept by the spec
+        self._state = spec.snapshot  # resolves the snapshot, which the spec keeps
 
     @property
     def schema(self) -> pa.Schema:
@@ -43,11 +43,11 @@ class _ScanDataset(ds.Dataset):
     def scanner(
         self, columns: Sequence[str] | None = None, filter: ds.Expression | None = None, **_: Any
     ) -> _ScanReader:
-        """The rows that pass a filter, with some of the columns, as DuckDB reads them once."""
+        """Return a reader of the rows that pass a filter, with some of the columns."""
         return _ScanReader(self._spec, tuple(self._spec.output.names if columns is None else columns), filter)
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError("a lakescan scan in DuckDB offers pyarrow's data set to DuckDB alone: use the scan")
+        raise NotImplementedError("this dataset of a lakescan scan serves DuckDB only: for other reads, use the scan")
 
     count_rows = get_fragments = head = join = join_asof = replace_schema = sort_by = take = to_batches = to_table = (
         _refuse
@@ -56,7 +56,10 @@ class _ScanDataset(ds.Dataset):
 
 
 class _ScanReader:
-    """What DuckDB reads of a data set. pyarrow's own scanner runs ahead in threads, which outlive an exit of Python."""
+    """The scanner that DuckDB reads from.
+
+    It replaces pyarrow's own scanner, whose read-ahead threads can outlive the interpreter's exit.
+    """
 
     def __init__(self, spec: ScanSpec, names: tuple[str, ...], passes: ds.Expression | None) -> None:
         tested = () if passes is None else tuple(name for name in spec.output.names if name not in names)
@@ -64,11 +67,11 @@ class _ScanReader:
         self.projected_schema = spec.narrow_columns(names).output.arrow()
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows."""
+        """Return the rows as an Arrow reader."""
         return pa.RecordBatchReader.from_batches(self.projected_schema, self._batches())
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, without the offsets of slices that DuckDB drops."""
+        """Yield the rows in batches without offsets within nested arrays, which DuckDB ignores."""
         for batch in scan_batches(self._spec, query_batch_size(self._spec.output)):
             if self._passes is not None:
                 batch = batch.filter(self._passes)

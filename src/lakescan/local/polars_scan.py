@@ -1,8 +1,8 @@
-"""A scan as a Polars lazy frame: the columns and filters of the query are pushed into the scan.
+"""Present a scan as a Polars lazy frame: columns and filters of the query are pushed into the scan.
 
 Polars passes its filter as an expression. Tests for null, and comparisons of a column with a literal of exactly the
-column's type, are pushed down: with other types, Polars may round one side, and rows could be lost. The rest of the
-filter is Polars' own, which runs on every batch.
+column's type, are pushed down. With other types Polars may round one side, and rows could be lost. Polars itself also
+applies the whole filter to every batch.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 _OPS = {"Eq": "=", "Gt": ">", "GtEq": ">=", "Lt": "<", "LtEq": "<="}
 _EPOCH = datetime(1970, 1, 1)
-_BYTES, _FILES = 1 << 28, 256  # of files that are read together, at most
+_BYTES, _FILES = 1 << 28, 256  # maximum bytes and number of files that are read together
 
 
 def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
-    """The rows of a scan as a lazy frame; nothing is read before it is collected."""
+    """Return the rows of a scan as a lazy frame; nothing is read before it is collected."""
     from polars.io.plugins import register_io_source
 
     empty = _empty(spec)
@@ -50,7 +50,7 @@ def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
         if rows is not None:
             chosen = chosen.limit(rows)
         refined = chosen
-        if predicate is not None and chosen.max_rows is None:  # a query's filter comes after limits, its own as well
+        if predicate is not None and chosen.max_rows is None:  # the filter applies after any limit
             refined = _push_filter(refined, predicate, empty.schema, spec.selection)
         yield from frames_of(chosen, predicate, refined)
 
@@ -58,10 +58,10 @@ def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
 
 
 def whole_frame(spec: ScanSpec) -> polars.DataFrame:
-    """The rows of a scan as a data frame."""
+    """Return the rows of a scan as a data frame."""
     import polars as pl
 
-    if not spec.output.fields:  # frames without columns have rows, which `concat` drops
+    if not spec.output.fields:  # `concat` would drop the rows of frames without columns
         batch = batch_of([], pa.schema([]), sum(batch.num_rows for batch in scan_batches(spec, WHOLE_TABLE_BATCH_SIZE)))
         return _frame(batch)
     return pl.concat([_empty(spec), *frames_of(spec)])
@@ -78,9 +78,9 @@ def _empty(spec: ScanSpec) -> polars.DataFrame:
 def frames_of(
     spec: ScanSpec, predicate: polars.Expr | None = None, pruned: ScanSpec | None = None
 ) -> Iterator[polars.DataFrame]:
-    """The rows of a scan for which `predicate` is true, as data frames, read while the rest is planned.
+    """Yield the rows of a scan for which `predicate` is true as data frames, while the rest is planned.
 
-    `pruned` is the scan with the parts of the predicate that its plan can use.
+    `pruned` is the scan with the conjuncts of the predicate that its plan can use.
     """
     if not _may_read_files(spec):
         for batch in scan_batches(pruned or spec, WHOLE_TABLE_BATCH_SIZE, keeps_dictionaries=True):
@@ -91,7 +91,7 @@ def frames_of(
 
 
 def _may_read_files(spec: ScanSpec) -> bool:
-    """Whether Polars may read files itself: of plain columns, and all rows of them."""
+    """Return whether Polars may read files itself: all rows of plain columns, without filter, limit or encryption."""
     is_whole = spec.condition == TRUE and spec.max_rows is None and not spec.reads_deleted_rows
     is_plain = spec.selection.is_plain and spec.options.lane != "arrow" and spec.storage.key_manager is None
     return is_whole and is_plain and has_simple_columns(spec.output)
@@ -100,7 +100,7 @@ def _may_read_files(spec: ScanSpec) -> bool:
 def _frames_of_plan(
     spec: ScanSpec, pruned: ScanSpec, plan: ScanPlan, predicate: polars.Expr | None
 ) -> Iterator[polars.DataFrame]:
-    """The rows of a plan, in its order: some files at a time."""
+    """Yield the rows of a plan in plan order, reading runs of files together."""
     files, context = plan.files, spec.read_context()
     simple = pc.and_(pc.equal(files["file_format"], "parquet"), pc.is_null(files["key_metadata"]))
     simple = pc.and_(simple, pa.array(plan.table.references.counts == 0)).to_numpy(zero_copy_only=False)
@@ -118,7 +118,10 @@ def _frames_of_plan(
 
 
 def _bounds(simple: np.ndarray, sizes: np.ndarray) -> list[int]:
-    """Where runs of files begin that are read together, and where the last one ends."""
+    """Return the start of each run of files that are read together, and the end of the last run.
+
+    `simple` marks the files that Polars may read itself; `sizes` has their bytes.
+    """
     if not len(simple):
         return [0]
     part = np.cumsum(sizes) // _BYTES + np.arange(len(simple)) // _FILES
@@ -129,7 +132,7 @@ def _bounds(simple: np.ndarray, sizes: np.ndarray) -> list[int]:
 def _read_with_polars(
     context: ReadContext, table: FileTable, predicate: polars.Expr | None
 ) -> list[polars.DataFrame] | None:
-    """The rows of files as Polars reads them; None if it might not read one of them exactly."""
+    """Read files with Polars; return None if Polars might not read one of them exactly."""
     constants, known = table.files["constants"].combine_chunks(), table.constant_fields
     found: list[FrameFile] = []
     for row, (path, spec_id, count) in enumerate(
@@ -154,7 +157,7 @@ def _filter_frame(frame: polars.DataFrame, predicate: polars.Expr | None) -> pol
 
 
 def _frame(batch: pa.RecordBatch) -> polars.DataFrame:
-    """A batch as a data frame."""
+    """Convert a batch to a data frame."""
     import polars as pl
 
     columns = {
@@ -167,24 +170,24 @@ def _frame(batch: pa.RecordBatch) -> polars.DataFrame:
 
 
 def _texts(column: pa.DictionaryArray) -> polars.Series:
-    """The values of a dictionary array: Polars shares the long ones among rows."""
+    """Convert a dictionary array to a series of its values; Polars shares long strings between rows."""
     import polars as pl
 
     return pl.Series(column.dictionary).gather(pl.Series(column.indices))
 
 
 def _push_filter(spec: ScanSpec, predicate: polars.Expr, schema: polars.Schema, output: Selection) -> ScanSpec:
-    """The scan with those conjuncts of a filter of its output that mean the same in it."""
+    """Return the scan with the conjuncts of a Polars filter on its `output` that have the same meaning in lakescan."""
     from polars.exceptions import PolarsError
 
     try:
         tree = json.loads(predicate.meta.serialize(format="json"))
-    except (PolarsError, ValueError):  # Python functions, for one, are not text
+    except (PolarsError, ValueError):  # for example with Python functions, which cannot be serialized
         return spec
     for conjunct in _conjuncts(tree, schema, output):
         refined = spec.where(conjunct)
         try:
-            refined.filter  # noqa: B018  bound here: types that do not compare are left to Polars
+            refined.filter  # noqa: B018  binds the filter; Polars compares the types that lakescan refuses
         except LakescanError:
             continue
         spec = refined
@@ -207,7 +210,7 @@ def _conjuncts(node: Any, schema: polars.Schema, output: Selection) -> Iterator[
 
 
 def _value(literal: Any, kind: polars.DataType) -> Any:
-    """A literal as Python has it; None unless it is of the column's type."""
+    """Convert a literal of a Polars expression to a Python value; None unless it has the column's type."""
     import polars as pl
 
     match literal:

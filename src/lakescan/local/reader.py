@@ -55,8 +55,8 @@ def read_batches(
 def _sources(
     plans: Iterable[tuple[ScanPlan, ReadContext]], readers: int, stack: ExitStack
 ) -> Iterator[Iterator[pa.RecordBatch]]:
-    """Yield an iterator of batches for each task group, unread; small remote files of the next groups are fetched."""
-    storage, ahead = None, None  # of all plans of a scan, since each has threads
+    """Yield an unread iterator of batches for each task group, while fetching small remote files of the next groups."""
+    storage, ahead = None, None  # shared by all plans of a scan, since it has threads
     for plan, context in plans:
         groups = plan.groups.merge_groups(readers).join_splits()
         equality = EqualityDeletes(context, plan.deletes, groups.tasks)
@@ -92,7 +92,7 @@ def _batches(sources: Iterator[Iterator[pa.RecordBatch]], readers: int) -> Itera
 
 
 class _Reader:
-    """Reads one group in its own thread into a bounded queue."""
+    """Reads one task group in its own thread into a bounded queue."""
 
     _END = object()
 
@@ -127,15 +127,15 @@ class _Reader:
         return False
 
 
-_FEW = 4_096  # rows
+_FEW = 4_096  # rows; the minimum of a batch under a limit
 
 
 def scan_batches(
     spec: ScanSpec, batch_size: int = BATCH_SIZE, *, keeps_dictionaries: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a scan as record batches, read while the rest is planned; `batch_size` is the maximum of rows.
+    """Yield the rows of a scan as record batches of at most `batch_size` rows, while the rest is planned.
 
-    With `keeps_dictionaries`, columns of texts and bytes may be dictionary arrays, in some batches.
+    With `keeps_dictionaries`, columns of strings and binaries may be dictionary arrays in some batches.
     """
     if spec.max_rows is not None:  # a batch is decoded as a whole
         batch_size = min(batch_size, max(spec.max_rows, _FEW))

@@ -1,4 +1,4 @@
-"""Scan tasks: the parts of a scan that other processes read. Other engines are connected by them."""
+"""Scan tasks: picklable parts of a scan for workers in other processes and for other engines."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from lakescan.tables.scan_spec import ScanSpec
 
 @dataclass(frozen=True, repr=False)
 class ScanTask:
-    """What one worker reads of a scan: splits of data files, their deletes, and the filter that is left.
+    """The part of a scan that one worker reads: splits of data files, their deletes, and the remaining filter.
 
-    Made by `Scan.tasks`. It can be pickled and sent to another process, which needs lakescan, and storage that it can
-    reach. The settings of the storage, with their secrets, are in the pickle, and in no text.
+    Made by `Scan.tasks`. A task can be pickled and sent to another process. That process needs lakescan and access to
+    the storage. The pickle contains the storage settings with their secrets; `repr` does not show them.
 
     Attributes:
         groups: The task groups of the plan that the task reads, in order.
-        context: What reading them needs: columns, filters, storage.
-        row_limit: The most rows that it returns; None without a limit.
+        context: The columns, filters and storage for reading them.
+        row_limit: The maximum number of rows that the task returns; None without a limit.
 
     Example:
         >>> task = lakescan.table("/lake/orders").scan().tasks()[0]
@@ -47,22 +47,22 @@ class ScanTask:
 
     @property
     def paths(self) -> list[str]:
-        """The data files that the task reads, whole or in part."""
+        """The paths of the data files that the task reads, whole or in part."""
         return list(dict.fromkeys(path for group in self.groups for path in group.splits["path"].to_pylist()))
 
     @property
     def num_bytes(self) -> int:
-        """The bytes of the data files' splits, as they are stored."""
+        """The stored size of the data files' splits in bytes."""
         return sum(sum(group.splits["length"].to_pylist()) for group in self.groups)
 
     def select(self, columns: str | Iterable[str]) -> ScanTask:
-        """The task for some of its columns, in this order; the filter and the deletes read what they need.
+        """Return the task with only some of its columns, in this order. Filter and deletes still apply.
 
         Args:
             columns: Names of columns of `schema`, or one of them.
 
         Raises:
-            KeyError: A name that is not in `schema`.
+            KeyError: A name is not in `schema`.
             InvalidOption: A name is given twice.
 
         Example:
@@ -76,7 +76,7 @@ class ScanTask:
         return replace(self, context=replace(self.context, selection=selection))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows as record batches, while they are read.
+        """Yield the rows as record batches, while they are read.
 
         Example:
             >>> for batch in task.to_batches():
@@ -94,7 +94,7 @@ class ScanTask:
                     return
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table.
+        """Return the rows as an Arrow table.
 
         Example:
             >>> task.to_arrow().num_rows
@@ -103,7 +103,7 @@ class ScanTask:
 
 
 def scan_tasks(spec: ScanSpec, parallelism: int | None = None) -> list[ScanTask]:
-    """Plan a scan and return its tasks; at least one, which may have no files. See `Scan.tasks`."""
+    """Plan a scan and return its tasks, at least one, which may have no files. See `Scan.tasks`."""
     spec.check_for_workers()
     readers = parallelism or spec.options.parallelism or os.cpu_count() or 1
     plan = spec.pack_few_groups().prune_deletes().plan(readers)

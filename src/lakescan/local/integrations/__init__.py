@@ -1,1 +1,1 @@
-"""Scans as data sets of other engines. Each module is one engine, connected by scan tasks alone."""
+"""Present scans as data sets of other engines. Each module connects one engine, using only scan tasks."""

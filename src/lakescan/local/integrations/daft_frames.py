@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def daft_frame(spec: ScanSpec, parallelism: int | None) -> daft.DataFrame:
-    """The rows of a scan as a Daft data frame; see `Scan.to_daft`."""
+    """Return the rows of a scan as a Daft data frame; see `Scan.to_daft`."""
     try:
         from daft import Schema
         from daft.io.source import DataSource, DataSourceTask
@@ -25,7 +25,7 @@ def daft_frame(spec: ScanSpec, parallelism: int | None) -> daft.DataFrame:
     schema = Schema.from_pyarrow_schema(spec.output.arrow())
 
     class LakescanTask(DataSourceTask):
-        """One scan task."""
+        """A Daft task that reads one scan task."""
 
         def __init__(self, task: ScanTask) -> None:
             self._task = task
@@ -36,16 +36,16 @@ def daft_frame(spec: ScanSpec, parallelism: int | None) -> daft.DataFrame:
             return Schema.from_pyarrow_schema(self._task.schema)
 
         async def read(self) -> AsyncIterator[Any]:
-            """The rows."""
+            """Yield the rows."""
             for batch in self._task.to_batches():
                 yield RecordBatch.from_arrow_record_batches([batch], self._task.schema)
 
     class LakescanSource(DataSource):
-        """The scan, planned when Daft runs the query."""
+        """A Daft data source for the scan, which is planned when Daft runs the query."""
 
         @property
         def name(self) -> str:
-            """What plans call it."""
+            """The source's name in Daft's plans."""
             return "lakescan"
 
         @property
@@ -54,7 +54,7 @@ def daft_frame(spec: ScanSpec, parallelism: int | None) -> daft.DataFrame:
             return schema
 
         async def get_tasks(self, pushdowns: Any) -> AsyncIterator[Any]:
-            """The tasks, with the columns that the query needs; Daft filters and limits rows itself."""
+            """Yield the tasks with the columns that the query needs; Daft applies filters and limits itself."""
             wanted = spec if pushdowns.columns is None else spec.narrow_columns(_needed_columns(spec, pushdowns))
             for task in scan_tasks(wanted, parallelism):
                 yield LakescanTask(task)
@@ -63,6 +63,6 @@ def daft_frame(spec: ScanSpec, parallelism: int | None) -> daft.DataFrame:
 
 
 def _needed_columns(spec: ScanSpec, pushdowns: Any) -> list[str]:
-    """The columns that are returned or tested, in the order of the scan."""
+    """Return the columns that the query returns or filters by, in the order of the scan."""
     wanted = {*pushdowns.columns, *pushdowns.filter_required_column_names()}
     return [name for name in spec.output.names if name in wanted]

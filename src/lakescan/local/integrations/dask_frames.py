@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def dask_frame(spec: ScanSpec, parallelism: int | None) -> dask.dataframe.DataFrame:
-    """The rows of a scan as a Dask data frame; see `Scan.to_dask`."""
+    """Return the rows of a scan as a Dask data frame; see `Scan.to_dask`."""
     try:
         import dask.dataframe as dd
     except ImportError as error:
@@ -28,12 +28,12 @@ def dask_frame(spec: ScanSpec, parallelism: int | None) -> dask.dataframe.DataFr
 
 
 def _partition(task: ScanTask, columns: list[str] | None = None) -> pandas.DataFrame:
-    """The rows of a task; Dask's optimizer gives the columns that the query needs."""
+    """Read a task; Dask's optimizer passes the columns that the query needs."""
     return _as_pandas((task if columns is None else task.select(columns)).to_arrow())
 
 
 def _as_pandas(table: pa.Table) -> pandas.DataFrame:
-    """All columns keep their Arrow types: partitions with nulls have the types of those without."""
+    """Convert to pandas with Arrow types in all columns, so that nulls do not change a partition's types."""
     import pandas as pd
 
     frame: Any = table.to_pandas(types_mapper=pd.ArrowDtype)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def ray_dataset(spec: ScanSpec, parallelism: int | None, arguments: dict[str, Any]) -> ray.data.Dataset:
-    """The rows of a scan as a Ray data set; see `Scan.to_ray`."""
+    """Return the rows of a scan as a Ray data set; see `Scan.to_ray`."""
     try:
         from ray.data import Datasource, ReadTask, read_datasource
         from ray.data.block import BlockMetadata
@@ -28,14 +28,14 @@ def ray_dataset(spec: ScanSpec, parallelism: int | None, arguments: dict[str, An
     tasks = scan_tasks(spec, parallelism)
 
     class LakescanDatasource(Datasource):
-        """The tasks of a scan, which were planned before."""
+        """A Ray data source for the scan's tasks, which are already planned."""
 
         def estimate_inmemory_data_size(self) -> int | None:
-            """The bytes of the files; decoded, they are more."""
+            """Return the stored size of the files in bytes, a lower bound of the decoded size."""
             return sum(task.num_bytes for task in tasks)
 
         def get_read_tasks(self, parallelism: int, *args: Any, **more: Any) -> list[Any]:
-            """One read task for each scan task, whatever number Ray would like."""
+            """Return one read task per scan task; the number that Ray requests is ignored."""
             return [
                 ReadTask(partial(_blocks, task), BlockMetadata(None, task.num_bytes, task.paths, None), task.schema)
                 for task in tasks
@@ -45,7 +45,7 @@ def ray_dataset(spec: ScanSpec, parallelism: int | None, arguments: dict[str, An
 
 
 def _blocks(task: ScanTask) -> Iterator[pa.Table]:
-    """The rows of a task; a task without rows has one table, so that the data set knows its columns."""
+    """Read a task; a task without rows yields one empty table, so that the data set has its columns."""
     is_empty = True
     for batch in task.to_batches():
         is_empty = False
