@@ -1,4 +1,4 @@
-"""The options of compactions: those of writes, and those of Iceberg's `rewrite_data_files` under its names."""
+"""The options of compactions: those of writes, and those of Iceberg's `rewrite_data_files`, under the same names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ratio = ValueParser(_share, "a number above 0, up to 1", "float | str")
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class CompactOptions(WriteOptions):
-    """The options of a compaction, parsed; None where there is no default and none was given."""
+    """The parsed options of a compaction; None for an option that is not given and has no default."""
 
     KIND: ClassVar[str] = "compaction option"
     WITHOUT: ClassVar[str] = "compact"
@@ -54,14 +54,14 @@ class CompactOptions(WriteOptions):
         "strategy",
         one_of("binpack", "sort", "zorder"),
         "How rows are arranged: in any order (binpack), or sorted over all files of a partition, by columns (sort) or "
-        "along a curve through several columns (zorder). `sort-order` and `zorder-by` alone choose theirs.",
+        "along a curve through several columns (zorder). Given without it, `sort-order` and `zorder-by` imply theirs.",
         _REWRITE,
         default="binpack",
     )
     sort_order: tuple[str, ...] = option(
         "sort-order",
         terms.describe("a string, or a list of them: country, days(ts) DESC NULLS LAST"),
-        "What the strategy `sort` sorts by.",
+        "The sort order of the strategy `sort`.",
         _REWRITE,
         default=(),
         unset="the table's sort order",
@@ -79,14 +79,14 @@ class CompactOptions(WriteOptions):
     rewrite_all: bool | None = option(
         "rewrite-all",
         boolean,
-        "Rewrite all files, whatever their sizes and deletes are.",
+        "Rewrite all files, whatever their sizes and deletes.",
         _REWRITE,
         unset="true for the strategies `sort` and `zorder`, else false",
     )
     min_input_files: int | None = option(
         "min-input-files",
         positive,
-        "Rewrite files of a partition for their sizes only if they are at least as many.",
+        "The least number of files of wrong size in a partition for which they are rewritten.",
         _REWRITE,
         unset="2",
     )
@@ -106,14 +106,14 @@ class CompactOptions(WriteOptions):
     delete_ratio_threshold: float | None = option(
         "delete-ratio-threshold",
         _ratio,
-        "Rewrite files with at least this share of rows deleted by position, by deletes about that file alone.",
+        "Rewrite files with at least this share of deleted rows, counting position deletes of only that file.",
         _REWRITE,
         unset="0.3",
     )
     max_file_group_size_bytes: int = option(
         "max-file-group-size-bytes",
         parse_size,
-        "The most bytes of files of a partition that are rewritten, and sorted, together.",
+        "The maximum size of the files of a partition that are rewritten, and sorted, together, in bytes.",
         _REWRITE,
         default=100 * 2**30,
         unset="100g",
@@ -121,30 +121,30 @@ class CompactOptions(WriteOptions):
     partial_progress_enabled: bool = option(
         "partial-progress.enabled",
         boolean,
-        "Commit groups of files as they are done: what is committed stays if a later group fails.",
+        "Commit each group of files when it is rewritten. Commits stay if a later group fails.",
         _REWRITE,
         default=False,
     )
     partial_progress_max_commits: int = option(
         "partial-progress.max-commits",
         positive,
-        "The most commits of a compaction with `partial-progress.enabled`.",
+        "The maximum number of commits of a compaction with `partial-progress.enabled`.",
         _REWRITE,
         default=10,
     )
     use_starting_sequence_number: bool | None = option(
         "use-starting-sequence-number",
         boolean,
-        "Whether new files have the sequence number of the snapshot that was read, so that equality deletes which "
-        "others commit meanwhile apply to them. If false, such deletes are conflicts.",
+        "Whether new files have the sequence number of the snapshot that was read, so that equality deletes of "
+        "concurrent commits apply to them. If false, such deletes are conflicts.",
         _REWRITE,
         ICEBERG,
-        unset="true if there are such deletes, else false",
+        unset="true if the table has equality deletes, else false",
     )
     remove_dangling_deletes: bool = option(
         "remove-dangling-deletes",
         boolean,
-        "Also remove deletes that applied to no data file before. Those of rewritten files alone always go with them.",
+        "Also remove deletes that apply to no data file. Deletes of only rewritten files are always removed.",
         _REWRITE,
         ICEBERG,
         default=False,
@@ -152,7 +152,7 @@ class CompactOptions(WriteOptions):
 
     @classmethod
     def parse(cls, values: Mapping[str, object], format_name: str | None = None) -> Self:
-        """Parse options; raises `InvalidOption` as for writes, and for options that do not fit together."""
+        """Parse options; raises `InvalidOption` for errors as in writes, and for options that contradict each other."""
         options = super().parse(values, format_name)
         if options.is_staged:
             raise InvalidOption(

@@ -1,9 +1,9 @@
-"""How options are declared, once each, and how any set of them is parsed and checked.
+"""Declare options, and parse and check any set of them.
 
-A set is a frozen dataclass of typed attributes. Names are compared without case, hyphens and underscores, so
-`snapshot-id`, `snapshot_id` and `snapshotId` are one option (Spark passes option names in lower case). No option is
-ignored: an unknown name raises `InvalidOption` with the nearest one, and an option of Iceberg or Delta that is not
-implemented raises `UnsupportedFeature`.
+An option set is a frozen dataclass with one typed attribute per option. Option names are compared ignoring case,
+hyphens and underscores, so `snapshot-id`, `snapshot_id` and `snapshotId` are the same option (Spark passes option names
+in lower case). No option is ignored: an unknown name raises `InvalidOption` with the most similar one, and an option of
+Iceberg or Delta that is not implemented raises `UnsupportedFeature`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 T = TypeVar("T")
 BOTH, ICEBERG, DELTA = ("iceberg", "delta"), ("iceberg",), ("delta",)
 _DECLARATION = "option"
-# Delta has one set of options for reads and writes (`DeltaOptions`). Each side obeys its own, and ignores the others.
+# Delta has one set of options for reads and writes (`DeltaOptions`). A read ignores the write options, and vice versa.
 _DELTAS_OPTIONS = (
     "checkpointLocation",
     "compression",
@@ -54,7 +54,7 @@ _DELTAS_OPTIONS = (
 
 
 class Group(Enum):
-    """What options are for; the sections of the documents."""
+    """The purpose of an option; each group is a section of the documentation."""
 
     STATE = "Which state to read"
     RANGE = "A range of snapshots"
@@ -73,16 +73,16 @@ class Group(Enum):
 
 @dataclass(frozen=True)
 class Option:
-    """One option as it is declared.
+    """The declaration of one option.
 
     Args:
-        name: The ecosystem's name.
-        value: How values are parsed.
-        doc: What it means, in one sentence.
-        group: What it is for.
-        formats: The formats that have it.
-        default: The default, as documents print it.
-        aliases: Its other names, each with the formats that have it.
+        name: The name that Iceberg, Delta or Spark uses.
+        value: The parser of its values.
+        doc: Its meaning, for the documentation.
+        group: Its purpose.
+        formats: The table formats that have the option.
+        default: The default, as printed in the documentation.
+        aliases: Further names, each with the table formats that have it.
     """
 
     name: str
@@ -95,12 +95,12 @@ class Option:
 
     @property
     def is_prefix(self) -> bool:
-        """Whether the name stands for many: `table-property.NAME`."""
+        """Whether the name stands for many names, such as `table-property.NAME`."""
         return self.name.endswith(".NAME")
 
     @property
     def names(self) -> Mapping[str, tuple[str, ...]]:
-        """All names, each with the formats that have it."""
+        """All names of the option, each with the table formats that have it."""
         return {self.name: self.formats, **self.aliases}
 
 
@@ -141,14 +141,14 @@ def option(
     """Declare an option as an attribute of an `OptionSet`.
 
     Args:
-        name: The ecosystem's name; the attribute has it in snake case.
-        value: How values are parsed.
-        doc: What it means, in one sentence.
-        group: What it is for.
-        formats: The formats that have it.
+        name: The name that Iceberg, Delta or Spark uses. The attribute has this name in snake case.
+        value: The parser of its values.
+        doc: Its meaning, for the documentation.
+        group: Its purpose.
+        formats: The table formats that have the option.
         default: The attribute's value if the option is not given.
-        unset: What applies then, in words, if that is not one value: a table property, a choice.
-        aliases: Its other names, each with the formats that have it.
+        unset: A description of the default, if it is not one value but a table property or a choice.
+        aliases: Further names, each with the table formats that have it.
     """
     printed = unset or ("" if default is None else str(default).lower() if isinstance(default, bool) else str(default))
     return field(
@@ -158,7 +158,7 @@ def option(
 
 
 def prefix_option(name: str, doc: str, group: Group, formats: tuple[str, ...] = BOTH) -> Mapping[str, str]:
-    """Declare options that share a prefix, such as `table-property.NAME`: the attribute maps each NAME to its text."""
+    """Declare options that share a prefix, such as `table-property.NAME`. The attribute maps each NAME to its text."""
     declared = Option(name, ValueParser(_as_property, "text", "str"), doc, group, formats)
     return field(default_factory=dict, metadata={_DECLARATION: declared})
 
@@ -168,30 +168,31 @@ def _as_property(value: Any) -> str:
 
 
 def normalise_name(name: str) -> str:
-    """Return an option's name without case, hyphens and underscores, for comparison."""
+    """Return an option's name in lower case without hyphens and underscores, for comparison."""
     return name.lower().replace("-", "").replace("_", "")
 
 
 def as_keyword(name: str) -> str:
-    """Return an option's name as Python can spell it: `partial-progress.enabled` is `partial_progress_enabled`."""
+    """Return an option's name as a Python keyword: `partial-progress.enabled` becomes `partial_progress_enabled`."""
     return name.replace("-", "_").replace(".", "_")
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class OptionSet:
-    """Options of one use, parsed: an attribute each. Immutable.
+    """The parsed options of one read or write, one attribute per option. Immutable.
 
-    `given` maps the attributes that were given to the names that were used for them, in the order of declaration.
+    `given` maps the attributes of the given options to the names that the caller used, in the order of declaration.
+    `without_effect` has the names of given options that the other side, writes or reads, obeys (Delta).
     """
 
     KIND: ClassVar[str] = "option"
-    PREFIXES: ClassVar[tuple[str, ...]] = ()  # of names in settings of other engines, which mean the same without them
-    UNSUPPORTED: ClassVar[Mapping[str, Iterable[str]]] = {}  # not implemented, by whose they are
-    ELSEWHERE: ClassVar[Mapping[str, str]] = {}  # do not apply here, with advice
-    WITHOUT: ClassVar[str] = "read"  # what can be done without an option that is not implemented
+    PREFIXES: ClassVar[tuple[str, ...]] = ()  # prefixes that other engines put before option names
+    UNSUPPORTED: ClassVar[Mapping[str, Iterable[str]]] = {}  # names of options that are not implemented, by owner
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {}  # options that do not apply here, with advice
+    WITHOUT: ClassVar[str] = "read"  # the verb for messages: "remove the option to read without it"
 
     given: Mapping[str, str] = field(default_factory=dict)
-    without_effect: tuple[str, ...] = ()  # of reads to a write, or of writes to a read: only Delta takes them
+    without_effect: tuple[str, ...] = ()  # only for Delta tables
 
     @classmethod
     def parse(cls, values: Mapping[str, object]) -> Self:
@@ -228,9 +229,9 @@ class OptionSet:
         )
 
     def merge_arguments(self, values: Mapping[str, object]) -> Self:
-        """Return these options and `values`, which a function takes as arguments.
+        """Return these options together with `values`, which a function takes as arguments.
 
-        Raises `InvalidOption` for an option that is given as both, with two values.
+        Raises `InvalidOption` if an option is in both with different values.
         """
         later = type(self).parse(values)
         changed: dict[str, Any] = {}
@@ -249,7 +250,7 @@ class OptionSet:
         )
 
     def exclude(self, names: Iterable[str]) -> Self:
-        """Return these options without those in `names`: any of their names, in any spelling."""
+        """Return these options without those in `names`. Any name of an option, in any case or style, excludes it."""
         known = _option_index(type(self))
         gone = {known[normalise_name(name)][0] for name in names}
         plain = type(self)()
@@ -260,16 +261,16 @@ class OptionSet:
         )
 
     def names_of_groups(self, *groups: Group) -> tuple[str, ...]:
-        """The names of the options of these groups that were given."""
+        """Return the names of the given options that belong to one of the groups."""
         declared = declarations(type(self))
         return tuple(name for attribute, name in self.given.items() if declared[attribute].group in groups)
 
     def values(self) -> dict[str, Any]:
-        """The values that were given, by the names that were used."""
+        """Return the values of the given options, by the names that the caller used."""
         return {name: getattr(self, attribute) for attribute, name in self.given.items()}
 
     def check_format(self, format_name: str) -> None:
-        """Raise `InvalidOption` for an option that the table's format does not have."""
+        """Raise `InvalidOption` if a given option does not exist for the table's format."""
         declared = declarations(type(self))
         if self.without_effect and format_name not in DELTA:
             raise self._unknown_error(self.without_effect[0])
@@ -280,7 +281,7 @@ class OptionSet:
                 raise InvalidOption(f"option {name!r} is for {theirs} tables; this is {article} {format_name} table")
 
     def check_opened(self) -> None:
-        """Raise `InvalidOption` for an option that says where a table is, or how it is opened: this one is open."""
+        """Raise `InvalidOption` for an option that locates or opens a table, since this table is already open."""
         if opening := self.names_of_groups(Group.OPENING):
             raise InvalidOption(f"{self.KIND} {opening[0]!r} is for opening a table, and this one is open: remove it")
 
@@ -296,14 +297,14 @@ class OptionSet:
 
     @classmethod
     def _other_side(cls) -> type[OptionSet] | None:
-        """The options of writes for those of reads, and the reverse: Delta takes the options of both for both."""
+        """Return the write options class for reads, and vice versa, as Delta accepts both kinds. None without one."""
         return None
 
     @classmethod
     def _check_ignored(cls, name: str, value: object) -> str:
         """Check the value of an option that only the other side obeys, and return the option's name.
 
-        Raises `InvalidOption` and `UnsupportedFeature` for other names.
+        Raises `InvalidOption` for an unknown name or a wrong value, and `UnsupportedFeature` for one not implemented.
         """
         theirs = next((each for each in _DELTAS_OPTIONS if normalise_name(each) == normalise_name(name)), None)
         other = cls._other_side()
@@ -336,12 +337,12 @@ def _twice(name: str, other: str = "") -> InvalidOption:
 
 
 def declarations(options: type[OptionSet]) -> dict[str, Option]:
-    """The options of a set by attribute, in the order of declaration."""
+    """Return the declared options of a set by attribute, in the order of declaration."""
     return {each.name: each.metadata[_DECLARATION] for each in fields(options) if _DECLARATION in each.metadata}
 
 
 def _option_index(options: type[OptionSet]) -> dict[str, tuple[str, str, Option]]:
-    """Normalised name, up to the dot of a prefix -> attribute, the name as the ecosystem spells it, declaration."""
+    """Map each normalised name (a prefix up to its dot) to its attribute, its name as declared, and its declaration."""
     return {
         spelled: (attribute, name, declared)
         for attribute, declared in declarations(options).items()

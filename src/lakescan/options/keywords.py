@@ -36,37 +36,37 @@ class ReadKeywords(TypedDict, total=False):
     tag: str
     """Read this tag. Takes a tag. (Iceberg)"""
     wap_branch: str
-    """Read this branch of a table with `write.wap.enabled` if it is there, else its current state: what writes with the
-    same option have written. Reads and streams of Spark also take the session's setting `spark.wap.branch`. Takes a
-    branch. (Iceberg)"""
+    """Read this branch of a table with `write.wap.enabled` if it exists, else the current state. Writes with this
+    option write to it. Reads and streams of Spark also take the session's setting `spark.wap.branch`. Takes a branch.
+    (Iceberg)"""
     time_zone: tzinfo | str
     """The time zone of times without an offset in other options, but not in filters. Takes a time zone, such as
     Europe/Paris or +02:00. By default: UTC; on Spark, the session's."""
     start_snapshot_id: int | str
     """Read, or stream, the rows appended after this snapshot. With the strategy `INCREMENTAL_FROM_SNAPSHOT_ID`, a
-    stream also reads those of the snapshot itself, as in Flink. Takes a snapshot id. (Iceberg)"""
+    stream also reads the rows of the snapshot itself, as in Flink. Takes a snapshot id. (Iceberg)"""
     start_timestamp: int | str
     """Read, or stream, the rows appended after the snapshot that was current at this time. Takes milliseconds since
     1970. (Iceberg)"""
     start_tag: str
     """Read, or stream, the rows appended after this tag's snapshot. Takes a tag. (Iceberg)"""
     end_snapshot_id: int | str
-    """Read the rows appended up to this snapshot, including its own. Takes a snapshot id. By default: the current
-    snapshot. (Iceberg)"""
+    """Read the rows appended up to this snapshot, including it. Takes a snapshot id. By default: the current snapshot.
+    (Iceberg)"""
     end_timestamp: int | str
-    """Read the rows appended up to the snapshot that was current at this time, including its own. Takes milliseconds
-    since 1970. (Iceberg)"""
+    """Read the rows appended up to the snapshot that was current at this time, including it. Takes milliseconds since
+    1970. (Iceberg)"""
     end_tag: str
-    """Read the rows appended up to this tag's snapshot, including its own. Takes a tag. (Iceberg)"""
+    """Read the rows appended up to this tag's snapshot, including it. Takes a tag. (Iceberg)"""
     read_change_feed: bool | str
-    """Read the changes of rows (inserts, updates, deletes) that the table recorded, instead of its rows. Takes true or
-    false. By default: false. (Delta)"""
+    """Read the recorded changes of rows (inserts, updates, deletes) instead of the rows. Takes true or false. By
+    default: false. (Delta)"""
     readChangeFeed: bool | str
-    """Read the changes of rows (inserts, updates, deletes) that the table recorded, instead of its rows. Takes true or
-    false. By default: false. (Delta)"""
+    """Read the recorded changes of rows (inserts, updates, deletes) instead of the rows. Takes true or false. By
+    default: false. (Delta)"""
     readChangeData: bool | str
-    """Read the changes of rows (inserts, updates, deletes) that the table recorded, instead of its rows. Takes true or
-    false. By default: false. (Delta)"""
+    """Read the recorded changes of rows (inserts, updates, deletes) instead of the rows. Takes true or false. By
+    default: false. (Delta)"""
     starting_version: int | str
     """The first version of a change feed or stream. Takes a version, or latest. (Delta)"""
     startingVersion: int | str
@@ -90,8 +90,8 @@ class ReadKeywords(TypedDict, total=False):
     limit: int | str
     """The maximum number of rows. Not for streams. Takes a whole number, 0 or more."""
     case_sensitive: bool | str
-    """Whether the case of column names matters. If not, a name of another case is taken where it names one column.
-    Takes true or false. By default: false."""
+    """Whether the case of column names matters. If not, a name matches in any case, unless it is ambiguous. Takes true
+    or false. By default: false."""
     nanos_as_long: bool | str
     """Read timestamps in nanoseconds as BIGINT, on Spark. Takes true or false. By default: false."""
     nanosAsLong: bool | str
@@ -109,12 +109,12 @@ class ReadKeywords(TypedDict, total=False):
     """How many readers the splits should keep busy. Takes a whole number above 0. By default: the number of cores; on
     Spark, its default parallelism."""
     infer_source_parallelism: bool | str
-    """Whether the number of splits decides how many readers there are (Flink): splits have the target size then,
-    however many cores could read smaller ones. Takes true or false. By default: table property `read.split.adaptive-
-    size.enabled` decides. (Iceberg)"""
+    """Whether the number of splits determines the number of readers (Flink). If true, splits have the target size, even
+    if more cores could read smaller ones. Takes true or false. By default: by table property `read.split.adaptive-
+    size.enabled`. (Iceberg)"""
     infer_source_parallelism_max: int | str
-    """The most readers that the splits should keep busy. Takes a whole number above 0. By default: no limit.
-    (Iceberg)"""
+    """The maximum number of readers that the splits should keep busy. Takes a whole number above 0. By default: no
+    limit. (Iceberg)"""
     worker_pool_size: int | str
     """How many threads of this process read manifests and logs while a scan is planned. Takes a whole number above 0.
     By default: the number of cores, from 2 to 8."""
@@ -125,15 +125,15 @@ class ReadKeywords(TypedDict, total=False):
     """Where the metadata of delete files is read. Takes auto, local or distributed. By default: table property
     `read.delete-planning-mode`, else auto. (Iceberg)"""
     scan_planning_mode: str
-    """Who plans the scan of a table in a REST catalog: this process, or the catalog's server. Takes client or server.
-    By default: what the catalog says of the table, else the catalog's property `scan-planning-mode`, else client.
+    """Whether this process or the catalog's server plans the scan of a table in a REST catalog. Takes client or server.
+    By default: the table's mode in the catalog, else the catalog's property `scan-planning-mode`, else client.
     (Iceberg)"""
     include_column_stats: bool | str
     """Keep the statistics of all columns in plans. Takes true or false. By default: false."""
     locality: bool | str
     """Schedule tasks on the hosts of file blocks; not implemented. Takes false. By default: false. (Iceberg)"""
     lane: str
-    """How Spark reads data files: by its own Parquet reader (native), by Arrow, or each where it serves best. Takes
+    """How Spark reads data files: by its own Parquet reader (native), by Arrow, or the better one for each read. Takes
     auto, native or arrow. By default: auto."""
     batch_size: int | str
     """The maximum number of rows of a record batch. Takes a whole number above 0. By default: table property
@@ -141,8 +141,8 @@ class ReadKeywords(TypedDict, total=False):
     verify: bool | str
     """Verify the checksums of the Parquet pages that lakescan decodes. Takes true or false. By default: false."""
     vectorization_enabled: bool | str
-    """Whether Spark's vectorized Parquet reader may read files: without it, the lane is `arrow`. In process, Arrow
-    always decodes. Takes true or false. By default: table property `read.parquet.vectorization.enabled`, else true.
+    """Whether Spark's vectorized Parquet reader may read files. If not, the lane is `arrow`. In process, Arrow always
+    decodes. Takes true or false. By default: table property `read.parquet.vectorization.enabled`, else true.
     (Iceberg)"""
     starting_strategy: str
     """Where a stream begins. Takes TABLE_SCAN_THEN_INCREMENTAL, INCREMENTAL_FROM_LATEST_SNAPSHOT,
@@ -150,9 +150,9 @@ class ReadKeywords(TypedDict, total=False):
     INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP. By default: TABLE_SCAN_THEN_INCREMENTAL, or the start that another option
     gives. (Iceberg)"""
     start_snapshot_timestamp: int | str
-    """Begin at the first snapshot since this time. Takes milliseconds since 1970. (Iceberg)"""
+    """Begin at the first snapshot committed at or after this time. Takes milliseconds since 1970. (Iceberg)"""
     stream_from_timestamp: int | str
-    """Begin at the first snapshot since this time. Takes milliseconds since 1970. (Iceberg)"""
+    """Begin at the first snapshot committed at or after this time. Takes milliseconds since 1970. (Iceberg)"""
     on_change: str
     """What a stream does with commits that remove or rewrite rows: fail, skip them, read the rows that they add, or
     read all commits as changes of rows. Takes error, skip, added-rows or changelog. By default: error."""
@@ -165,13 +165,13 @@ class ReadKeywords(TypedDict, total=False):
     ignoreDeletes: bool | str
     """Skip commits that only remove files. Takes true or false. By default: false. (Delta)"""
     ignore_changes: bool | str
-    """Read the files that rewriting commits add, which repeats rows; skip commits that only remove files. Takes true or
+    """Read the files that rewriting commits add, which repeats rows. Skip commits that only remove files. Takes true or
     false. By default: false. (Delta)"""
     ignoreChanges: bool | str
-    """Read the files that rewriting commits add, which repeats rows; skip commits that only remove files. Takes true or
+    """Read the files that rewriting commits add, which repeats rows. Skip commits that only remove files. Takes true or
     false. By default: false. (Delta)"""
     ignoreFileDeletion: bool | str
-    """Read the files that rewriting commits add, which repeats rows; skip commits that only remove files. Takes true or
+    """Read the files that rewriting commits add, which repeats rows. Skip commits that only remove files. Takes true or
     false. By default: false. (Delta)"""
     skip_change_commits: bool | str
     """Skip commits that remove or rewrite rows. Takes true or false. By default: false. (Delta)"""
@@ -184,9 +184,9 @@ class ReadKeywords(TypedDict, total=False):
     failOnDataLoss: bool | str
     """Fail if commits are missing, rather than read on after them. Takes true or false. By default: true. (Delta)"""
     exclude_regex: str
-    """Skip files whose path has a match. Takes a regular expression. (Delta)"""
+    """Skip files whose path contains a match. Takes a regular expression. (Delta)"""
     excludeRegex: str
-    """Skip files whose path has a match. Takes a regular expression. (Delta)"""
+    """Skip files whose path contains a match. Takes a regular expression. (Delta)"""
     max_files_per_trigger: int | str
     """The maximum number of files of a batch. Takes a whole number above 0. By default: Delta: 1000, if there is no
     other limit."""
@@ -210,12 +210,12 @@ class ReadKeywords(TypedDict, total=False):
     watermark_column: str
     """Read the files of a commit in the order of this column's lower bounds. Takes a column."""
     max_allowed_planning_failures: int | str
-    """How often in a row `Table.stream` may fail to look for new commits before it raises; -1 for any number. It looks
-    again after the monitor interval. Takes a number of failures, or -1 for any number. By default: 0; Flink's default
+    """How many times in a row `Table.stream` may fail to look for new commits before it raises; -1 for no limit. It
+    retries after the monitor interval. Takes a number of failures, or -1 for any number. By default: 0; Flink's default
     is 3."""
     streaming: bool | str
-    """Whether the table is streamed, as Flink's hints say it: true is for `Table.stream` and `spark.readStream`, false
-    for reads. Takes true or false. (Iceberg)"""
+    """Whether the table is streamed, as in Flink's hints: true is for `Table.stream` and `spark.readStream`, false for
+    reads. Takes true or false. (Iceberg)"""
     monitor_interval: float | str
     """How often `Table.stream` looks for new commits. Takes seconds, or a duration such as 500ms, 10s or 5m. By
     default: 1s."""
@@ -232,8 +232,8 @@ class TableKeywords(ScanKeywords, total=False):
     """Options of `lakescan.table`."""
 
     allowed_locations: Sequence[str] | str
-    """The only prefixes of locations that the table may lead to, beside its own folder. By default: all but local files
-    of a table in a remote store, and hosts that hand out credentials."""
+    """The only location prefixes that the table's metadata may refer to, besides its own folder. By default: all,
+    except local files for a table in a remote store, and cloud metadata servers."""
     cache_folder: str
     """Where decoded metadata is cached for other processes. Takes a local folder. By default: in memory only."""
 
@@ -246,7 +246,7 @@ class OpenKeywords(TableKeywords, total=False):
     storage_options: Mapping[str, Any] | None
     """Settings of the filesystem. Takes a JSON object."""
     relocate: Mapping[str, str] | None
-    """Old location prefixes, and what they are now, for a table whose files were moved or copied. Takes a JSON object
+    """Old location prefixes with their replacements, for a table whose files were moved or copied. Takes a JSON object
     of texts."""
     key_manager: KeyManager | str | None
     """The key manager for encrypted files. Takes package.module:attribute."""
@@ -262,9 +262,9 @@ class WriteKeywords(TypedDict, total=False):
     """What an overwrite replaces: all rows (static), or the partitions of the new rows (dynamic). Takes static or
     dynamic. By default: static."""
     replace_where: str
-    """Overwrite only the rows that match. All new rows must match it. Takes a filter, a string."""
+    """Overwrite only the rows that match this filter. All new rows must match it. Takes a filter, a string."""
     replaceWhere: str
-    """Overwrite only the rows that match. All new rows must match it. Takes a filter, a string."""
+    """Overwrite only the rows that match this filter. All new rows must match it. Takes a filter, a string."""
     merge_schema: bool | str
     """Add the columns and members of structs that the table lacks, and widen types. Takes true or false. By default:
     false."""
@@ -279,10 +279,12 @@ class WriteKeywords(TypedDict, total=False):
     default: false."""
     data_change: bool | str
     """Whether an append or overwrite changes rows. `false` is for writes that only move rows to other files: streams
-    and change feeds skip the commit. Streaming writes ignore it. Takes true or false. By default: true. (Delta)"""
+    and change feeds skip the commit. Streaming writes ignore the option. Takes true or false. By default: true.
+    (Delta)"""
     dataChange: bool | str
     """Whether an append or overwrite changes rows. `false` is for writes that only move rows to other files: streams
-    and change feeds skip the commit. Streaming writes ignore it. Takes true or false. By default: true. (Delta)"""
+    and change feeds skip the commit. Streaming writes ignore the option. Takes true or false. By default: true.
+    (Delta)"""
     branch: str
     """The branch to commit to. Takes the name of a branch, a string. By default: main. (Iceberg)"""
     wap_id: str
@@ -293,10 +295,10 @@ class WriteKeywords(TypedDict, total=False):
     Writes from Spark also take the session's setting `spark.wap.branch`. Takes the name of a branch, a string.
     (Iceberg)"""
     isolation_level: str
-    """Whether rows that others add meanwhile to what an overwrite replaces, or a DELETE, UPDATE or MERGE reads, are a
-    conflict (serializable) or stay (snapshot). Takes serializable or snapshot. By default: serializable; of row changes
-    the table property `write.delete.isolation-level`, `write.update.isolation-level` or `write.merge.isolation-level`.
-    (Iceberg)"""
+    """Whether a concurrent commit conflicts (serializable) or not (snapshot) if it adds rows to the data that an
+    overwrite replaces, or that a DELETE, UPDATE or MERGE reads. Takes serializable or snapshot. By default:
+    serializable; for row changes the table property `write.delete.isolation-level`, `write.update.isolation-level` or
+    `write.merge.isolation-level`. (Iceberg)"""
     row_change_mode: str
     """How DELETE, UPDATE and MERGE change rows: by delete files and deletion vectors (merge-on-read), or by writing the
     files of changed rows again (copy-on-write). Takes merge-on-read or copy-on-write. By default: Iceberg: table
@@ -306,13 +308,14 @@ class WriteKeywords(TypedDict, total=False):
     """The memory, in bytes, that the query of a DELETE, UPDATE or MERGE takes in this process. Rows beyond it wait in
     files in the temporary directory. Takes bytes, or a size such as 128m. By default: 80% of the machine's memory."""
     upsert_mode: str
-    """How rows are upserted: by reading the table's keys (merge), or without, by files of equality deletes (equality),
-    which readers apply until `Table.convert_equality_deletes` or `Table.compact`. Takes merge or equality. By default:
-    merge; streams without a sequence in the table: equality if table property `write.upsert.enabled` is true.
-    (Iceberg)"""
+    """How rows are upserted: by reading the table's keys (merge), or without reading, by equality delete files
+    (equality), which readers apply until `Table.convert_equality_deletes` or `Table.compact`. Takes merge or equality.
+    By default: merge; for streams without a table sequence column, equality if table property `write.upsert.enabled` is
+    true. (Iceberg)"""
     validate_from_snapshot_id: int | str
-    """The snapshot that the new rows of an overwrite or a row change were made from: conflicts with all commits since
-    are found. Takes a snapshot id. By default: the snapshot that is current when the write begins. (Iceberg)"""
+    """The snapshot from which the new rows of an overwrite or a row change were derived. The write is checked for
+    conflicts with all later commits. Takes a snapshot id. By default: the snapshot that is current when the write
+    begins. (Iceberg)"""
     target_file_size_bytes: int | str
     """The target size of a data file, in bytes. Takes bytes, or a size such as 128m. By default: Iceberg: table
     property `write.target-file-size-bytes`, else 512m; Delta: table property `delta.targetFileSize`, else 128m."""
@@ -341,33 +344,33 @@ class WriteKeywords(TypedDict, total=False):
     """Whether the rows of a Spark frame are shuffled by partition before they are written (hash). Takes none or hash.
     By default: table property `write.distribution-mode`, else hash. (Iceberg)"""
     optimize_write: bool | str
-    """Whether the rows of a Spark frame are shuffled by partition before they are written. `df.write` takes it without
-    effect, since Spark does not shuffle for Python data sources; `Table.append` shuffles. Takes true or false. By
+    """Whether the rows of a Spark frame are shuffled by partition before they are written. It has no effect on
+    `df.write`, since Spark does not shuffle for Python data sources; `Table.append` shuffles. Takes true or false. By
     default: table property `delta.autoOptimize.optimizeWrite`, else false. (Delta)"""
     optimizeWrite: bool | str
-    """Whether the rows of a Spark frame are shuffled by partition before they are written. `df.write` takes it without
-    effect, since Spark does not shuffle for Python data sources; `Table.append` shuffles. Takes true or false. By
+    """Whether the rows of a Spark frame are shuffled by partition before they are written. It has no effect on
+    `df.write`, since Spark does not shuffle for Python data sources; `Table.append` shuffles. Takes true or false. By
     default: table property `delta.autoOptimize.optimizeWrite`, else false. (Delta)"""
     user_metadata: str
     """Text to store with the commit. Takes a string."""
     userMetadata: str
     """Text to store with the commit. Takes a string."""
     txn_app_id: str
-    """An application. Each of its transactions is committed only once, with `txnVersion`. Takes a string."""
+    """The id of an application, of which each transaction (`txnVersion`) is committed only once. Takes a string."""
     txnAppId: str
-    """An application. Each of its transactions is committed only once, with `txnVersion`. Takes a string."""
+    """The id of an application, of which each transaction (`txnVersion`) is committed only once. Takes a string."""
     txn_version: int | str
-    """The number of the application's transaction, increasing. Takes a whole number, 0 or more."""
+    """The number of the application's transaction; must increase. Takes a whole number, 0 or more."""
     txnVersion: int | str
-    """The number of the application's transaction, increasing. Takes a whole number, 0 or more."""
+    """The number of the application's transaction; must increase. Takes a whole number, 0 or more."""
     checkpoint_location: str
-    """A stream's checkpoint, which names it. Takes a location."""
+    """The stream's checkpoint, which identifies the stream. Takes a location."""
     checkpointLocation: str
-    """A stream's checkpoint, which names it. Takes a location."""
+    """The stream's checkpoint, which identifies the stream. Takes a location."""
     query_name: str
-    """A stream's name. Takes a string."""
+    """The stream's name. Takes a string."""
     queryName: str
-    """A stream's name. Takes a string."""
+    """The stream's name. Takes a string."""
 
 
 class CompactKeywords(WriteKeywords, total=False):
@@ -375,10 +378,10 @@ class CompactKeywords(WriteKeywords, total=False):
 
     strategy: str
     """How rows are arranged: in any order (binpack), or sorted over all files of a partition, by columns (sort) or
-    along a curve through several columns (zorder). `sort-order` and `zorder-by` alone choose theirs. Takes binpack,
-    sort or zorder. By default: binpack."""
+    along a curve through several columns (zorder). Given without it, `sort-order` and `zorder-by` imply theirs. Takes
+    binpack, sort or zorder. By default: binpack."""
     sort_order: Sequence[str] | str
-    """What the strategy `sort` sorts by. Takes a string, or a list of them: country, days(ts) DESC NULLS LAST. By
+    """The sort order of the strategy `sort`. Takes a string, or a list of them: country, days(ts) DESC NULLS LAST. By
     default: the table's sort order."""
     zorder_by: Sequence[str] | str
     """The columns of the strategy `zorder`. Takes a list: a, b, c, or JSON. By default: none."""
@@ -386,11 +389,11 @@ class CompactKeywords(WriteKeywords, total=False):
     """Rewrite all files that have deletes, and no others (REORG TABLE ... APPLY (PURGE)). Takes true or false. By
     default: false."""
     rewrite_all: bool | str
-    """Rewrite all files, whatever their sizes and deletes are. Takes true or false. By default: true for the strategies
+    """Rewrite all files, whatever their sizes and deletes. Takes true or false. By default: true for the strategies
     `sort` and `zorder`, else false."""
     min_input_files: int | str
-    """Rewrite files of a partition for their sizes only if they are at least as many. Takes a whole number above 0. By
-    default: 2."""
+    """The least number of files of wrong size in a partition for which they are rewritten. Takes a whole number above
+    0. By default: 2."""
     min_file_size_bytes: int | str
     """Rewrite smaller files. Takes bytes, or a size such as 128m. By default: 75% of the target file size."""
     max_file_size_bytes: int | str
@@ -399,21 +402,21 @@ class CompactKeywords(WriteKeywords, total=False):
     """Rewrite files that have at least as many delete files or deletion vectors. Takes a whole number above 0. By
     default: 1, unless `delete-ratio-threshold` is given."""
     delete_ratio_threshold: float | str
-    """Rewrite files with at least this share of rows deleted by position, by deletes about that file alone. Takes a
+    """Rewrite files with at least this share of deleted rows, counting position deletes of only that file. Takes a
     number above 0, up to 1. By default: 0.3."""
     max_file_group_size_bytes: int | str
-    """The most bytes of files of a partition that are rewritten, and sorted, together. Takes bytes, or a size such as
-    128m. By default: 100g."""
+    """The maximum size of the files of a partition that are rewritten, and sorted, together, in bytes. Takes bytes, or
+    a size such as 128m. By default: 100g."""
     partial_progress_enabled: bool | str
-    """Commit groups of files as they are done: what is committed stays if a later group fails. Takes true or false. By
+    """Commit each group of files when it is rewritten. Commits stay if a later group fails. Takes true or false. By
     default: false."""
     partial_progress_max_commits: int | str
-    """The most commits of a compaction with `partial-progress.enabled`. Takes a whole number above 0. By default:
-    10."""
+    """The maximum number of commits of a compaction with `partial-progress.enabled`. Takes a whole number above 0. By
+    default: 10."""
     use_starting_sequence_number: bool | str
-    """Whether new files have the sequence number of the snapshot that was read, so that equality deletes which others
-    commit meanwhile apply to them. If false, such deletes are conflicts. Takes true or false. By default: true if there
-    are such deletes, else false. (Iceberg)"""
+    """Whether new files have the sequence number of the snapshot that was read, so that equality deletes of concurrent
+    commits apply to them. If false, such deletes are conflicts. Takes true or false. By default: true if the table has
+    equality deletes, else false. (Iceberg)"""
     remove_dangling_deletes: bool | str
-    """Also remove deletes that applied to no data file before. Those of rewritten files alone always go with them.
-    Takes true or false. By default: false. (Iceberg)"""
+    """Also remove deletes that apply to no data file. Deletes of only rewritten files are always removed. Takes true or
+    false. By default: false. (Iceberg)"""

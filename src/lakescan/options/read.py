@@ -1,7 +1,7 @@
 """The options of reads and streams, under the names that Iceberg, Delta and Spark use.
 
-One line here makes an option of `lakescan.table`, `Scan.options`, `Table.stream`, `spark.read` and `spark.readStream`;
-`scripts/options_doc.py` makes the keywords and the documents from it.
+A declaration here adds an option to `lakescan.table`, `Scan.options`, `Table.stream`, `spark.read` and
+`spark.readStream`. `scripts/options_doc.py` generates the keywords and the documentation from it.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ _CONDITION = ValueParser(_condition, "SQL, or an expression as JSON", "Predicate
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class ReadOptions(OptionSet):
-    """The options of a read or a stream, parsed; None where there is no default and none was given."""
+    """The parsed options of a read or a stream; None for an option that is not given and has no default."""
 
-    # Of Flink's settings of a session, of earlier and later versions.
+    # The prefixes of Flink's session settings, in earlier and later versions.
     PREFIXES: ClassVar[tuple[str, ...]] = ("table.exec.iceberg.", "connector.iceberg.")
     UNSUPPORTED: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "iceberg": (
@@ -125,12 +125,12 @@ class ReadOptions(OptionSet):
     wap_branch: str | None = option(
         "wap-branch",
         any_text.describe("a branch"),
-        "Read this branch of a table with `write.wap.enabled` if it is there, else its current state: what writes with "
-        "the same option have written. Reads and streams of Spark also take the session's setting `spark.wap.branch`.",
+        "Read this branch of a table with `write.wap.enabled` if it exists, else the current state. Writes with this "
+        "option write to it. Reads and streams of Spark also take the session's setting `spark.wap.branch`.",
         STATE,
         ICEBERG,
     )
-    time_zone: tzinfo = option(  # noqa: RUF009  a field, as all of them
+    time_zone: tzinfo = option(  # noqa: RUF009  a dataclass field like the others
         "time-zone",
         zone,
         "The time zone of times without an offset in other options, but not in filters.",
@@ -144,7 +144,7 @@ class ReadOptions(OptionSet):
         "start-snapshot-id",
         snapshot,
         "Read, or stream, the rows appended after this snapshot. With the strategy `INCREMENTAL_FROM_SNAPSHOT_ID`, a "
-        "stream also reads those of the snapshot itself, as in Flink.",
+        "stream also reads the rows of the snapshot itself, as in Flink.",
         RANGE,
         ICEBERG,
     )
@@ -165,7 +165,7 @@ class ReadOptions(OptionSet):
     end_snapshot_id: int | None = option(
         "end-snapshot-id",
         snapshot,
-        "Read the rows appended up to this snapshot, including its own.",
+        "Read the rows appended up to this snapshot, including it.",
         RANGE,
         ICEBERG,
         unset="the current snapshot",
@@ -173,14 +173,14 @@ class ReadOptions(OptionSet):
     end_timestamp: int | None = option(
         "end-timestamp",
         milliseconds,
-        "Read the rows appended up to the snapshot that was current at this time, including its own.",
+        "Read the rows appended up to the snapshot that was current at this time, including it.",
         RANGE,
         ICEBERG,
     )
     end_tag: str | None = option(
         "end-tag",
         any_text.describe("a tag"),
-        "Read the rows appended up to this tag's snapshot, including its own.",
+        "Read the rows appended up to this tag's snapshot, including it.",
         RANGE,
         ICEBERG,
     )
@@ -189,7 +189,7 @@ class ReadOptions(OptionSet):
     read_change_feed: bool = option(
         "readChangeFeed",
         boolean,
-        "Read the changes of rows (inserts, updates, deletes) that the table recorded, instead of its rows.",
+        "Read the recorded changes of rows (inserts, updates, deletes) instead of the rows.",
         FEED,
         DELTA,
         default=False,
@@ -230,7 +230,7 @@ class ReadOptions(OptionSet):
     case_sensitive: bool = option(
         "case-sensitive",
         boolean,
-        "Whether the case of column names matters. If not, a name of another case is taken where it names one column.",
+        "Whether the case of column names matters. If not, a name matches in any case, unless it is ambiguous.",
         ROWS,
         default=False,
     )
@@ -273,16 +273,16 @@ class ReadOptions(OptionSet):
     infer_source_parallelism: bool | None = option(
         "infer-source-parallelism",
         boolean,
-        "Whether the number of splits decides how many readers there are (Flink): splits have the target size then, "
-        "however many cores could read smaller ones.",
+        "Whether the number of splits determines the number of readers (Flink). If true, splits have the target size, "
+        "even if more cores could read smaller ones.",
         PLANNING,
         ICEBERG,
-        unset="table property `read.split.adaptive-size.enabled` decides",
+        unset="by table property `read.split.adaptive-size.enabled`",
     )
     infer_source_parallelism_max: int | None = option(
         "infer-source-parallelism.max",
         positive,
-        "The most readers that the splits should keep busy.",
+        "The maximum number of readers that the splits should keep busy.",
         PLANNING,
         ICEBERG,
         unset="no limit",
@@ -314,10 +314,10 @@ class ReadOptions(OptionSet):
     scan_planning_mode: str | None = option(
         "scan-planning-mode",
         one_of("client", "server"),
-        "Who plans the scan of a table in a REST catalog: this process, or the catalog's server.",
+        "Whether this process or the catalog's server plans the scan of a table in a REST catalog.",
         PLANNING,
         ICEBERG,
-        unset="what the catalog says of the table, else the catalog's property `scan-planning-mode`, else client",
+        unset="the table's mode in the catalog, else the catalog's property `scan-planning-mode`, else client",
     )
     include_column_stats: bool = option(
         "include-column-stats", boolean, "Keep the statistics of all columns in plans.", PLANNING, default=False
@@ -336,7 +336,7 @@ class ReadOptions(OptionSet):
     lane: str = option(
         "lane",
         _LANES,
-        "How Spark reads data files: by its own Parquet reader (native), by Arrow, or each where it serves best.",
+        "How Spark reads data files: by its own Parquet reader (native), by Arrow, or the better one for each read.",
         READING,
         default="auto",
     )
@@ -354,7 +354,7 @@ class ReadOptions(OptionSet):
     vectorization_enabled: bool | None = option(
         "vectorization-enabled",
         boolean,
-        "Whether Spark's vectorized Parquet reader may read files: without it, the lane is `arrow`. In process, Arrow "
+        "Whether Spark's vectorized Parquet reader may read files. If not, the lane is `arrow`. In process, Arrow "
         "always decodes.",
         READING,
         ICEBERG,
@@ -372,10 +372,18 @@ class ReadOptions(OptionSet):
         unset="TABLE_SCAN_THEN_INCREMENTAL, or the start that another option gives",
     )
     start_snapshot_timestamp: int | None = option(
-        "start-snapshot-timestamp", milliseconds, "Begin at the first snapshot since this time.", STREAM, ICEBERG
+        "start-snapshot-timestamp",
+        milliseconds,
+        "Begin at the first snapshot committed at or after this time.",
+        STREAM,
+        ICEBERG,
     )
     stream_from_timestamp: int | None = option(
-        "stream-from-timestamp", milliseconds, "Begin at the first snapshot since this time.", STREAM, ICEBERG
+        "stream-from-timestamp",
+        milliseconds,
+        "Begin at the first snapshot committed at or after this time.",
+        STREAM,
+        ICEBERG,
     )
     on_change: str = option(
         "on-change",
@@ -402,7 +410,7 @@ class ReadOptions(OptionSet):
     ignore_changes: bool = option(
         "ignoreChanges",
         boolean,
-        "Read the files that rewriting commits add, which repeats rows; skip commits that only remove files.",
+        "Read the files that rewriting commits add, which repeats rows. Skip commits that only remove files.",
         STREAM,
         DELTA,
         default=False,
@@ -425,7 +433,7 @@ class ReadOptions(OptionSet):
     exclude_regex: str | None = option(
         "excludeRegex",
         pattern,
-        "Skip files whose path has a match.",
+        "Skip files whose path contains a match.",
         STREAM,
         DELTA,
     )
@@ -460,8 +468,8 @@ class ReadOptions(OptionSet):
     max_allowed_planning_failures: int | None = option(
         "max-allowed-planning-failures",
         _FAILURES,
-        "How often in a row `Table.stream` may fail to look for new commits before it raises; -1 for any number. It "
-        "looks again after the monitor interval.",
+        "How many times in a row `Table.stream` may fail to look for new commits before it raises; -1 for no limit. It "
+        "retries after the monitor interval.",
         STREAM,
         default=0,
         unset="0; Flink's default is 3",
@@ -469,7 +477,7 @@ class ReadOptions(OptionSet):
     streaming: bool | None = option(
         "streaming",
         boolean,
-        "Whether the table is streamed, as Flink's hints say it: true is for `Table.stream` and `spark.readStream`, "
+        "Whether the table is streamed, as in Flink's hints: true is for `Table.stream` and `spark.readStream`, "
         "false for reads.",
         STREAM,
         ICEBERG,
@@ -494,15 +502,15 @@ class ReadOptions(OptionSet):
     relocate: Mapping[str, Any] | None = option(
         "relocate",
         mapping.describe("a JSON object of texts"),
-        "Old location prefixes, and what they are now, for a table whose files were moved or copied.",
+        "Old location prefixes with their replacements, for a table whose files were moved or copied.",
         OPENING,
     )
     allowed_locations: tuple[str, ...] | None = option(
         "allowed-locations",
         names.describe("prefixes"),
-        "The only prefixes of locations that the table may lead to, beside its own folder.",
+        "The only location prefixes that the table's metadata may refer to, besides its own folder.",
         OPENING,
-        unset="all but local files of a table in a remote store, and hosts that hand out credentials",
+        unset="all, except local files for a table in a remote store, and cloud metadata servers",
     )
     key_manager: str | None = option(
         "key-manager",
@@ -520,12 +528,12 @@ class ReadOptions(OptionSet):
 
     @property
     def states(self) -> tuple[str, ...]:
-        """The names of the given options that select one state to read."""
+        """The names of the given options that select a snapshot or version to read."""
         return tuple(name for name in self.names_of_groups(STATE) if name != "time-zone")
 
     @property
     def stream_options(self) -> tuple[str, ...]:
-        """The names of the given options that no batch read takes."""
+        """The names of the given options that only streams take."""
         return tuple(name for name in self.names_of_groups(STREAM) if name != "streaming" or self.streaming)
 
     @property

@@ -1,7 +1,7 @@
-"""Options that a session of Spark sets for the tables of a format: for reads and writes that do not set them.
+"""Read and write options that a Spark session sets for all tables of a format.
 
-As in Iceberg's source for Spark: an option that is given wins over the session's setting, and that over the table's
-property.
+As in Iceberg's Spark source, an option of the read or write takes precedence over the session's setting, and the
+session's setting over the table's property.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 
 (_FORMAT,) = ICEBERG
-_PREFIX = f"spark.datasource.{_FORMAT}."  # of any option, by Spark's `SessionConfigSupport`
+_PREFIX = f"spark.datasource.{_FORMAT}."  # before any option's name, as in Spark's `SessionConfigSupport`
 _OWN = {
     f"spark.sql.{_FORMAT}.{setting}": name
     for setting, name in (
@@ -25,9 +25,9 @@ _OWN = {
         ("compression-level", "compression-level"),
     )
 }
-# Of writes: those that stand for properties of the table.
+# The write options that correspond to table properties.
 _WRITES = ("target-file-size-bytes", "compression-codec", "compression-level", "write-format", "distribution-mode")
-Given = tuple[str, str, str]  # the format of the tables, the option's name, its value
+Given = tuple[str, str, str]  # table format, option name, value
 
 
 def _names(options: type[OptionSet]) -> set[str]:
@@ -38,20 +38,20 @@ def _names(options: type[OptionSet]) -> set[str]:
 
 
 def session_settings() -> Mapping[str, str]:
-    """The names of settings that set an option, with the option's name. Later ones win over earlier ones."""
+    """Map the names of session settings to option names. Later settings take precedence over earlier ones."""
     general = {_PREFIX + name: name for name in sorted(_names(ReadOptions) | _names(WriteOptions))}
     return general | _OWN
 
 
 def parse_session_settings(settings: Mapping[str, str]) -> tuple[Given, ...]:
-    """The options that the settings of a session set."""
+    """Return the options that a session's settings set."""
     names = session_settings()
     found = {names[each]: value for each, value in settings.items() if each in names}
     return tuple((_FORMAT, name, value) for name, value in found.items())
 
 
 def session_options(options: OptionSet, session: Iterable[Given], format_name: str) -> dict[str, str]:
-    """The options of a session that apply to a read or write of a table of a format, which does not set them itself."""
+    """Return the session's options that apply to a read or write of a table and that `options` does not set itself."""
     names, attributes = _names(type(options)), {each.name: key for key, each in declarations(type(options)).items()}
     return {
         name: value

@@ -1,4 +1,4 @@
-"""Settings of a Spark session that reads and writes take: staging (write, audit, publish), and options."""
+"""Settings of a Spark session that reads and writes use: staging (write-audit-publish), and options."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ ID_SETTING, BRANCH_SETTING = "spark.wap.id", "spark.wap.branch"
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """The settings of a session that reads and writes of its rows take; None where one is not set.
+    """The settings of a Spark session for reads, and for writes of its rows; None for a setting that is not set.
 
-    Rows are staged in tables with the property `write.wap.enabled` alone.
+    Staging applies only to tables with the property `write.wap.enabled`.
 
-    - `wap_id`: `spark.wap.id`, under which rows are staged, in snapshots that no branch names.
-    - `wap_branch`: `spark.wap.branch`, to which rows are written, and from which they are read where it is there.
-    - `options`: the options that the session sets, each with the format of its tables (`options/session_defaults.py`).
+    - `wap_id`: `spark.wap.id`, the id of staged rows, in snapshots without a branch.
+    - `wap_branch`: `spark.wap.branch`, the branch to write to, and to read from if it exists.
+    - `options`: the options that the session sets, each with its table format (see `options/session_defaults.py`).
     """
 
     wap_id: str | None = None
@@ -28,16 +28,16 @@ class SessionSettings:
     def parse(
         wap_id: str | None, wap_branch: str | None, options: tuple[tuple[str, str, str], ...] = ()
     ) -> SessionSettings:
-        """The settings as a session has them, where an empty text is none."""
+        """Build the settings from a session's values; an empty `wap_id` or `wap_branch` counts as not set."""
         return SessionSettings(wap_id or None, wap_branch or None, options)
 
     @property
     def options_only(self) -> SessionSettings:
-        """The session's options alone, for rows that are staged as the options of the write say."""
+        """The settings without staging, for a write whose own options determine how rows are staged."""
         return SessionSettings(options=self.options)
 
     def check(self) -> None:
-        """Raise `InvalidOption` if both are set, as Iceberg's writer and reader for Spark refuse them."""
+        """Raise `InvalidOption` if both `wap_id` and `wap_branch` are set, as Iceberg does in Spark."""
         if self.wap_id is not None and self.wap_branch is not None:
             raise InvalidOption(
                 f"the session has both {ID_SETTING} ({self.wap_id!r}) and {BRANCH_SETTING} ({self.wap_branch!r}): "

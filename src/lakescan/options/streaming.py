@@ -1,4 +1,4 @@
-"""Stream options: where a stream begins, the size limits of a batch, the handling of commits that remove rows."""
+"""Parse stream options: where a stream begins, the size of batches, and the handling of commits that remove rows."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _STRATEGIES = {
     "INCREMENTAL_FROM_SNAPSHOT_ID": StartAt.COMMIT,
     "INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP": StartAt.TIME,
 }
-# The options that name the commit or the time of a strategy. The strategy includes them, as Flink's source does;
-# without it, start-snapshot-id, start-tag and start-timestamp name the commit after which to begin, as in batch reads.
+# The options that name the commit or time of a strategy. The strategy includes that commit, as in Flink's source.
+# Without a strategy, a stream begins after the commit of start-snapshot-id, start-tag or start-timestamp, as in reads.
 _NAMED = {StartAt.COMMIT: "start-snapshot-id or start-tag", StartAt.TIME: "start-snapshot-timestamp"}
 _INCLUDED = {StartAt.AFTER_COMMIT: StartAt.COMMIT, StartAt.AFTER_TIME: StartAt.TIME}
-# Where a stream begins, by options that batch reads have, too.
+# Options for the start of a stream that batch reads also have.
 _STARTS = ("start-timestamp", "start-snapshot-id", "start-tag", "startingVersion", "startingTimestamp")
 
 
@@ -49,7 +49,7 @@ def stream_start(options: ReadOptions) -> StreamStart:
 
 
 def _starts(options: ReadOptions) -> dict[str, StreamStart]:
-    """The starts that were given, by option name."""
+    """Return the start that each given option sets, by option name."""
     times = {
         "start-snapshot-timestamp": (StartAt.TIME, options.start_snapshot_timestamp),
         "stream-from-timestamp": (StartAt.TIME, options.stream_from_timestamp),
@@ -62,7 +62,7 @@ def _starts(options: ReadOptions) -> dict[str, StreamStart]:
     }
     starts = {name: StreamStart(at, time=from_millis(time)) for name, (at, time) in times.items() if time is not None}
     starts |= {name: StreamStart(at, commit=commit) for name, (at, commit) in commits.items() if commit is not None}
-    if options.starting_version == "latest":  # not the number of a commit
+    if options.starting_version == "latest":  # instead of a version
         starts["startingVersion"] = StreamStart(StartAt.LATEST)
     if options.starting_timestamp is not None:
         starts["startingTimestamp"] = StreamStart(
@@ -72,17 +72,17 @@ def _starts(options: ReadOptions) -> dict[str, StreamStart]:
 
 
 def batch_read_options(options: ReadOptions) -> ReadOptions:
-    """The options of the batch reads beneath a stream: without its start, branch and limits."""
+    """Return the options for the batch reads of a stream: without the stream's start, branch and limits."""
     return options.exclude((*options.names_of_groups(Group.STREAM), *_STARTS, "branch", "readChangeFeed"))
 
 
 def is_change_stream(options: ReadOptions) -> bool:
-    """Whether a stream reads row-level changes instead of appended rows."""
+    """Return whether a stream reads row-level changes instead of appended rows."""
     return options.on_change == "changelog" or options.read_change_feed
 
 
 def batch_limits(options: ReadOptions, default: IncrementLimits) -> IncrementLimits:
-    """Return the size limits of a batch: the strictest of the options for each; `default` without any."""
+    """Return the size limits of a batch, each the strictest of its options; `default` if no limit is given."""
     limits = IncrementLimits(
         files=_least(options.max_files_per_trigger, options.streaming_max_files_per_micro_batch),
         rows=_least(options.max_rows_per_trigger, options.streaming_max_rows_per_micro_batch),
@@ -98,9 +98,11 @@ def _least(*limits: int | None) -> int | None:
 
 @dataclass(frozen=True)
 class StreamPolicy:
-    """How a stream handles commits that only remove rows, commits that rewrite rows, and certain operations.
+    """How a stream handles commits that remove or rewrite rows.
 
-    A stream of `changes` reads all of them.
+    `deletes` is for commits that only remove rows, `overwrites` for commits that rewrite rows; each is a value of
+    `on-change`. `skipped` has the operations, in lower case, whose commits are skipped. A stream with `changes` reads
+    all other commits as changes of rows.
     """
 
     deletes: str = "error"
@@ -110,7 +112,10 @@ class StreamPolicy:
 
     @staticmethod
     def parse(options: ReadOptions) -> StreamPolicy:
-        """Return the policy set by options; the options of Iceberg and Delta take precedence over `on-change`."""
+        """Return the policy that options set. The options of Iceberg and Delta take precedence over `on-change`.
+
+        Raises `UnsupportedFeature` for `watermark-column` in a stream of changes.
+        """
         deletes = overwrites = options.on_change
         if options.ignore_changes:
             deletes, overwrites = "skip", "added-rows"

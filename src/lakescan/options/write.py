@@ -1,7 +1,7 @@
-"""The options of writes, under the names of Iceberg, Delta and Spark.
+"""The options of writes, under the names that Iceberg, Delta and Spark use.
 
-One line here makes an option of `Table.append`, `Table.overwrite`, `Table.compact`, `lakescan.save`, `df.write` and
-`df.writeStream`; `scripts/options_doc.py` makes the keywords and the documents from it.
+A declaration here adds an option to `Table.append`, `Table.overwrite`, `Table.compact`, `lakescan.save`, `df.write` and
+`df.writeStream`. `scripts/options_doc.py` generates the keywords and the documentation from it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UPSERTS = "upsert-mode is for Table.upsert and lakescan.spark.upsert_sink"
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class WriteOptions(OptionSet):
-    """The options of a write, parsed; None where there is no default and none was given."""
+    """The parsed options of a write; None for an option that is not given and has no default."""
 
     KIND: ClassVar[str] = "write option"
     WITHOUT: ClassVar[str] = "write"
@@ -55,7 +55,7 @@ class WriteOptions(OptionSet):
 
         return ReadOptions
 
-    session: SessionSettings = NO_SESSION  # of the session that the rows come from; no option
+    session: SessionSettings = NO_SESSION  # the session that the rows come from; not an option
 
     # What a write does
     overwrite_mode: str = option(
@@ -69,7 +69,7 @@ class WriteOptions(OptionSet):
     replace_where: str | None = option(
         "replaceWhere",
         text.describe("a filter, a string"),
-        "Overwrite only the rows that match. All new rows must match it.",
+        "Overwrite only the rows that match this filter. All new rows must match it.",
         MODE,
     )
     merge_schema: bool = option(
@@ -90,7 +90,7 @@ class WriteOptions(OptionSet):
         "dataChange",
         boolean,
         "Whether an append or overwrite changes rows. `false` is for writes that only move rows to other files: "
-        "streams and change feeds skip the commit. Streaming writes ignore it.",
+        "streams and change feeds skip the commit. Streaming writes ignore the option.",
         MODE,
         DELTA,
         default=True,
@@ -123,11 +123,11 @@ class WriteOptions(OptionSet):
     isolation_level: str | None = option(
         "isolation-level",
         one_of("serializable", "snapshot"),
-        "Whether rows that others add meanwhile to what an overwrite replaces, or a DELETE, UPDATE or MERGE reads, are "
-        "a conflict (serializable) or stay (snapshot).",
+        "Whether a concurrent commit conflicts (serializable) or not (snapshot) if it adds rows to the data that an "
+        "overwrite replaces, or that a DELETE, UPDATE or MERGE reads.",
         MODE,
         ICEBERG,
-        unset="serializable; of row changes the table property `write.delete.isolation-level`, "
+        unset="serializable; for row changes the table property `write.delete.isolation-level`, "
         "`write.update.isolation-level` or `write.merge.isolation-level`",
     )
     row_change_mode: str | None = option(
@@ -150,18 +150,18 @@ class WriteOptions(OptionSet):
     upsert_mode: str | None = option(
         "upsert-mode",
         one_of("merge", "equality"),
-        "How rows are upserted: by reading the table's keys (merge), or without, by files of equality deletes "
+        "How rows are upserted: by reading the table's keys (merge), or without reading, by equality delete files "
         "(equality), which readers apply until `Table.convert_equality_deletes` or `Table.compact`.",
         MODE,
         ICEBERG,
-        unset="merge; streams without a sequence in the table: equality if table property `write.upsert.enabled` is "
-        "true",
+        unset="merge; for streams without a table sequence column, equality if table property `write.upsert.enabled` "
+        "is true",
     )
     validate_from_snapshot_id: int | None = option(
         "validate-from-snapshot-id",
         snapshot,
-        "The snapshot that the new rows of an overwrite or a row change were made from: conflicts with all commits "
-        "since are found.",
+        "The snapshot from which the new rows of an overwrite or a row change were derived. The write is checked for "
+        "conflicts with all later commits.",
         MODE,
         ICEBERG,
         unset="the snapshot that is current when the write begins",
@@ -222,8 +222,8 @@ class WriteOptions(OptionSet):
     optimize_write: bool | None = option(
         "optimizeWrite",
         boolean,
-        "Whether the rows of a Spark frame are shuffled by partition before they are written. `df.write` takes it "
-        "without effect, since Spark does not shuffle for Python data sources; `Table.append` shuffles.",
+        "Whether the rows of a Spark frame are shuffled by partition before they are written. It has no effect on "
+        "`df.write`, since Spark does not shuffle for Python data sources; `Table.append` shuffles.",
         FILES,
         DELTA,
         unset="table property `delta.autoOptimize.optimizeWrite`, else false",
@@ -235,41 +235,42 @@ class WriteOptions(OptionSet):
         "snapshot-property.NAME", "A property to store with the commit.", COMMIT
     )
     txn_app_id: str | None = option(
-        "txnAppId", text, "An application. Each of its transactions is committed only once, with `txnVersion`.", COMMIT
+        "txnAppId",
+        text,
+        "The id of an application, of which each transaction (`txnVersion`) is committed only once.",
+        COMMIT,
     )
     txn_version: int | None = option(
-        "txnVersion", whole, "The number of the application's transaction, increasing.", COMMIT
+        "txnVersion", whole, "The number of the application's transaction; must increase.", COMMIT
     )
     checkpoint_location: str | None = option(
         "checkpointLocation",
         text.describe("a location"),
-        "A stream's checkpoint, which names it.",
+        "The stream's checkpoint, which identifies the stream.",
         COMMIT,
     )
-    query_name: str | None = option("queryName", text, "A stream's name.", COMMIT)
+    query_name: str | None = option("queryName", text, "The stream's name.", COMMIT)
 
     # New tables
     partition_by: tuple[str, ...] = option(
         "partition-by",
         terms,
-        "How a table that is created, or overwritten with `overwriteSchema`, is partitioned. Other writes to a table "
-        "take no other partitions than it has.",
+        "The partitioning of a new table, or of a table overwritten with `overwriteSchema`. In other writes it must be "
+        "the same as the table's.",
         CREATE,
         default=(),
         unset="a new table: unpartitioned",
     )
-    table_properties: Mapping[str, str] = prefix_option(
-        "table-property.NAME", "A property of a table that is created.", CREATE
-    )
+    table_properties: Mapping[str, str] = prefix_option("table-property.NAME", "A property of a new table.", CREATE)
 
     # Where the table is
     path: str | None = option("path", text.describe("a name or a location"), "The table to write to.", OPENING)
     format: str | None = option(
         "format",
         text.describe("iceberg or delta"),
-        "The format of a table that is created.",
+        "The format of a new table.",
         OPENING,
-        unset="that of the table; a new name in a catalog: iceberg",
+        unset="the table's format; for a new name in a catalog, iceberg",
     )
     storage_options: Mapping[str, Any] | None = option(
         "storage-options", secrets, "Settings of the filesystem.", OPENING
@@ -277,7 +278,7 @@ class WriteOptions(OptionSet):
 
     @classmethod
     def parse(cls, values: Mapping[str, object], format_name: str | None = None) -> Self:
-        """Parse options, for a table of a format if that is known.
+        """Parse options, and check them against a table format if one is given.
 
         Raises `InvalidOption` for unknown names, invalid values, contradictions, and options of the other format.
         """
@@ -296,23 +297,23 @@ class WriteOptions(OptionSet):
 
     @property
     def transaction(self) -> tuple[str, int] | None:
-        """The application and the number of its transaction, which is committed only once."""
+        """The application id and its transaction number, which is committed only once; None if not given."""
         if self.txn_app_id is None or self.txn_version is None:
             return None
         return self.txn_app_id, self.txn_version
 
     @property
     def commit_properties(self) -> Mapping[str, str]:
-        """What is stored with the commit."""
+        """The properties to store with the commit."""
         user = {} if self.user_metadata is None else {"userMetadata": self.user_metadata}
         return {**self.snapshot_properties, **user}
 
     def check_staging(self) -> None:
-        """Raise `InvalidOption` for options that contradict how rows are staged."""
+        """Raise `InvalidOption` for options that contradict each other on how rows are staged."""
         if self.wap_id is not None and self.wap_branch is not None:
-            raise InvalidOption("wap-id and wap-branch both say how rows are staged: give only one")
+            raise InvalidOption("wap-id and wap-branch both set how rows are staged: give only one")
         if self.wap_branch is not None and self.branch not in ("main", self.wap_branch):
-            raise InvalidOption("branch and wap-branch both say where rows go: give only one")
+            raise InvalidOption("branch and wap-branch both set the branch to write to: give only one")
         if self.wap_id is not None and (self.transaction is not None or self.checkpoint_location is not None):
             raise InvalidOption(
                 "wap-id is not for streams and for writes with txnAppId: whether a staged transaction was committed is "
@@ -321,18 +322,18 @@ class WriteOptions(OptionSet):
 
     @property
     def is_staged(self) -> bool:
-        """Whether rows are to be audited before they are read."""
+        """Whether rows are staged for an audit before they are published."""
         return self.wap_id is not None or self.wap_branch is not None
 
     def apply_session(self, session: SessionSettings) -> Self:
-        """The options of a write whose rows come from a session."""
+        """Return these options with the settings of the session that the rows come from."""
         return replace(self, session=session)
 
     def apply_session_staging(self) -> Self:
-        """The options of a write to a table that is audited, whose rows the session stages if the write does not.
+        """Return these options, staged as the session sets unless set here, for a table with `write.wap.enabled`.
 
-        As in Iceberg's writer for Spark, a branch that is given comes before that of the session. Raises
-        `InvalidOption` if the session says both how rows are staged, or stages those of a stream under an id.
+        As in Iceberg's Spark writer, the option `branch` takes precedence over the session's branch. Raises
+        `InvalidOption` if the session sets both an id and a branch, or an id for a stream.
         """
         if self.is_staged or self.session == self.session.options_only:
             return self
@@ -345,7 +346,7 @@ class WriteOptions(OptionSet):
         return staged
 
     def check_changes(self, *, upserts: bool = False) -> None:
-        """Raise `InvalidOption` for options that DELETE, UPDATE and MERGE, or with `upserts` upserts, do not have."""
+        """Raise `InvalidOption` for options that DELETE, UPDATE and MERGE (with `upserts`: upserts) do not have."""
         if self.upsert_mode is not None and not upserts:
             raise InvalidOption(_UPSERTS)
         for name, is_given in (
@@ -355,12 +356,14 @@ class WriteOptions(OptionSet):
             ("dataChange", not self.data_change),
         ):
             if is_given:
-                raise InvalidOption(f"{name} is for overwrites only: a condition says which rows a statement changes")
+                raise InvalidOption(
+                    f"{name} is for overwrites only: the condition of a statement selects the rows to change"
+                )
 
     def check_new_table(self) -> None:
-        """Raise `InvalidOption` for options that rows of a new table cannot have."""
+        """Raise `InvalidOption` for options that do not apply to the first rows of a new table."""
         if self.branch != "main":
-            raise InvalidOption("branch: a new table has rows in its main branch alone")
+            raise InvalidOption("branch: a new table gets its first rows in the branch main")
         if not self.data_change:
             raise InvalidOption("dataChange=false is for writes that only move rows: there is no table yet")
 
@@ -373,7 +376,7 @@ class WriteOptions(OptionSet):
             raise InvalidOption("overwriteSchema is for overwrites only: to add columns in an append, use mergeSchema")
 
     def check_overwrites(self, where: object) -> None:
-        """Raise `InvalidOption` if kinds of overwrites are combined; `where` is the filter of the overwrite or None."""
+        """Raise `InvalidOption` if kinds of overwrites are combined; `where` is the overwrite's filter or None."""
         self._check_rows_stay()
         if self.is_dynamic and where is not None:
             raise InvalidOption("replaceWhere and a dynamic overwrite both set what to replace: give only one")
