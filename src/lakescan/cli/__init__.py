@@ -1,4 +1,4 @@
-"""The `lakescan` command."""
+"""The entry point of the `lakescan` command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; without its libraries, say how to install them."""
+    """Run the command line. If its libraries are missing, exit with the advice to install them."""
     try:
         from lakescan.cli.commands import run
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Arguments that several commands take."""
+"""Parse arguments that several commands take."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from lakescan.errors import InvalidOption
 
 
 def pairs(texts: list[str] | None, usage: str) -> list[tuple[str, str]]:
-    """Split `name=value` arguments; raises `InvalidOption` with the `usage` text for one without `=`."""
+    """Split `name=value` arguments; raises `InvalidOption` with the text `usage` if one has no `=`."""
     split = [text.partition("=") for text in texts or []]
     if any(not equals for _, equals, _ in split):
         raise InvalidOption(usage)

@@ -1,4 +1,4 @@
-"""The commands that list what catalogs have: catalogs, namespaces, tables."""
+"""Commands that list catalogs, namespaces and tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CatalogName = Annotated[str, typer.Argument(help="Catalog name.")]
 
 @command(app, "catalogs", opens=False)
 def catalogs() -> None:
-    """List the known catalogs: those of `--catalog`, and of pyiceberg's configuration."""
+    """List the known catalogs: those of `--catalog`, and those of pyiceberg's configuration."""
     print_names("catalog", catalog_names())
 
 

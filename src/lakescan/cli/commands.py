@@ -1,4 +1,4 @@
-"""The `lakescan` command: its options, and the commands that read tables."""
+"""The `lakescan` command: its global options, and the commands that read tables."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def doctor_command(
 
 @command(app, "describe")
 def describe(path: TablePath, option: OptionList = None, relocate: Relocate = None) -> None:
-    """Say what a table is: its format, place, layout, columns and properties."""
+    """Show a table's format, location, layout, columns and properties."""
     opened = _open(path, option, relocate)
     facts = {
         "name": None if opened.name is None else str(opened.name),
@@ -140,7 +140,7 @@ def explain(
     option: OptionList = None,
     relocate: Relocate = None,
 ) -> None:
-    """Show which files a scan would read, and which it skips and why."""
+    """Show which files a scan would read, which files it would skip, and why."""
     plan = _scan(_open(path, option, relocate), where, select).plan()
     if wants_json():
         print_json(asdict(plan.report))
@@ -174,7 +174,7 @@ def head(
 
 @command(app, "count")
 def count(path: TablePath, where: Where = None, option: OptionList = None, relocate: Relocate = None) -> None:
-    """Count the rows of a scan: from metadata alone where that tells."""
+    """Count the rows of a scan, from metadata only where possible."""
     with working("counting"):
         rows = _scan(_open(path, option, relocate), where, None).count()
     if wants_json():

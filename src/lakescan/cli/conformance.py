@@ -1,4 +1,4 @@
-"""The command that compares what engines read of tables."""
+"""The command that compares the rows that different engines read from the same tables."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ app: Section = Section("Comparing engines")
 @command(app, "conformance")
 def conformance_command(
     places: Annotated[list[str], typer.Argument(help="Tables, or local folders with tables below them.")],
-    seconds: Annotated[float, typer.Option(help="How long each engine may take for a table.")] = 60,
-    rows: Annotated[int, typer.Option(help="Up to so many rows are compared by values; more are counted.")] = 1_000_000,
+    seconds: Annotated[float, typer.Option(help="Seconds that each engine may take for a table.")] = 60,
+    rows: Annotated[int, typer.Option(help="Compare values up to this many rows; only count more.")] = 1_000_000,
     python: Annotated[
         list[str] | None,
-        typer.Option("--python", help="The Python of an engine, name=path; may be repeated."),
+        typer.Option("--python", help="The Python interpreter of an engine, name=path; may be repeated."),
     ] = None,
     write: Annotated[Path | None, typer.Option("--markdown", help="Also write the report to this file.")] = None,
 ) -> None:
     """Read tables with lakescan, deltalake, pyiceberg, Polars and DuckDB, as installed, and compare the rows.
 
-    The exit code is 1 if an engine reads other rows, or lakescan fails to read a table.
+    The exit code is 1 if an engine reads other rows, or if lakescan fails to read a table.
     """
     found: list[TableConformance] = []
     with working("reading"):
@@ -56,7 +56,7 @@ def conformance_command(
 
 
 def _tables(places: list[str]) -> list[str]:
-    """Each table below the places once; raises `NotATable` if there is none."""
+    """Find the tables below the places, without duplicates; raises `NotATable` if there are none."""
     tables = list(dict.fromkeys(each for place in places for each in find_tables(place)))
     if not tables:
         raise NotATable(f"there is no table below {', '.join(places)}")
@@ -64,14 +64,12 @@ def _tables(places: list[str]) -> list[str]:
 
 
 def _interpreters(python: list[str] | None) -> dict[str, str]:
-    """The Python of each engine that has one of its own; raises `InvalidOption` for what is no engine, or not there."""
-    found = dict(pairs(python, "an engine's Python is written name=path, e.g. --python duckdb=env/bin/python"))
+    """Parse `--python` into paths by engine; raises `InvalidOption` for an unknown engine or a missing interpreter."""
+    found = dict(pairs(python, "--python takes name=path, e.g. --python duckdb=env/bin/python"))
     others = [engine for engine in ENGINES if engine != "lakescan"]
     for engine, path in found.items():
         if engine not in others:
-            raise InvalidOption(
-                f"--python {engine}={path}: the engines with a Python of their own are {', '.join(others)}"
-            )
+            raise InvalidOption(f"--python {engine}={path}: use one of the engines {', '.join(others)}")
         if shutil.which(path) is None:
             raise InvalidOption(f"--python {engine}={path}: there is no such program")
     return {engine: os.path.abspath(shutil.which(path) or path) for engine, path in found.items()}

@@ -1,4 +1,4 @@
-"""The doctor: checks the installation on the driver and the executors, with advice for each problem."""
+"""Check the installation on the driver and the executors, with advice for each problem."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Diagnosis:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """The checks as notebooks show them: a row each."""
+        """Render the checks for notebooks, one row per check."""
         rows = [("ok" if c.ok else "WRONG", c.subject, c.found, c.advice) for c in self.checks]
         return grid(("", "subject", "found", "advice"), rows)
 
@@ -65,17 +65,15 @@ class Diagnosis:
 def doctor(
     spark: SparkSession | None = None, path: str | None = None, *, storage_options: dict[str, Any] | None = None
 ) -> Diagnosis:
-    """Check this machine, and the Spark session and the storage location if given.
-
-    Changes nothing.
+    """Check this machine and, if given, the Spark session and the storage location. Changes nothing.
 
     Args:
-        spark: A session; one small job checks Python and its libraries on the executors.
-        path: A location, to check that its storage can be reached.
+        spark: A session. A small job checks Python and its libraries on the executors.
+        path: A location whose storage is checked for access.
         storage_options: Settings of that storage.
 
     Returns:
-        What was checked, what is wrong, and what to do.
+        The checks, each with its result and advice.
 
     Example:
         >>> print(lakescan.doctor(spark, "s3://lake"))
@@ -104,7 +102,7 @@ def _driver_checks(spark: SparkSession | None) -> Iterator[Check]:
 
 
 def _worker_python_check(spark: SparkSession | None) -> Check:
-    """Check the Python that workers run. A Connect server fixes it at startup, so its workers are queried instead."""
+    """Check the Python of Spark's workers. A Connect server fixes it at startup, so `executors` checks it there."""
     subject, worker = "PYSPARK_PYTHON", os.environ.get("PYSPARK_PYTHON")
     if spark is not None and "connect" in type(spark).__module__:
         return Check(subject, "set by the server, see executors", True)
@@ -178,7 +176,7 @@ def _pushdown_check(spark: SparkSession) -> Check:
 
 
 def _read_lane_check(spark: SparkSession) -> Check:
-    """Describe whether Spark's own reader serves the session's reads; the Arrow lane has the same rows."""
+    """Describe whether Spark's own Parquet reader or the Arrow reader serves the session's reads; rows are the same."""
     from lakescan.spark.session_lane import describe_reads
 
     try:
@@ -208,7 +206,7 @@ def _minor(text: str) -> str:
 
 
 def _hadoop_check() -> Check:
-    """Check the variables by which pyarrow's HDFS client locates Java and Hadoop, some of which are set for it."""
+    """Check the environment variables that pyarrow's HDFS client needs, after setting those that can be found."""
     prepare()
     unset = [name for name in ("JAVA_HOME", "HADOOP_HOME", "CLASSPATH") if not os.environ.get(name)]
     status = f"{' and '.join(unset)} not set" if unset else "JAVA_HOME, HADOOP_HOME and CLASSPATH are set"

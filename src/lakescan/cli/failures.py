@@ -1,4 +1,4 @@
-"""How commands fail: one line on stderr in the shell's words, and an exit code that scripts can tell apart."""
+"""How commands fail: one line on stderr that names commands and options, and an exit code for scripts."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from lakescan.cli.output import TerminalConsole
 from lakescan.errors import CommitConflict, CommitStateUnknown, LakescanError
 
 EXIT_CODES = {
-    0: "It is done.",
-    1: "It failed; the line on stderr says why. Nothing was changed, unless the line says so.",
-    2: "The command line is wrong: there is no such command or option, or an argument is missing.",
+    0: "Success.",
+    1: "The command failed; the line on stderr says why. Nothing was changed, unless the line says so.",
+    2: "The command line is wrong: an unknown command or option, or a missing argument.",
     3: "Another writer changed the table at the same time (`CommitConflict`): run the command again.",
-    4: "It is not known whether the commit was made (`CommitStateUnknown`): look at the table before repeating it.",
-    5: "`lakescan health` has findings.",
-    70: "A defect of lakescan, with a traceback.",
-    130: "It was interrupted.",
+    4: "The outcome of the commit is unknown (`CommitStateUnknown`): look at the table before repeating it.",
+    5: "`lakescan health --fail` has findings.",
+    70: "A bug in lakescan, with a traceback.",
+    130: "Interrupted.",
 }
 _LIBRARIES = ("pyiceberg", "obstore", "sqlalchemy", "botocore", "thrift", "pyarrow")
 
-# What messages advise in Python, as commands say it.
+# Advice for Python in messages, and the command or option that replaces it.
 _WORDS = (
     (r"(?:see )?Table\.history\(\)", "lakescan history TABLE"),
     (r"compact\(purge=True\)", "lakescan compact --purge"),
@@ -37,7 +37,7 @@ _WORDS = (
 
 
 class ScriptFailed(Exception):
-    """A statement of a script failed; its error is the cause.
+    """A statement of a script failed; the statement's error is the `__cause__`.
 
     Args:
         source: The script's file, or 'standard input'.
@@ -49,14 +49,14 @@ class ScriptFailed(Exception):
 
 
 def shell_advice(message: str) -> str:
-    """A message whose advice is commands and options instead of calls."""
+    """Replace Python calls in a message's advice by commands and options."""
     for pattern, words in _WORDS:
         message = re.sub(pattern, words, message)
     return message
 
 
 def exit_code(error: BaseException) -> int | None:
-    """The exit code of an error that needs no traceback; None for a defect."""
+    """Return the exit code for an error that needs no traceback, or None for a bug."""
     if isinstance(error, ScriptFailed) and error.__cause__ is not None:
         return exit_code(error.__cause__)
     if isinstance(error, CommitConflict):
@@ -69,9 +69,9 @@ def exit_code(error: BaseException) -> int | None:
 
 
 def print_error(error: BaseException) -> None:
-    """Print the error as one line; as several, if they underline a place in SQL.
+    """Print an error to stderr as one line, or as several lines if it underlines a place in SQL.
 
-    The error of a script begins with the line of its statement.
+    The error of a script begins with the line number of the failed statement.
     """
     place = ""
     if isinstance(error, ScriptFailed) and error.__cause__ is not None:
@@ -83,5 +83,5 @@ def print_error(error: BaseException) -> None:
 
 
 def _is_of_library(error: BaseException) -> bool:
-    """Whether a library that accesses tables raised the error: its message is enough, without a traceback."""
+    """Return whether a table access library raised the error: its message is enough, without a traceback."""
     return any(kind.__module__.partition(".")[0] in _LIBRARIES for kind in type(error).__mro__)

@@ -1,4 +1,4 @@
-"""The commands that maintain tables: their health, compaction, expiry, clean-up, checkpoints."""
+"""Commands that maintain tables: health, compaction, expiry, clean-up, checkpoints."""
 
 from __future__ import annotations
 
@@ -38,9 +38,12 @@ def health(
     missing: Annotated[
         bool, typer.Option("--missing", help="Also look up all data and delete files in storage.")
     ] = False,
+    fail: Annotated[
+        bool, typer.Option("--fail", help="End with the exit code 5 if there are findings, as a check of a pipeline.")
+    ] = False,
     html: Annotated[Path | None, typer.Option(help="Also write it to this file, as an HTML page.")] = None,
 ) -> None:
-    """Show from metadata what a table costs its readers, and how to fix it. The exit code is 5 if it has findings."""
+    """Show from metadata what makes a table slow to read, and how to fix it."""
     with working("looking at the table"):
         found = _open(path).health(orphans=orphans, missing=missing or None)
     if wants_json():
@@ -50,12 +53,12 @@ def health(
     if html is not None:
         found.to_html(html)
         print_written(html)
-    if found.findings:
+    if fail and found.findings:
         raise typer.Exit(5)
 
 
 def print_written(file: Path) -> None:
-    """Say that a page was written; not with `--json`, whose output is data alone."""
+    """Print that a page was written to `file`, unless `--json` allows only data on stdout."""
     if not wants_json():
         console.print(f"written to {file}", soft_wrap=True)
 
@@ -68,9 +71,9 @@ def maintain(
         list[str] | None, typer.Option(help="A step to leave out, such as remove-orphans; may be repeated.")
     ] = None,
 ) -> None:
-    """Do what a table needs by its health and properties: compact, rewrite, expire, clean up.
+    """Run the maintenance that a table's health and properties call for: compact, rewrite, expire, clean up.
 
-    A step that fails does not keep the others from running; the exit code is 1 then.
+    If a step fails, the other steps still run and the exit code is 1.
     """
     without = [each.replace("-", "_") for each in skip or ()]
     with working("looking at the table") as work:
@@ -90,23 +93,23 @@ def compact(
     where: Where = None,
     strategy: Annotated[str | None, typer.Option(help="binpack, sort or zorder.")] = None,
     sort_order: Annotated[
-        str | None, typer.Option(help="What to sort by, such as 'country, ts DESC'; by default the table's order.")
+        str | None, typer.Option(help="Sort order, such as 'country, ts DESC'; by default the table's.")
     ] = None,
     zorder_by: Annotated[str | None, typer.Option(help="The columns of a Z-order, separated by commas.")] = None,
-    purge: Annotated[bool, typer.Option("--purge", help="Rewrite just all files that have deletes.")] = False,
+    purge: Annotated[bool, typer.Option("--purge", help="Rewrite all files with deletes, and no others.")] = False,
     option: Annotated[
         list[str] | None,
         typer.Option("--option", "-o", help="An option, such as delete-ratio-threshold=0.1 or rewrite-all=true."),
     ] = None,
 ) -> None:
-    """Compact small files, apply their deletes, and sort their rows if asked to."""
+    """Compact small files, apply their deletes and, if requested, sort their rows."""
     given: dict[str, Any] = {"strategy": strategy, "sort-order": sort_order, "zorder-by": zorder_by}
     if strategy is None and (sort_order or zorder_by):
         given["strategy"] = "zorder" if zorder_by else "sort"
     given = {key: value for key, value in given.items() if value is not None} | ({"purge": True} if purge else {})
     more: dict[str, Any] = dict(pairs(option, "options are written name=value, e.g. -o min-input-files=5"))
     with working("compacting") as work:
-        executor = None if "strategy" in given | more else work.executor  # sorts share memory
+        executor = None if "strategy" in given | more else work.executor  # a sort runs in one process
         result = _open(name).compact(where=where, executor=executor, **given, **more)
     print_result(result)
 
@@ -115,10 +118,10 @@ def compact(
 def rewrite_position_deletes(
     name: TableName,
     where: Where = None,
-    rewrite_all: Annotated[bool, typer.Option("--rewrite-all", help="Whatever their sizes are.")] = False,
-    min_input_files: Annotated[int, typer.Option(help="How many of a partition are enough.", min=1)] = 5,
+    rewrite_all: Annotated[bool, typer.Option("--rewrite-all", help="Rewrite files of any size.")] = False,
+    min_input_files: Annotated[int, typer.Option(help="Small files a partition needs to be rewritten.", min=1)] = 5,
 ) -> None:
-    """Rewrite small files of position deletes of an Iceberg table; after an upgrade to version 3, as vectors."""
+    """Rewrite small position delete files of an Iceberg table; in format version 3, as deletion vectors."""
     with working("rewriting position deletes"):
         opened = _open(name)
         result = opened.rewrite_position_deletes(where=where, rewrite_all=rewrite_all, min_input_files=min_input_files)
@@ -127,7 +130,7 @@ def rewrite_position_deletes(
 
 @command(app, "convert-equality-deletes")
 def convert_equality_deletes(name: TableName) -> None:
-    """Replace the equality deletes of an Iceberg table by deletes by position, which are cheaper to read."""
+    """Replace the equality deletes of an Iceberg table by position deletes, which are cheaper to read."""
     with working("converting equality deletes") as work:
         result = _open(name).convert_equality_deletes(executor=work.executor)
     print_result(result)
@@ -170,19 +173,19 @@ def remove_orphans(
     dry_run: DryRun = False,
     location: Annotated[str | None, typer.Option(help="Scan this folder instead of the table's own.")] = None,
     lite: Annotated[
-        bool, typer.Option("--lite", help="Take the files that the log says were removed (Delta), without listing.")
+        bool, typer.Option("--lite", help="Use the removed files in the log (Delta) instead of listing.")
     ] = False,
     inventory: Annotated[
         str | None,
         typer.Option(
-            help="Take the files of this inventory of the store, without listing: a Parquet or CSV file, or a table, "
+            help="Use this storage inventory instead of listing: a Parquet or CSV file, or a table, "
             "with path, length, isDir and modificationTime (milliseconds since 1970)."
         ),
     ] = None,
     ignore_retention: Annotated[
         str | None,
         typer.Option(
-            metavar="REASON", help="Remove younger files, too, for this reason. Nobody else may use the table."
+            metavar="REASON", help="Also remove younger files, for this reason. Nobody else may use the table."
         ),
     ] = None,
 ) -> None:
@@ -203,7 +206,7 @@ def remove_orphans(
 
 
 def _inventory(name: str) -> pa.Table:
-    """An inventory: a local Parquet or CSV file, or a table."""
+    """Read an inventory from a local Parquet or CSV file, or from a table."""
     kind = Path(name).suffix.lower()
     if kind not in (".parquet", ".csv"):
         return _open(name).scan().to_arrow()
@@ -216,7 +219,7 @@ def _inventory(name: str) -> pa.Table:
 
 
 def _past(text: str | None) -> datetime | None:
-    """Parse a timestamp; raises `InvalidOption` for one in the future."""
+    """Parse the value of `--older-than`; raises `InvalidOption` if it is in the future."""
     timestamp = None if text is None else as_moment(text)
     if timestamp is not None and timestamp > datetime.now(UTC):
         raise InvalidOption(f"--older-than {text} is in the future")
@@ -227,11 +230,11 @@ def _past(text: str | None) -> datetime | None:
 def convert(
     folder: Annotated[str, typer.Argument(help="A folder of Parquet files.")],
     partition_by: Annotated[
-        str, typer.Option(help="The columns of folders such as day=2026-01-31, with their types: 'day DATE'.")
+        str, typer.Option(help="Partition columns in folder names such as day=2026-01-31, with types: 'day DATE'.")
     ] = "",
-    statistics: Annotated[bool, typer.Option(help="Take counts and bounds from the footers.")] = True,
+    statistics: Annotated[bool, typer.Option(help="Record row counts and bounds from the Parquet footers.")] = True,
 ) -> None:
-    """Make a Delta table of a folder of Parquet files, where they are."""
+    """Convert a folder of Parquet files to a Delta table in place."""
     with working("reading footers"):
         made = lakescan.convert_to_delta(
             folder, partition_by=partition_by, statistics=statistics, storage_options=storage_options()
@@ -253,7 +256,7 @@ def rewrite_manifests(name: TableName) -> None:
 
 @command(app, "checkpoint")
 def checkpoint(name: TableName) -> None:
-    """Write a checkpoint of a Delta table's newest version."""
+    """Write a checkpoint for a Delta table's newest version."""
     with working("writing a checkpoint"):
         result = _open(name).checkpoint()
     print_result(result)

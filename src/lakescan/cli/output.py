@@ -1,4 +1,4 @@
-"""What commands print: results as sentences, rows as grids, and either as JSON."""
+"""Print the output of commands: results as sentences, rows as grids, or both as JSON."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from lakescan.common.control_characters import harmless, harmless_json
 
 
 class TerminalConsole(Console):
-    """A console whose texts are harmless; colours are its own."""
+    """A console that replaces control characters in printed text, but keeps its own colours."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of what is printed."""
+        """Render as `Console` does, with control characters in text made harmless."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(harmless(segment.text), segment.style)
 
@@ -33,7 +33,7 @@ console: TerminalConsole = TerminalConsole(markup=False, emoji=False, highlight=
 
 
 def print_result(result: Any) -> None:
-    """Print a result: its sentence, or with `--json` its attributes, and the sentence as `message`."""
+    """Print a result as a sentence, or with `--json` as an object of its attributes and the sentence as `message`."""
     if not wants_json():
         console.print(str(result), soft_wrap=True)
         return
@@ -47,7 +47,7 @@ def print_json(value: Any) -> None:
 
 
 def as_json(value: Any) -> str:
-    """A value as JSON without control characters; NaN and infinities, which JSON does not have, are texts."""
+    """Convert a value to JSON without control characters; NaN and infinities become strings, as JSON lacks them."""
     try:
         text = json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -56,7 +56,7 @@ def as_json(value: Any) -> str:
 
 
 def print_rows(rows: pa.Table | Sequence[Mapping[str, Any]]) -> None:
-    """Print rows as a grid, or with `--json` as an object a line."""
+    """Print rows as a grid, or with `--json` as one object per line."""
     found = rows.to_pylist(maps_as_pydicts="lossy") if isinstance(rows, pa.Table) else list(rows)
     if wants_json():
         for row in found:
@@ -72,7 +72,7 @@ def print_rows(rows: pa.Table | Sequence[Mapping[str, Any]]) -> None:
 
 
 def print_names(column: str, names: Sequence[str]) -> None:
-    """Print names, one a line; with `--json` as objects."""
+    """Print names, one per line, or with `--json` as objects with the key `column`."""
     for name in names:
         if wants_json():
             print_json({column: name})

@@ -1,4 +1,4 @@
-"""Progress of long work on stderr, where that is a terminal; nothing in pipes."""
+"""Show the progress of long work on stderr if it is a terminal, and nothing otherwise."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ R = TypeVar("R")
 
 
 class Work:
-    """Work that is under way: what it does now, and how many of its tasks are done.
+    """A progress display: the current step, and the number of finished tasks.
 
-    It is an executor, too: threads run what it maps, as by default, and each task that is done moves the bar on.
+    It is also an executor that runs tasks in threads, as the default executor does, and advances the bar with each.
     """
 
     def __init__(self, bar: Progress | None) -> None:
@@ -27,7 +27,7 @@ class Work:
         self._task = None if bar is None else bar.add_task("", total=None)
 
     def says(self, what: str) -> None:
-        """Show what is done now."""
+        """Show `what` as the current step."""
         if self._bar is not None and self._task is not None:
             self._bar.reset(self._task, total=None, description=what)
 
@@ -42,13 +42,13 @@ class Work:
 
     @property
     def executor(self) -> Work | None:
-        """The work as an executor; None where nothing is shown."""
+        """The object itself as an executor; None if no progress is shown."""
         return None if self._bar is None else self
 
 
 @contextmanager
 def working(what: str) -> Iterator[Work]:
-    """Show a bar while a block runs."""
+    """Context manager: show a progress bar labelled `what` while the block runs, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield Work(None)
         return

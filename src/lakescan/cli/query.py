@@ -1,4 +1,4 @@
-"""The command `sql`: a statement in this process, a script, or a prompt."""
+"""The command `sql`: run one statement, a script, or a prompt in this process."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def sql_command(
     output_file: Annotated[
         Path | None,
         typer.Option(
-            help="Write the rows of one query to this file, by default as its suffix says (.csv, .json, .parquet)."
+            help="Write the rows of one query to this file, by default in its suffix's format (.csv, .json, .parquet)."
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(help="Rows of a printed table.", min=1)] = _SHOWN,
+    limit: Annotated[int, typer.Option(help="The largest number of rows that a printed table shows.", min=1)] = _SHOWN,
 ) -> None:
     """Run SQL in this process: a SELECT over tables, or statements that change rows, tables or namespaces."""
     if statement is not None and file is not None:
@@ -69,7 +69,7 @@ def sql_command(
 
 
 def _output_format(output: str | None, output_file: Path | None) -> str:
-    """The format of rows. Raises `InvalidOption`, before any statement runs, for one that cannot be written there."""
+    """Return the output format; raises `InvalidOption` if it is unknown or does not fit `output_file`."""
     if output is None:
         suffix = "" if output_file is None else output_file.suffix.lower().removeprefix(".")
         output = suffix if suffix in _FORMATS else "json" if wants_json() else "table"
@@ -92,7 +92,7 @@ def _script_text(file: Path) -> str:
 
 
 def _run_script(script: str, source: str, output: str, output_file: Path | None, limit: int) -> None:
-    """Run the statements of a script in order; raises `ScriptFailed` for the first that fails, and runs no more."""
+    """Run the statements of a script in order; raises `ScriptFailed` for the first failure and stops there."""
     statements = split_statements(script)
     if output_file is not None and len(statements) != 1:
         raise InvalidOption(
@@ -119,7 +119,7 @@ def _write(result: Any, output: str, file: Path | None, limit: int) -> None:
 
 
 def _print(query: lakescan.Query, limit: int) -> None:
-    """Print the first rows, and say if there are more."""
+    """Print the first `limit` rows of a query, and whether there are more."""
     rows: list[list[Any]] = []
     columns = query.schema.names
     for batch in query.to_batches():
@@ -142,7 +142,7 @@ def _print(query: lakescan.Query, limit: int) -> None:
 
 
 def _cells(batch: pa.RecordBatch) -> list[list[Any]]:
-    """The rows as lists: several columns may have one name."""
+    """Return the rows as lists of values, for results in which several columns have the same name."""
     return [list(row) for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
 
 
@@ -180,7 +180,7 @@ def _csv(rows: pa.Table) -> str:
 
 
 def _prompt(output: str, output_file: Path | None, limit: int) -> None:
-    """Read statements, which end with a semicolon, until the input ends; errors do not end it."""
+    """Read statements that end with a semicolon and run each until the input ends; errors do not end the prompt."""
     if output_file is not None:
         raise InvalidOption("--output-file takes a statement, or --file with one")
     _enable_history()
@@ -202,7 +202,7 @@ def _prompt(output: str, output_file: Path | None, limit: int) -> None:
 
 
 def _run_at_prompt(statements: list[str], output: str, limit: int) -> None:
-    """Run statements of one input until one fails, which prints its error."""
+    """Run the statements of one input in order; the first error is printed and ends them."""
     try:
         for statement in statements:
             _write(lakescan.sql(statement), output, None, limit)
@@ -211,7 +211,7 @@ def _run_at_prompt(statements: list[str], output: str, limit: int) -> None:
 
 
 def _enable_history() -> None:
-    """Arrow keys, a history that is kept, and completion of words and catalogs, where readline is there."""
+    """Enable line editing, a persistent history and completion at the prompt, if `readline` is available."""
     try:
         import atexit
         import readline
@@ -231,7 +231,7 @@ def _completion(start: str, number: int) -> str | None:
 
 
 def completions(start: str) -> list[str]:
-    """Words, and names of catalogs, namespaces and tables, that begin with a text."""
+    """Return SQL keywords and names of catalogs, namespaces and tables that begin with `start`."""
     *within, last = start.split(".")
     if not within:
         words = [word for word in _WORDS.split() if word.lower().startswith(start.lower())] if start else []

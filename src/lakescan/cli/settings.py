@@ -1,4 +1,4 @@
-"""Options that every command takes (`--json`, `--storage-option`), and what commands see of them."""
+"""The options that every command takes (`--json`, `--storage-option`), and functions that read their values."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ TablePath = Annotated[
     str, typer.Argument(help="Table folder or URI, Iceberg metadata JSON file, or catalog.namespace.table.")
 ]
 TableName = Annotated[str, typer.Argument(help="catalog.namespace.table, or a Delta table's folder.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 Version = Annotated[int | None, typer.Option(help="A version (Delta) or snapshot id (Iceberg).")]
-Timestamp = Annotated[str | None, typer.Option(help="The state at that time, such as 2026-01-31T12:00 (UTC).")]
+Timestamp = Annotated[str | None, typer.Option(help="The table as of that time, such as 2026-01-31T12:00 (UTC).")]
 
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON: an object a line.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON: one object per line.")]
 _StorageOption = Annotated[
     list[str] | None,
     typer.Option("--storage-option", help="A setting of the table's storage, name=value; may be repeated."),
@@ -30,7 +30,7 @@ _STORAGE: ContextVar[list[str] | None] = ContextVar("storage_options", default=N
 
 
 class Section(typer.Typer):
-    """Commands that `lakescan --help` shows under a title."""
+    """A group of commands that `lakescan --help` shows under the heading `title`."""
 
     def __init__(self, title: str, **more: Any) -> None:
         super().__init__(**more)
@@ -40,9 +40,9 @@ class Section(typer.Typer):
 def command(
     app: Section, name: str, *, opens: bool = True, aliases: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a function as a command, and by further names: it also takes `--json`.
+    """Return a decorator that registers a function as the command `name` and its `aliases`, with the option `--json`.
 
-    If it `opens` a table, it takes `--storage-option`, too.
+    If the command `opens` a table, it also takes `--storage-option`.
     """
 
     def register(run: Callable[..., None]) -> Callable[..., None]:
@@ -76,11 +76,11 @@ def _add_options(run: Callable[..., None], *, opens: bool) -> Callable[..., None
 
 
 def wants_json() -> bool:
-    """Whether the running command was given `--json`."""
+    """Return whether the running command was given `--json`."""
     return _AS_JSON.get()
 
 
 def storage_options() -> dict[str, str] | None:
-    """The settings of `--storage-option`; None without any. Raises `InvalidOption` for one without `=`."""
+    """Return the settings of `--storage-option`, or None without any; raises `InvalidOption` for one without `=`."""
     usage = "storage options are written name=value, e.g. --storage-option region=eu-west-1"
     return dict(pairs(_STORAGE.get(), usage)) or None

@@ -1,4 +1,4 @@
-"""The commands about states of tables: snapshots, branches and tags, and going back."""
+"""Commands for snapshots, branches and tags, and for going back to an earlier state of a table."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ app: Section = Section("States of tables")
 Name = Annotated[str, typer.Argument(help="Its name.")]
 AtBranch = Annotated[str | None, typer.Option("--branch", help="The newest snapshot of this branch.")]
 AtTag = Annotated[str | None, typer.Option("--tag", help="The snapshot of this tag.")]
-Replace = Annotated[bool, typer.Option("--replace", help="If it is there, set it to that snapshot.")]
-IfNotExists = Annotated[bool, typer.Option("--if-not-exists", help="If it is there, leave it as it is.")]
-IfExists = Annotated[bool, typer.Option("--if-exists", help="Do nothing if it is not there.")]
-RefAge = Annotated[str | None, typer.Option(help="The age from which on it expires itself, such as 30d or 12h.")]
+Replace = Annotated[bool, typer.Option("--replace", help="If it exists, set it to that snapshot.")]
+IfNotExists = Annotated[bool, typer.Option("--if-not-exists", help="If it exists, leave it as it is.")]
+IfExists = Annotated[bool, typer.Option("--if-exists", help="Do nothing if it does not exist.")]
+RefAge = Annotated[str | None, typer.Option(help="The age at which the branch or tag expires, such as 30d.")]
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 SnapshotId = Annotated[int, typer.Argument(help="A snapshot id.")]
 
@@ -64,7 +64,7 @@ def refs(path: TablePath) -> None:
 
 @command(app, "ancestors")
 def ancestors(path: TablePath, version: Version = None) -> None:
-    """List a snapshot of an Iceberg table and those that it was made from, newest first."""
+    """List a snapshot of an Iceberg table and its ancestors, newest first."""
     found: pa.Table = _open(path).ancestors(version)
     print_rows(found)
 
@@ -81,13 +81,13 @@ def create_branch(
     if_not_exists: IfNotExists = False,
     max_ref_age: RefAge = None,
     max_snapshot_age: Annotated[
-        str | None, typer.Option(help="The age from which on its snapshots expire, such as 7d.")
+        str | None, typer.Option(help="The age at which snapshots of the branch expire, such as 7d.")
     ] = None,
     min_snapshots_to_keep: Annotated[
-        int | None, typer.Option(help="Its snapshots that stay, however old they are.", min=1)
+        int | None, typer.Option(help="Snapshots of the branch to keep, whatever their age.", min=1)
     ] = None,
 ) -> None:
-    """Make a branch of an Iceberg table, at the current snapshot or another."""
+    """Create a branch of an Iceberg table at the current snapshot or another one."""
     at: dict[str, Any] = {"version": version, "timestamp": timestamp, "branch": branch, "tag": tag}
     result = _open(name).create_branch(
         branch_name,
@@ -113,7 +113,7 @@ def create_tag(
     if_not_exists: IfNotExists = False,
     max_ref_age: RefAge = None,
 ) -> None:
-    """Name a state of an Iceberg table by a tag."""
+    """Create a tag of an Iceberg table at the current snapshot or another one."""
     at: dict[str, Any] = {"version": version, "timestamp": timestamp, "branch": branch, "tag": tag}
     age = _age("--max-ref-age", max_ref_age)
     result = _open(name).create_tag(tag_name, **at, replace=replace, if_not_exists=if_not_exists, max_ref_age=age)
@@ -155,7 +155,7 @@ def fast_forward(
     branch: Annotated[str, typer.Argument(help="The branch that moves, such as main.")],
     to: Annotated[str, typer.Argument(help="The branch or tag to move to.")],
 ) -> None:
-    """Move a branch of an Iceberg table to the newest snapshot of another, which has all of its commits."""
+    """Move a branch of an Iceberg table forward to the newest snapshot of another branch or tag."""
     print_result(_open(name).fast_forward(branch, to))
 
 
@@ -169,7 +169,7 @@ def cherry_pick(name: TableName, snapshot: SnapshotId) -> None:
 def publish(
     name: TableName, wap_id: Annotated[str, typer.Argument(help="The wap-id that the rows were staged with.")]
 ) -> None:
-    """Apply the changes that were staged in an Iceberg table."""
+    """Apply the changes that were staged in an Iceberg table under a WAP id."""
     print_result(_open(name).publish(wap_id))
 
 
