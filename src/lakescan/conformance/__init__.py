@@ -1,1 +1,1 @@
-"""What lakescan reads of tables, compared with what other engines read: `lakescan conformance`."""
+"""Compare the rows that lakescan and other engines read from tables: `lakescan conformance`."""

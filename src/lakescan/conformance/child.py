@@ -1,11 +1,11 @@
-"""One engine reads one table, in a process of its own: a job of JSON on stdin, an answer of JSON as the last line.
+"""Read one table with one engine in a separate process: a JSON job on stdin, a JSON answer as the last line of stdout.
 
-With the argument `--many`, stdin has a job a line: each is done by a fork of the process that has loaded the engine,
-within the job's `seconds`, and answered by a line. This is run by its path, also by interpreters that have no lakescan:
-it imports nothing of it but to read by it.
+With the argument `--many`, stdin has one job per line. The process loads the engines once, then a fork of it does each
+job within the job's `seconds`, and prints one answer per line. The module is run by its path, also by interpreters
+without lakescan, so it imports lakescan only to read with it.
 
 A job has `engine`, `format`, `location`, `metadata` (an Iceberg table's newest metadata file), `relocate`,
-`storage_options` and `rows`: as many rows are compared by their values, so that loops over rows here are bounded by it.
+`storage_options` and `rows`, the largest number of rows whose values are compared. It bounds the loops over rows here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import Any
 import pyarrow as pa
 
 _TICKS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}  # nanoseconds
-# What an engine imports when it reads: once, before forks.
+# The modules that each engine needs for reading: imported once, before the forks.
 _LOADED = {
     "lakescan": (
         "pyarrow.parquet",
@@ -54,13 +54,13 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def main() -> None:
-    """Answer the job of stdin, or those of its lines."""
+    """Read the job of stdin, or with `--many` one job per line, and print the answers."""
     if sys.argv[1:] != ["--many"]:
         print("\n" + json.dumps(_answer(json.load(sys.stdin))), flush=True)
-        os._exit(0)  # an engine's threads may not end
+        os._exit(0)  # without waiting for threads of the engine, which may never end
     jobs = [json.loads(line) for line in sys.stdin]
     for name in {module for job in jobs for module in _LOADED.get(job["engine"], (job["engine"],))}:
-        with contextlib.suppress(ImportError):  # each job says so
+        with contextlib.suppress(ImportError):  # the answer to each job reports it
             importlib.import_module(name)
     for job in jobs:
         print(json.dumps(run_fork(job)), flush=True)
@@ -74,20 +74,23 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
             answer |= _facts(job)
         answer |= digest_rows(READERS[job["engine"]](job), job["rows"])
     except BaseException as error:
-        # A panic of an engine in Rust is a BaseException: it is an answer, too.
+        # A panic of an engine in Rust is a BaseException, and counts as an answer.
         answer |= {"error": type(error).__name__, "words": " ".join(str(error).split())[:2000]}
         answer["feature"] = getattr(error, "feature", None)
     return answer
 
 
 def _version(engine: str) -> str:
-    """The version that runs: an environment may have the metadata of another checkout of lakescan."""
+    """Return the engine's version; for lakescan that of the imported code, not of the installed metadata."""
     version = importlib.metadata.version(engine)
     return importlib.import_module("lakescan").__version__ if engine == "lakescan" else version
 
 
 def run_fork(job: dict[str, Any]) -> dict[str, Any]:
-    """The answer of a fork, in the job's folder; how it ended, where it gave none."""
+    """Run a job in a fork with the job's folder as working directory, and return its answer.
+
+    Without an answer, `error` is `Hang` (killed after the job's `seconds`), `Crash` (by a signal) or `NoAnswer`.
+    """
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -117,10 +120,11 @@ def run_fork(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def digest_rows(batches: pa.RecordBatchReader, most: int) -> dict[str, Any]:
-    """The number of rows, and the digests of at most that many: of whole rows, and of each column, in any order.
+    """Count rows and digest their values, independent of the order of rows; digests are None for more than `most` rows.
 
-    Lists of structs of `key` and `value` count as maps, whose entries have no order, as some engines have maps so. What
-    may be such a list by its type has a digest in `lists`, too, in which the order counts.
+    `digest` covers whole rows, and `of` each column. Some engines return maps as lists of structs of `key` and `value`,
+    so such lists count as maps, whose entries have no order. `lists` has order-sensitive digests of the columns with
+    such lists.
     """
     names = sorted(batches.schema.names)
     rows, whole, columns = 0, 0, dict.fromkeys(names, 0)
@@ -147,14 +151,14 @@ def digest_rows(batches: pa.RecordBatchReader, most: int) -> dict[str, Any]:
 
 
 def _add_digests(digest: int, texts: Iterable[str]) -> int:
-    """A digest of texts in any order: the sum of their hashes."""
+    """Add the hashes of texts to a digest. Their order does not matter."""
     for text in texts:
         digest += int.from_bytes(hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest())
     return digest % (1 << 128)
 
 
 def _holds_entries(kind: pa.DataType) -> bool:
-    """Whether a type has lists of structs of `key` and `value` in it, and no maps."""
+    """Return whether a type contains a list of `key` and `value` structs, and no map."""
     if isinstance(kind, pa.BaseExtensionType):
         return _holds_entries(kind.storage_type)
     inner = [kind.field(n).type for n in range(kind.num_fields)]
@@ -168,13 +172,13 @@ def _holds_maps(kind: pa.DataType) -> bool:
 
 
 def _is_list_of_entries(kind: pa.DataType) -> bool:
-    """Whether it is what Polars has for maps."""
+    """Return whether a type is a list of `key` and `value` structs, which is how Polars represents maps."""
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     return is_list and pa.types.is_struct(kind.value_type) and [f.name for f in kind.value_type] == ["key", "value"]
 
 
 def plain(array: pa.Array, *, entries_are_maps: bool = True) -> list[Any]:
-    """The values of an array, in one spelling for all of Arrow's types that hold the same."""
+    """Return an array's values in one canonical form, so that Arrow types for the same values compare equal."""
     kind = array.type
     inner = partial(plain, entries_are_maps=entries_are_maps)
     if isinstance(kind, pa.BaseExtensionType):
@@ -182,7 +186,7 @@ def plain(array: pa.Array, *, entries_are_maps: bool = True) -> list[Any]:
     if pa.types.is_dictionary(kind):
         return inner(array.dictionary_decode())
     if pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind):
-        # Python does not have all dates and times.
+        # As integers: Python's types cannot represent all dates and times.
         counted = array.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
         return [None if v is None else ("t", v * _TICKS[kind.unit]) for v in counted.to_pylist()]
     if pa.types.is_date(kind):
@@ -210,7 +214,7 @@ def plain(array: pa.Array, *, entries_are_maps: bool = True) -> list[Any]:
         return inner(pa.array(array.to_pylist(), pa.large_list(kind.value_type)))
     try:
         values = array.to_pylist()
-    except UnicodeDecodeError:  # a writer's fault, which says nothing of how the bytes are read
+    except UnicodeDecodeError:  # written so; the engines can still be compared by the bytes
         found = array.cast(pa.large_binary()).to_pylist()
         values = [None if v is None else v.decode(errors="surrogateescape") for v in found]
     return [_plain_value(v) for v in values]
@@ -242,7 +246,7 @@ def _plain_value(value: Any) -> Any:
 
 
 def _facts(job: dict[str, Any]) -> dict[str, Any]:
-    """What the table has, as lakescan tells it: features, files and deletes."""
+    """Describe the table as lakescan sees it: format version, features, and numbers of data and delete files."""
     opened = _open_table(job)
     metrics = opened.scan().plan().report.metrics
     deletes = {
@@ -295,7 +299,7 @@ def _polars(job: dict[str, Any]) -> pa.RecordBatchReader:
 
     if job["format"] == "delta":
         return _rows(polars.scan_delta(job["location"], storage_options=job["storage_options"] or None))
-    # Its own reader, and the other that it offers.
+    # Try the native reader, then the pyiceberg reader.
     return first_answer(
         lambda: _rows(polars.scan_iceberg(job["metadata"])),
         lambda: _rows(polars.scan_iceberg(job["metadata"], reader_override="pyiceberg")),
@@ -309,18 +313,18 @@ def _rows(frame: Any) -> pa.RecordBatchReader:
 def _duckdb(job: dict[str, Any]) -> pa.RecordBatchReader:
     import duckdb
 
-    # Extensions are those that are installed: a report downloads nothing.
+    # Only extensions that are already installed: a report downloads nothing.
     connection = duckdb.connect(config={"autoinstall_known_extensions": False})
     for name in ("avro", "iceberg") if job["format"] == "iceberg" else ("delta",):
         connection.execute(f"LOAD '{_extension(name, duckdb.__version__)}'")
 
     def rows(text: str, *values: str) -> pa.RecordBatchReader:
-        # All rows at once: a reader would need the connection to stay.
+        # A table and not a reader, which would need the connection to stay open.
         return connection.execute(text, list(values)).to_arrow_table().to_reader()
 
     if job["format"] == "delta":
         return rows("SELECT * FROM delta_scan(?)", job["location"])
-    # By its metadata file, whose paths lead to the others; and as a table that was moved: by its folder and version.
+    # First by the metadata file, whose paths lead to the other files; then as a moved table, by folder and version.
     folder, _, file = job["metadata"].rpartition("/metadata/")
     moved = "allow_moved_paths = true, version = ?, version_name_format = '%s%s.metadata.json'"
     codec = "gzip" if file.endswith(".gz.metadata.json") else "none"
@@ -334,7 +338,7 @@ def _duckdb(job: dict[str, Any]) -> pa.RecordBatchReader:
 
 
 def first_answer(*ways: Callable[[], pa.RecordBatchReader]) -> pa.RecordBatchReader:
-    """What the first way gives that gives rows; else the first error that is not of a file which is not there."""
+    """Return the rows of the first way that succeeds; else raise the first error other than a missing file."""
     errors = []
     for way in ways:
         try:
@@ -345,7 +349,7 @@ def first_answer(*ways: Callable[[], pa.RecordBatchReader]) -> pa.RecordBatchRea
 
 
 def _extension(name: str, version: str) -> str:
-    """An extension from a package of Python that brings it; else its name, for DuckDB to find among those installed."""
+    """Return the path of a DuckDB extension that a Python package bundles; else its name, for DuckDB's own lookup."""
     for package in (f"duckdb_extension_{name}", f"duckdb_ext_{name}"):
         for folder in sys.path:
             found = sorted(Path(folder, package).rglob(f"{name}.duckdb_extension"))

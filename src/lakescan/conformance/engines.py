@@ -1,4 +1,4 @@
-"""Engines asked to read a table, each in a process of its own: a crash, or no end, is an answer like others."""
+"""Ask engines to read a table, each in a separate process, so that a crash or a hang is reported as an answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import lakescan
 from lakescan.api.open import table
 from lakescan.errors import LakescanError, StorageError
 
-# Which formats each reads.
+# The table formats that each engine reads.
 ENGINES: dict[str, tuple[str, ...]] = {
     "lakescan": ("delta", "iceberg"),
     "deltalake": ("delta",),
@@ -30,7 +30,11 @@ _CHILD = Path(__file__).with_name("child.py")
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """How long an engine may take for a table (seconds), and up to how many rows are compared by their values."""
+    """Limits of a comparison.
+
+    `seconds` is the time an engine may take for one table. `rows` is the largest number of rows that are compared by
+    value.
+    """
 
     seconds: float = 60
     rows: int = 1_000_000
@@ -38,9 +42,9 @@ class ReadLimits:
 
 @dataclass(frozen=True)
 class Job:
-    """A table to read: where it is, and where its paths lead now.
+    """A table to read: its format, location and storage options, and the relocations of its paths.
 
-    `metadata` is the newest metadata file of an Iceberg table, for engines that open it by that.
+    `metadata` is the newest metadata file of an Iceberg table, for engines that open tables by it.
     """
 
     format: str
@@ -51,15 +55,17 @@ class Job:
 
 
 def ask(engine: str, job: Job, limits: ReadLimits, interpreter: str | None = None) -> dict[str, Any]:
-    """What an engine answers: `rows`, `columns` and digests, or `error` and its `words`; `version` where it has one.
-
-    Errors of this kind are `Crash` (the signal is in `words`), `Hang` and `NoAnswer`, besides the engine's own.
+    """Read a table with an engine in a new process, and return its answer.
 
     Args:
         engine: One of `ENGINES`.
-        job: What to read.
-        limits: The time and the rows.
-        interpreter: The Python that has the engine; this one by default.
+        job: The table to read.
+        limits: The time limit, and the number of rows to compare by value.
+        interpreter: The Python that has the engine installed; by default the running one.
+
+    Returns:
+        `rows`, `columns` and digests, or `error` and its `words`; also `version` if known. `error` is the class of the
+        engine's exception, or `Crash` (`words` names the signal), `Hang` or `NoAnswer`.
     """
     environment = _environment(interpreter)
     with tempfile.TemporaryDirectory() as folder:
@@ -78,7 +84,7 @@ def ask(engine: str, job: Job, limits: ReadLimits, interpreter: str | None = Non
         try:
             out, err = process.communicate(json.dumps(_job_message(engine, job, limits)), timeout=limits.seconds)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # and what it has started
+            os.killpg(process.pid, signal.SIGKILL)  # with its child processes
             process.communicate()
             return {"error": "Hang", "words": f"no answer within {limits.seconds:g} s"}
     return _answer(process.returncode, out, err)
@@ -87,9 +93,9 @@ def ask(engine: str, job: Job, limits: ReadLimits, interpreter: str | None = Non
 def ask_many(
     engine: str, jobs: Sequence[Job], limits: ReadLimits, interpreter: str | None = None
 ) -> list[dict[str, Any]]:
-    """What an engine answers to many jobs: forks of one process that has loaded the engine, an answer each.
+    """Read many tables with an engine in forks of one process, and return one answer per job.
 
-    An engine with threads may not survive a fork: what gave no rows is asked once more, in a process of its own.
+    Engines with threads may not survive a fork, so each job that failed is repeated by `ask` in a process of its own.
 
     Raises:
         CalledProcessError: The process that forks ended early.
@@ -127,10 +133,10 @@ def _job_message(engine: str, job: Job, limits: ReadLimits) -> dict[str, Any]:
 
 
 def _environment(interpreter: str | None) -> dict[str, str]:
-    """This process's, in which this interpreter finds this lakescan, and another one only its own libraries."""
+    """Return environment variables for the child; only the running interpreter gets this lakescan on its path."""
     environment = dict(os.environ)
     environment.pop("PYTHONPATH", None)
-    environment["RUST_BACKTRACE"] = "0"  # else the words of an engine in Rust are a trace
+    environment["RUST_BACKTRACE"] = "0"  # else the message of an engine in Rust is a backtrace
     if interpreter is None:
         own = str(Path(lakescan.__file__).parents[1])
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [own, os.environ.get("PYTHONPATH")]))
@@ -149,9 +155,9 @@ def _answer(code: int, out: str, err: str) -> dict[str, Any]:
 
 
 def _link(relocate: Mapping[str, str], folder: Path) -> None:
-    """Put tables whose metadata has relative paths where these lead from `folder`: for engines that cannot relocate.
+    """Link relocated tables with relative paths into `folder`, the working directory, for engines that cannot relocate.
 
-    The loop is over prefixes; the longest links would be inside of others, so those with a parent there are left out.
+    Shorter prefixes are linked first; a longer prefix that already exists through a shorter link is skipped.
     """
     for old, new in sorted(relocate.items(), key=lambda item: len(item[0])):
         place = Path(folder, old)
@@ -162,10 +168,10 @@ def _link(relocate: Mapping[str, str], folder: Path) -> None:
 
 
 def find_tables(place: str) -> Iterator[str]:
-    """The tables below a local folder, in the order of their paths; anything else is taken to be a table itself.
+    """Yield the tables below a local folder in path order; yield any other `place` as a table itself.
 
     Raises:
-        StorageError: A folder cannot be listed: there may be tables in it.
+        StorageError: A folder cannot be listed, and might contain tables.
     """
     if not os.path.isdir(place) or _is_table(Path(place)):
         yield place
@@ -188,7 +194,10 @@ def _is_table(folder: Path) -> bool:
 
 
 def job_of(location: str, relocate: Mapping[str, str], storage_options: Mapping[str, str]) -> Job:
-    """What engines are asked of a table: its format, and an Iceberg table's newest metadata file."""
+    """Build the job for a table: its format and, for Iceberg, its newest metadata file.
+
+    If lakescan cannot open the table, the format is guessed from the folder.
+    """
     try:
         opened = table(location, relocate=relocate or None, storage_options=storage_options or None)
         kind, metadata = opened.format, ""
@@ -200,10 +209,10 @@ def job_of(location: str, relocate: Mapping[str, str], storage_options: Mapping[
                     break
         if location.endswith(".json"):
             metadata = location
-        elif opened.name is not None:  # another process does not know its catalog
+        elif opened.name is not None:  # the child process has no such catalog
             location = metadata if kind == "iceberg" else opened.folder
     except LakescanError:
-        # What it is follows from its place; the reason is lakescan's answer.
+        # lakescan's own answer will report why; guess the format from the folder.
         kind = "delta" if Path(location, "_delta_log").is_dir() else "iceberg"
         metadata = location if location.endswith(".json") else _newest(Path(location))
     return Job(kind, location, metadata, relocate, storage_options)

@@ -1,4 +1,4 @@
-"""What engines answered of tables, compared, and told as records and as Markdown."""
+"""Compare the answers of engines that read the same table, and report the result as records and as Markdown."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _NO_EXTENSION = re.compile(r"[Ee]xtension \S+ not found|Failed to download exten
 _ABSENT = ("PackageNotFoundError", "ModuleNotFoundError", "ImportError")
 SAME, OTHER, REFUSED, FAILED, ENDED, ABSENT = "same", "other rows", "unsupported", "error", "crash", "not installed"
 COUNTED = "same count"
-ONLY = "read"  # where there is nothing to compare with
+ONLY = "read"  # lakescan itself, or another engine where lakescan has no rows to compare with
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What one engine made of a table.
+    """The result of one engine that read a table.
 
-    `outcome` is of lakescan: `read`, `unsupported`, `error` or `crash`; of another engine besides: `same` rows,
-    `same count` (too many rows to compare values), `other rows`, or `not installed`. `detail` says more.
+    `outcome` is `read`, `unsupported`, `error` or `crash`. Other engines than lakescan also have `same` rows, `same
+    count` (too many rows to compare their values), `other rows` and `not installed`. `detail` explains the outcome.
     """
 
     engine: str
@@ -37,7 +37,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class TableConformance:
-    """A table: what it has, and what each engine made of it, lakescan first."""
+    """A table's properties, and the reading of each engine, lakescan first."""
 
     table: str
     format: str
@@ -50,12 +50,12 @@ class TableConformance:
 
     @property
     def lakescan_reading(self) -> Reading:
-        """What lakescan made of it."""
+        """The reading by lakescan."""
         return self.readings[0]
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether another engine reads other rows, or lakescan fails: not where it refuses a feature by name."""
+        """Whether another engine reads other rows, or lakescan fails for a reason other than an unsupported feature."""
         return self.lakescan_reading.outcome in (FAILED, ENDED, ABSENT) or any(
             r.outcome == OTHER for r in self.readings
         )
@@ -68,7 +68,15 @@ def conformance(
     interpreters: Mapping[str, str] | None = None,
     engines: Sequence[str] = tuple(ENGINES),
 ) -> TableConformance:
-    """Ask lakescan, and then each of the engines that read the format, for the rows of a table."""
+    """Read a table with lakescan and then with each engine that supports its format, and compare the rows.
+
+    Args:
+        name: The name of the table in the report.
+        job: The table to read.
+        limits: The time limit of each engine, and the number of rows to compare by value.
+        interpreters: The Python interpreter of each engine that has its own.
+        engines: The engines to compare with.
+    """
     answers = {"lakescan": ask("lakescan", job, limits)}
     for engine in engines:
         if engine != "lakescan" and job.format in ENGINES[engine]:
@@ -77,7 +85,7 @@ def conformance(
 
 
 def compare_answers(name: str, job: Job, answers: Mapping[str, Mapping[str, Any]]) -> TableConformance:
-    """The answers of engines for a table, compared with that of lakescan."""
+    """Compare the answers of engines, by engine name, with lakescan's answer for the same table."""
     ours = answers["lakescan"]
     readings = [_engine_reading("lakescan", ours, None, job.location)]
     readings += [
@@ -107,7 +115,7 @@ def _engine_reading(engine: str, answer: Mapping[str, Any], ours: Mapping[str, A
             return Reading(engine, REFUSED, str(answer["feature"]), version)
         if answer["error"] in _ABSENT or _NO_EXTENSION.search(words):
             return Reading(engine, ABSENT, words, version)
-        is_refusal = _UNSUPPORTED.search(words.replace(location, ""))  # a folder may be called so
+        is_refusal = _UNSUPPORTED.search(words.replace(location, ""))  # the folder's name may contain such words
         return Reading(engine, REFUSED if is_refusal else FAILED, words, version)
     if ours is None or "error" in ours:
         return Reading(engine, ONLY, "", version, rows)
@@ -135,7 +143,7 @@ def _compare_rows(answer: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple[s
 
 
 def as_record(each: TableConformance) -> dict[str, Any]:
-    """A table as an object of JSON."""
+    """Convert a comparison to a JSON object."""
     return {
         "table": each.table,
         "format": each.format,
@@ -152,7 +160,7 @@ def as_record(each: TableConformance) -> dict[str, Any]:
 
 
 def as_markdown(found: Sequence[TableConformance]) -> str:
-    """Tables and engines as Markdown: the sums, a line for each table, and what was not the same, in words."""
+    """Render comparisons as Markdown: totals of each engine, one line per table, and the details of all differences."""
     engines = [name for name in ENGINES if any(r.engine == name for each in found for r in each.readings)]
     parts = [_sums(found), "", _lines(found, engines)]
     notes = [
@@ -162,12 +170,12 @@ def as_markdown(found: Sequence[TableConformance]) -> str:
         if r.detail and r.outcome != ABSENT
     ]
     if notes:
-        parts += ["", "What was not the same, in the engines' own words (shortened):", "", *notes]
+        parts += ["", "Differences and errors, with the engines' own messages (shortened):", "", *notes]
     return "\n".join(parts) + "\n"
 
 
 def sums(found: Sequence[TableConformance]) -> dict[str, tuple[int, str]]:
-    """Of each engine that was asked, of how many tables, and what came of them, in words."""
+    """Return the number of tables and a text of the outcome counts, by engine."""
     told = {}
     for name in ENGINES:
         counts = Counter(r.outcome for each in found for r in each.readings if r.engine == name)
