@@ -1,4 +1,4 @@
-"""Conversion of an Arrow schema to table columns; the page Column types of the documents lists them all."""
+"""Convert Arrow schemas to table columns; the page Column types of the documentation lists all conversions."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ _INSTEAD = {
 
 
 def columns_of(schema: pa.Schema) -> tuple[t.Field, ...]:
-    """Convert an Arrow schema to columns without ids; comments come from the field metadata `comment` or `doc`.
+    """Convert an Arrow schema to columns without field ids, with comments from the field metadata `comment` or `doc`.
 
-    Raises `UnsupportedFeature` for types that tables do not have.
+    Raises `UnsupportedFeature` for Arrow types without a table type.
     """
     return tuple(_column(field, "") for field in schema)
 
 
 def optional_columns_of(schema: pa.Schema) -> tuple[t.Field, ...]:
-    """Convert as `columns_of`, but with all fields nullable at any depth, because later rows may have nulls."""
+    """Convert an Arrow schema as `columns_of` does, but make all fields at any depth nullable for later rows."""
     return tuple(map(_optional, columns_of(schema)))
 
 
 def is_any_list(kind: pa.DataType) -> bool:
-    """Whether a type is a list, of any of Arrow's layouts."""
+    """Return whether an Arrow type is a list in any layout: list, large list, fixed-size list or list view."""
     return bool(
         kinds.is_list(kind)
         or kinds.is_large_list(kind)
@@ -77,7 +77,7 @@ def is_any_list(kind: pa.DataType) -> bool:
 
 
 def decimal_digits(kind: pa.DataType) -> tuple[int, int]:
-    """Return a table type's precision and scale for an Arrow decimal, whose scale may be negative or > precision."""
+    """Return precision and scale for tables of an Arrow decimal, whose scale may be negative or > precision."""
     scale = max(kind.scale, 0)
     return max(kind.precision - min(kind.scale, 0), scale), scale
 
@@ -152,7 +152,9 @@ _MICROS: dict[t.Type, t.Type] = {
 
 
 def iceberg_columns(rows: pa.Schema, *, nanoseconds: bool) -> tuple[t.Field, ...]:
-    """Return the columns of an Iceberg table; if its version has no `nanoseconds`, they become microseconds.
+    """Convert an Arrow schema to the columns of an Iceberg table, all nullable.
+
+    Without `nanoseconds` (before format version 3), nanosecond timestamps become microsecond timestamps.
 
     Raises `SchemaMismatch` for columns that contain only nulls, which have no type.
     """
@@ -160,9 +162,11 @@ def iceberg_columns(rows: pa.Schema, *, nanoseconds: bool) -> tuple[t.Field, ...
 
 
 def delta_columns(rows: pa.Schema) -> tuple[t.Field, ...]:
-    """Return the columns of a Delta table: nanoseconds become microseconds, UUIDs strings, fixed binaries binaries.
+    """Convert an Arrow schema to the columns of a Delta table, all nullable.
 
-    Raises `UnsupportedFeature` for times of day, `SchemaMismatch` for columns of only nulls, which have no type.
+    Nanosecond timestamps become microseconds, UUIDs become strings, and fixed-size binaries become binaries.
+
+    Raises `UnsupportedFeature` for times of day, and `SchemaMismatch` for columns of only nulls, which have no type.
     """
     columns = [
         _format_column(field, "", {**_MICROS, t.UUID: t.STRING}, t.BINARY) for field in optional_columns_of(rows)
@@ -176,7 +180,10 @@ def delta_columns(rows: pa.Schema) -> tuple[t.Field, ...]:
 
 
 def _format_column(field: t.Field, where: str, instead: dict[t.Type, t.Type], fixed: t.Type | None = None) -> t.Field:
-    """Replace types of a column at any depth: those in `instead`, and fixed-length binaries by `fixed` if given."""
+    """Replace types within a column at any depth: each type in `instead`, and fixed-size binaries by `fixed` if given.
+
+    Raises `SchemaMismatch` for a column of only nulls.
+    """
     path = f"{where}{field.name}"
 
     def inner(below: t.Field) -> t.Field:

@@ -1,7 +1,7 @@
-"""Changes of a table's columns, layout and properties, independent of the format: what ALTER TABLE says.
+"""The changes that ALTER TABLE makes to a table's columns, layout and properties, independent of the table format.
 
-Paths are the names from the column down to the member of a struct, `("address", "city")`. Below a list the name is
-`element`, below a map `key` or `value`, as in both formats' own statements.
+A path is the sequence of names from a column down to a struct member, such as `("address", "city")`. The name of a list
+element is `element`; a map has `key` and `value`, as in the ALTER TABLE statements of both formats.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Path = tuple[str, ...]
 
 
 class KeepCurrent(Enum):
-    """What a change leaves as it is."""
+    """The type of `KEPT`, which marks an attribute that a change leaves as it is."""
 
     KEPT = "kept"
 
@@ -32,7 +32,7 @@ KEPT = KeepCurrent.KEPT
 
 @dataclass(frozen=True)
 class ColumnPosition:
-    """Where a column is among its siblings: behind the one called `after`, or first."""
+    """The position of a column among its siblings: directly after the column `after`, or first if that is None."""
 
     after: str | None = None
 
@@ -45,7 +45,7 @@ FIRST = ColumnPosition()
 
 @dataclass(frozen=True)
 class Default:
-    """The default of a column: SQL text, and its value if the text is a literal (`is_literal`)."""
+    """A column's default: its SQL text, and its `value` if the text is a literal (`is_literal`)."""
 
     text: str
     value: Any = None
@@ -54,7 +54,7 @@ class Default:
 
 @dataclass(frozen=True)
 class AddColumn:
-    """A new column, or a new member of the struct at `parent`. Older rows have its default, else null."""
+    """Add a column, or a member to the struct at `parent`. Existing rows have its default, or null without one."""
 
     parent: Path
     column: t.Field
@@ -69,7 +69,7 @@ class AddColumn:
 
 @dataclass(frozen=True)
 class DropColumn:
-    """A column, or a member of a struct, that goes."""
+    """Drop a column or a struct member."""
 
     path: Path
     if_exists: bool = False
@@ -80,7 +80,7 @@ class DropColumn:
 
 @dataclass(frozen=True)
 class RenameColumn:
-    """A new name of a column, or of a member of a struct."""
+    """Rename a column or a struct member."""
 
     path: Path
     name: str
@@ -91,7 +91,7 @@ class RenameColumn:
 
 @dataclass(frozen=True)
 class ChangeColumn:
-    """What changes of a column: `None` and `KEPT` leave it as it is; a default of None goes."""
+    """Change attributes of a column: `None` and `KEPT` leave one as it is, but `default=None` drops the default."""
 
     path: Path
     type: t.Type | None = None
@@ -113,9 +113,9 @@ class ChangeColumn:
 
 @dataclass(frozen=True)
 class ReplaceColumns:
-    """All columns are replaced by these (REPLACE COLUMNS).
+    """Replace all columns (REPLACE COLUMNS).
 
-    Iceberg matches none with an earlier one; Delta matches them by their names.
+    In Iceberg all columns are new fields. Delta keeps the fields of columns with an existing name.
     """
 
     columns: tuple[t.Field, ...]
@@ -127,7 +127,7 @@ class ReplaceColumns:
 
 @dataclass(frozen=True)
 class SetKey:
-    """The columns that identify a row (Iceberg's identifier fields)."""
+    """Set the columns that identify a row (Iceberg's identifier fields)."""
 
     columns: tuple[str, ...]
 
@@ -137,7 +137,7 @@ class SetKey:
 
 @dataclass(frozen=True)
 class DropKey:
-    """Columns that do not identify a row any more."""
+    """Remove columns from the key, that is from Iceberg's identifier fields."""
 
     columns: tuple[str, ...]
 
@@ -147,7 +147,7 @@ class DropKey:
 
 @dataclass(frozen=True)
 class AddPartition:
-    """A partition field for new files; `name` is made of the transform and the column by default."""
+    """Add a partition field for new files. By default its `name` is derived from the transform and the column."""
 
     term: Term
     name: str | None = None
@@ -158,7 +158,7 @@ class AddPartition:
 
 @dataclass(frozen=True)
 class DropPartition:
-    """A partition field, by its name or its transform, that new files do not have."""
+    """Drop a partition field, given by its name or its transform, for new files."""
 
     which: Term | str
 
@@ -168,7 +168,7 @@ class DropPartition:
 
 @dataclass(frozen=True)
 class ReplacePartition:
-    """A partition field in the place of another."""
+    """Replace a partition field by another for new files."""
 
     which: Term | str
     term: Term
@@ -180,9 +180,10 @@ class ReplacePartition:
 
 @dataclass(frozen=True)
 class SetOrder:
-    """How new files are sorted (WRITE ORDERED BY), unsorted if there are no terms.
+    """Set the sort order of new files (WRITE ORDERED BY).
 
-    `distribution` is how rows go to tasks: 'none', 'hash' or 'range'; None leaves it as it is.
+    `terms` is empty for unsorted files. `distribution` is how Spark distributes rows to tasks: 'none', 'hash' or
+    'range'. None leaves either as it is.
     """
 
     terms: tuple[SortTerm, ...] | None
@@ -196,7 +197,7 @@ class SetOrder:
 
 @dataclass(frozen=True)
 class SetClustering:
-    """The clustering columns (Delta); none if there are none."""
+    """Set the clustering columns of a Delta table; no columns turn clustering off."""
 
     columns: tuple[Path, ...]
 
@@ -206,7 +207,7 @@ class SetClustering:
 
 @dataclass(frozen=True)
 class SetProperties:
-    """Properties that are set."""
+    """Set table properties."""
 
     properties: Mapping[str, str]
 
@@ -216,7 +217,7 @@ class SetProperties:
 
 @dataclass(frozen=True)
 class UnsetProperties:
-    """Properties that are removed; without `if_exists`, all must be there."""
+    """Remove table properties; without `if_exists`, a missing property is an error."""
 
     names: tuple[str, ...]
     if_exists: bool = False
@@ -227,7 +228,7 @@ class UnsetProperties:
 
 @dataclass(frozen=True)
 class SetComment:
-    """What the table is about; None removes the comment."""
+    """Set the table's comment, or remove it if None."""
 
     comment: str | None
 
@@ -237,7 +238,7 @@ class SetComment:
 
 @dataclass(frozen=True)
 class SetLocation:
-    """The folder of new files."""
+    """Set the location at which new files are written."""
 
     location: str
 
@@ -247,7 +248,7 @@ class SetLocation:
 
 @dataclass(frozen=True)
 class AddConstraint:
-    """A CHECK constraint (Delta): an SQL condition that all rows meet."""
+    """Add a CHECK constraint to a Delta table: an SQL condition that all rows meet."""
 
     name: str
     condition: str
@@ -258,7 +259,7 @@ class AddConstraint:
 
 @dataclass(frozen=True)
 class DropConstraint:
-    """A CHECK constraint that goes."""
+    """Drop a CHECK constraint of a Delta table."""
 
     name: str
     if_exists: bool = False
@@ -269,7 +270,10 @@ class DropConstraint:
 
 @dataclass(frozen=True)
 class DropFeature:
-    """A table feature (Delta) that readers and writers need not support any more."""
+    """Drop a table feature of a Delta table, so that readers and writers no longer need to support it.
+
+    `truncate_history` also removes the history that uses the feature (TRUNCATE HISTORY).
+    """
 
     name: str
     truncate_history: bool = False
@@ -306,7 +310,7 @@ def _existence_note(if_exists: bool) -> str:
 
 
 def default_of(value: Any) -> Default:
-    """The default of a column that is a Python value; raises `InvalidOption` for values that SQL has no literal for.
+    """Make a column default of a Python value; raises `InvalidOption` for a value that has no SQL literal.
 
     Example:
         >>> default_of("open").text

@@ -1,4 +1,4 @@
-"""The definition of a table to create, and rules for the values of its columns, independent of the format."""
+"""The definition of a table to create, and the rules for its column values, independent of the table format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WITH_NUMBER = ("bucket", "truncate")
 class Term:
     """A partition transform of a column.
 
-    `column` is a reference (see `parse_reference`); `name` is Iceberg's name of the transform; `number` is the number
+    `column` is a reference (see `parse_reference`). `name` is Iceberg's name of the transform. `number` is the number
     of buckets, or the width to truncate to.
     """
 
@@ -36,7 +36,7 @@ class Term:
 
     @staticmethod
     def parse(text: str) -> Term:
-        """Parse text such as `country`, `days(ts)`, `bucket(16, id)`; raises `InvalidOption`."""
+        """Parse text such as `country`, `days(ts)` or `bucket(16, id)`; raises `InvalidOption` for any other text."""
         match = _CALL.fullmatch(text)
         if match is None:
             return Term(_normalise_reference(text))
@@ -44,7 +44,10 @@ class Term:
 
     @staticmethod
     def build(function: str, arguments: list[str]) -> Term:
-        """Build from a function and its arguments; a number may be before or after the column."""
+        """Build a term from a transform's name and arguments; the number may be before or after the column.
+
+        Raises `InvalidOption` for an unknown transform or wrong arguments.
+        """
         name = _PLURALS.get(function.lower(), function.lower())
         if name in _PLAIN and len(arguments) == 1:
             return Term(_normalise_reference(arguments[0]), name)
@@ -65,13 +68,13 @@ class Term:
 
 
 def _normalise_reference(text: str) -> str:
-    """A reference without quotes that it does not need."""
+    """Parse a column reference and return it without unnecessary quotes."""
     return dotted_path(parse_reference(text.strip()))
 
 
 @dataclass(frozen=True)
 class SortTerm:
-    """An element of a sort order."""
+    """One element of a sort order: a column or transform, its direction, and the position of nulls."""
 
     term: Term
     descending: bool = False
@@ -79,7 +82,7 @@ class SortTerm:
 
     @staticmethod
     def parse(text: str) -> SortTerm:
-        """Parse text such as `id`, `days(ts) desc nulls last`; by default nulls are first if ascending, else last."""
+        """Parse text such as `id` or `days(ts) desc nulls last`; nulls are first by default if ascending, else last."""
         match = _ORDER.fullmatch(text)
         assert match is not None
         descending = (match[2] or "asc").lower() == "desc"
@@ -91,8 +94,8 @@ class SortTerm:
 class TableDefinition:
     """A table's columns (with ids by position), keys, layout and table properties.
 
-    `rules` are those of columns by their names, `cluster_by` the paths of clustering columns, and `constraints` SQL
-    conditions that all rows meet, by their names: Delta has them. The path of a local `location` is made absolute.
+    `rules` has the declared rules of columns by column name, `cluster_by` the paths of the clustering columns, and
+    `constraints` the CHECK conditions by name; only Delta has these three. A local `location` is made absolute.
 
     Raises `NoSuchColumn` and `InvalidOption` for keys, partitions or sort orders that do not fit the columns.
     """
@@ -112,7 +115,7 @@ class TableDefinition:
         if self.location is not None:
             object.__setattr__(self, "location", absolute(self.location))
         schema = self.schema
-        if not self.columns:  # the columns of a query are not known yet
+        if not self.columns:  # CREATE TABLE AS SELECT: the columns are not known yet
             return
         for name in (*self.primary_key, *(e.column for e in self.partition_by), *(e.term.column for e in self.sort_by)):
             schema.field(name)
@@ -124,7 +127,7 @@ class TableDefinition:
 
     @property
     def schema(self) -> Schema:
-        """The columns as a schema."""
+        """The columns as a `Schema`."""
         return Schema(self.columns)
 
     @staticmethod
@@ -139,7 +142,7 @@ class TableDefinition:
 
 
 def set_default(column: t.Field, value: Any) -> t.Field:
-    """Set a column's default value for reads and writes; raises `InvalidOption` if it is not of the column's type."""
+    """Set a column's default for reads and writes; raises `InvalidOption` if it does not fit the type."""
     if value is None:
         return column
     try:
@@ -152,14 +155,14 @@ def set_default(column: t.Field, value: Any) -> t.Field:
 
 
 def assign_ids(columns: Iterable[t.Field]) -> tuple[t.Field, ...]:
-    """Assign ids by position, as Iceberg does: first all columns, then column by column the fields nested in them."""
+    """Assign field ids by position, as Iceberg does: first to all columns, then to the nested fields of each column."""
     fields = list(columns)
     ids = count(len(fields) + 1)
     return tuple(assign_field_ids(each, number, ids) for number, each in enumerate(fields, start=1))
 
 
 def assign_field_ids(column: t.Field, number: int, ids: Iterator[int]) -> t.Field:
-    """Give a column the id `number` and its nested fields the next ones: direct children first, then theirs."""
+    """Give a column the id `number` and its nested fields the next ids, direct children before grandchildren."""
     match column.type:
         case t.Struct():
             pairs = [(member, next(ids)) for member in column.type.fields]
@@ -176,7 +179,7 @@ def assign_field_ids(column: t.Field, number: int, ids: Iterator[int]) -> t.Fiel
 
 @dataclass(frozen=True)
 class IdentityColumn:
-    """A column whose values are assigned: `start`, then in steps; rows may bring their own with `allows_values`."""
+    """An identity column: values begin at `start`, in steps of `step`; with `allows_values` rows may bring them."""
 
     start: int = 1
     step: int = 1
@@ -185,12 +188,12 @@ class IdentityColumn:
 
 @dataclass(frozen=True)
 class NewColumnRule:
-    """What is declared for one column.
+    """The rules that CREATE TABLE declares for one column.
 
-    - `default`: SQL text of the value of rows that do not have it.
-    - `generated`: SQL text of the expression that computes it.
-    - `identity`: how its values are assigned.
-    - `lengths`: its type as text, with CHAR and VARCHAR, if there are any in it.
+    - `default`: SQL text of the value for rows without one.
+    - `generated`: SQL text of the expression that computes the value.
+    - `identity`: how values are assigned.
+    - `lengths`: the type as text, if it contains CHAR or VARCHAR.
     """
 
     default: str | None = None
@@ -201,10 +204,7 @@ class NewColumnRule:
 
 @dataclass(frozen=True)
 class TableDeclarations:
-    """What a table declares beside columns and properties: rules of columns, clustering columns, constraints.
-
-    See `TableDefinition`.
-    """
+    """The column rules, clustering columns and constraints that a table declares; see `TableDefinition`."""
 
     rules: Mapping[str, NewColumnRule] = field(default_factory=dict)
     cluster_by: tuple[tuple[str, ...], ...] = ()

@@ -1,4 +1,4 @@
-"""What a view is to be: its query, its columns, and what its names mean."""
+"""The definition of a view to create."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from lakescan.common import types as t
 
 @dataclass(frozen=True)
 class ViewDefinition:
-    """A view to make.
+    """A view to create.
 
-    - `query`: its text, in Spark's dialect.
-    - `columns`: its columns, with ids; `query_columns`: what the query calls them.
-    - `within`: the catalog and the namespace of the query's short names.
+    - `query`: the query's text, in Spark's dialect.
+    - `columns`: the view's columns, with ids.
+    - `query_columns`: the query's own names of these columns.
+    - `within`: the catalog and namespace of the query's unqualified table names.
     """
 
     query: str
