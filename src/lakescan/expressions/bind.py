@@ -1,10 +1,10 @@
-"""Binding: columns of a predicate become field ids, and its literals Arrow scalars of the column's type.
+"""Binding of predicates to a schema: columns become field ids, and literals become Arrow scalars of the column's type.
 
 SQL conditions become expressions over the columns, if they can be evaluated in process.
 
-A text means what Spark casts it to (`text_casts`). Any other literal that the column's type cannot hold exactly (5.5
-for an int, a timestamp for a date) is not rounded: the comparison is rewritten into an equivalent one. Timestamps
-without an offset are in the filter's time zone.
+Text literals are cast as in Spark (`text_casts`). Any other literal that the column's type cannot represent exactly
+(5.5 for an int, a timestamp for a date) is not rounded. Instead, the comparison is rewritten into an equivalent one.
+Timestamps without an offset are in the filter's time zone.
 """
 
 from __future__ import annotations
@@ -57,10 +57,12 @@ _WIDE = Context(prec=40)
 
 
 class _Inexact(Exception):
-    """The type cannot hold the literal; `below` is the greatest smaller value of the type, None if there is none.
+    """Raised for a literal that the type cannot represent exactly.
 
-    `above` is the least greater value instead, where the one below has no short form. Without both, the literal is
-    above all values of the type (`above_all`) or below all of them.
+    - `below`: the greatest smaller value of the type, if it exists.
+    - `above`: the least greater value instead, where the value below has no short form.
+    - `above_all`: without `below` and `above`, whether the literal is above all values of the type. Otherwise it is
+      below all of them.
     """
 
     def __init__(self, below: pa.Scalar | None, above_all: bool = False, above: pa.Scalar | None = None) -> None:
@@ -70,16 +72,14 @@ class _Inexact(Exception):
 
 
 def bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = False, zone: tzinfo = UTC) -> Predicate:
-    """Bind a predicate to a schema: leaves get field ids and typed literals.
+    """Bind a predicate to a schema: set the field ids of its leaves and convert its literals to the columns' types.
 
-    `zone` is the time zone of timestamps without one.
-
-    Raises `NoSuchColumn`, `InvalidFilter` if a literal cannot be compared with its column, and `UnsupportedFeature` for
-    an SQL condition that only Spark evaluates.
+    `zone` is the time zone of timestamps without an offset. Raises `NoSuchColumn`, `InvalidFilter` if a literal cannot
+    be compared with its column, and `UnsupportedFeature` for an SQL condition that only Spark can evaluate.
     """
     match predicate:
         case Constant(value):
-            return Constant(bool(value))  # unknown keeps no row, like false: no `not` can be above, only in leaves
+            return Constant(bool(value))  # unknown becomes false; negations are only in leaves
         case And() | Or():
             parts = [bind(part, schema, case_sensitive=case_sensitive, zone=zone) for part in operands(predicate)]
             return conjunction(parts) if isinstance(predicate, And) else disjunction(parts)
@@ -95,10 +95,10 @@ def bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = False, 
 
 
 def bind_columns_only(predicate: Predicate, schema: Schema) -> Predicate:
-    """Bind the parts of a predicate that read columns of a schema; others, of metadata columns, become true.
+    """Bind the parts of a predicate that read the schema's columns; parts on metadata columns become true.
 
-    The result is true for each row that the predicate is true for. Conflicts of commits are looked for with it: files
-    that another writer added have no row numbers or row ids that were read. Raises what `bind` raises, except
+    Every row that satisfies the predicate also satisfies the result. It is used to detect commit conflicts, because row
+    numbers and row ids in files of concurrent commits were not read. Raises the same errors as `bind`, except
     `NoSuchColumn`.
     """
     if isinstance(predicate, And | Or):
@@ -116,13 +116,13 @@ def _bind_columns(comparison: ColumnComparison, schema: Schema, case_sensitive: 
     for field in (one, other):
         _check_reachable(schema, field)
     if not t.are_ordered_alike(one.type, other.type):
-        raise InvalidFilter(f"{comparison}: columns of types {one.type} and {other.type} are not compared")
+        raise InvalidFilter(f"{comparison}: columns of types {one.type} and {other.type} cannot be compared")
     return replace(comparison, ids=(one.id, other.id))
 
 
 def _bind_condition(condition: SqlCondition, schema: Schema, case_sensitive: bool, zone: tzinfo) -> Predicate:
     for reference in references(condition.text):
-        reference.resolve(schema, case_sensitive=case_sensitive)  # raises, before what is not evaluated is refused
+        reference.resolve(schema, case_sensitive=case_sensitive)  # report unknown columns before unsupported SQL
     found = infer_predicate(
         condition.text, schema, time_zone=name_of_zone(zone), case_sensitive=case_sensitive, now=condition.now
     )
@@ -132,7 +132,7 @@ def _bind_condition(condition: SqlCondition, schema: Schema, case_sensitive: boo
     clock = clock_values(condition.now)
     expression = ScalarExpression.parse(condition.text, schema, clock, case_sensitive=case_sensitive)
     if expression.type not in (t.BOOLEAN, t.UNKNOWN):
-        raise InvalidFilter(f"the filter {condition.text!r} is of type {expression.type}, and not true or false")
+        raise InvalidFilter(f"the filter {condition.text!r} is of type {expression.type}, not boolean")
     if zone is not UTC and expression.depends_on_zone:
         raise UnsupportedFeature(
             f"the filter {condition.text!r} in the time zone {name_of_zone(zone)}",
@@ -146,7 +146,7 @@ def _bind_condition(condition: SqlCondition, schema: Schema, case_sensitive: boo
 
 
 def can_bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = False, zone: tzinfo = UTC) -> bool:
-    """Whether a predicate can be bound to a schema."""
+    """Return whether a predicate can be bound to a schema."""
     try:
         bind(predicate, schema, case_sensitive=case_sensitive, zone=zone)
     except LakescanError:
@@ -226,9 +226,9 @@ def _bind_in(leaf: In, field: t.Field, zone: tzinfo) -> Predicate:
 
 
 def _unify_values(leaf: In, field: t.Field) -> Sequence[Any]:
-    """The values of a list, in which Spark gives all values one type; raises `InvalidFilter`.
+    """Return the values of a list converted to one type, as Spark does; raises `InvalidFilter`.
 
-    The type is found from the left, beginning with the column's.
+    Spark finds the common type from the left, beginning with the column's type.
     """
     kinds = {type(value) for value in leaf.values}
     if len(kinds) == 1:
@@ -242,7 +242,7 @@ def _unify_values(leaf: In, field: t.Field) -> Sequence[Any]:
         return [_parse_timestamp(each, texts, leaf) if isinstance(each, str) else each for each in leaf.values]
     is_decimal = isinstance(field.type, t.Decimal)
     if (field.type in t.INTEGRAL and PyDecimal in kinds) or (is_decimal and not kinds.isdisjoint((PyDecimal, int))):
-        raise InvalidFilter(f"{leaf}: numbers and texts are not compared in one list: write all without quotes")
+        raise InvalidFilter(f"{leaf}: one list cannot have numbers and texts: write all numbers without quotes")
     return leaf.values
 
 
@@ -261,7 +261,7 @@ def _parse_timestamp(text: str, kind: t.Type, leaf: In) -> Any:
 
 
 def _double(value: Any, field: t.Field, column: str) -> float | None:
-    """The value of a literal with which Spark compares a column of exact numbers as doubles; None for others."""
+    """Return the literal as a double if Spark compares it with this column of exact numbers as doubles, else None."""
     is_decimal = isinstance(field.type, t.Decimal)
     if isinstance(value, str) and is_decimal:
         try:
@@ -274,7 +274,7 @@ def _double(value: Any, field: t.Field, column: str) -> float | None:
 
 
 def _compare_doubles(leaf: Comparison, field: t.Field, value: float) -> Predicate:
-    """Compare a column of exact numbers with a double, as doubles: bounds in the column's own type."""
+    """Translate a comparison of exact numbers with a double, done as doubles, to bounds in the column's own type."""
     scale = field.type.scale if isinstance(field.type, t.Decimal) else 0
     low, high = _LONG
     if isinstance(field.type, t.Decimal):
@@ -321,10 +321,7 @@ def _compare_doubles(leaf: Comparison, field: t.Field, value: float) -> Predicat
 
 
 def _binary_search(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """The least number from `low` to `high` for which a condition holds that holds for all greater ones, too.
-
-    One more than `high` if there is none.
-    """
+    """Return the least number from `low` to `high` that satisfies a monotonic condition, or `high + 1`."""
     high += 1
     while low < high:
         middle = (low + high) // 2
@@ -333,7 +330,7 @@ def _binary_search(low: int, high: int, holds: Callable[[int], bool]) -> int:
 
 
 def _bulk_scalars(values: Sequence[Any], field: t.Field) -> list[pa.Scalar] | None:
-    """Long lists at once: whole numbers for a column of such, texts for one of texts; None for all others."""
+    """Convert a long list at once: integers for an integer column, texts for a string column; None for other lists."""
     kinds = {type(value) for value in values}
     try:
         if kinds == {int} and field.type in t.INTEGRAL:
@@ -341,7 +338,7 @@ def _bulk_scalars(values: Sequence[Any], field: t.Field) -> list[pa.Scalar] | No
         if kinds == {str} and field.type == t.STRING and not field.pad:
             return list(pa.array(values, pa.string()))
     except (OverflowError, pa.ArrowException, UnicodeError):
-        pass  # a value of its own is told apart below
+        pass  # the caller converts the values one by one
     return None
 
 
@@ -379,7 +376,7 @@ def _comparison_error(value: Any, field: t.Field, column: str, error: Exception)
 
 
 def _pad_char(text: str, size: int) -> str:
-    """The text of CHAR(n) that equals another in comparisons, which pad the shorter one; raises `_Inexact`."""
+    """Return the CHAR(n) value that equals a text in comparisons, which pad the shorter operand; raises `_Inexact`."""
     value, rest = text[:size].ljust(size), text[size:].rstrip(" ")
     if not rest:
         return value
@@ -437,7 +434,10 @@ def _parse_text(text: str, kind: t.Type, zone: tzinfo) -> pa.Scalar:
 
 
 def _uuid_like(text: str) -> pa.Scalar:
-    """The UUID that is written so. Others are ordered by their text, as in Spark; raises `_Inexact`."""
+    """Parse the canonical text of a UUID.
+
+    UUIDs are compared as text, as in Spark; raises `_Inexact` for other texts.
+    """
 
     def scalar(number: int) -> pa.Scalar:
         return pa.scalar(number.to_bytes(16), pa.binary(16))
@@ -475,7 +475,10 @@ def _integral(value: Any) -> pa.Scalar:
 
 
 def _decimal(value: Any, kind: t.Decimal) -> pa.Scalar:
-    """Convert to the column's own decimal type: Arrow and Spark would widen both sides, and fail beyond 38 digits."""
+    """Convert to the column's own decimal type.
+
+    Arrow and Spark would widen both sides, and fail beyond 38 digits.
+    """
     number = _number(value)
     if number.is_nan():
         raise _Inexact(None, above_all=True)
@@ -503,7 +506,7 @@ def _date(value: Any, zone: tzinfo) -> pa.Scalar:
 
 
 def _day_of(instant: Instant, zone: tzinfo) -> tuple[int, bool]:
-    """The last day that begins at or before a time, and whether it begins before."""
+    """Return the last day that begins at or before a time, and whether it begins before it."""
     if instant.offset is None:
         day, rest = divmod(instant.wall, NANOSECONDS_A_DAY)
         return day, rest > 0
@@ -514,7 +517,7 @@ def _day_of(instant: Instant, zone: tzinfo) -> tuple[int, bool]:
 
 
 def _start_of(day: int, zone: tzinfo) -> int:
-    """The nanoseconds since 1970 in UTC at which a day begins in a zone."""
+    """Return the instant at which a day begins in a zone, in nanoseconds since 1970 UTC."""
     wall = day * NANOSECONDS_A_DAY
     return wall - 1000 * offset_of_wall(wall // 1000, zone)
 
@@ -527,7 +530,7 @@ def _timestamp(value: Any, kind: t.Timestamp, zone: tzinfo) -> pa.Scalar:
     if kind.zoned and instant.offset is None:
         nanoseconds -= 1000 * offset_of_wall(nanoseconds // 1000, zone)
     if isinstance(value, Instant) and kind.unit == "us":
-        nanoseconds -= nanoseconds % 1000  # a literal of SQL has microseconds, further digits are cut off
+        nanoseconds -= nanoseconds % 1000  # SQL literals have microseconds: further digits are truncated
     whole, rest = divmod(nanoseconds, NANOSECONDS_A_DAY // kind.per_day)
     scalar = _timestamp_scalar(whole, kind)
     if rest:

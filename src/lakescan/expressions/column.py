@@ -14,7 +14,13 @@ __all__ = ["Column", "col", "parse_reference"]
 
 
 class Column:
-    """A column by its dotted path (`` a.`b.c` ``); comparing it with a literal returns a predicate.
+    """A column by its dotted path (`` a.`b.c` ``). Comparing it with a literal returns a predicate.
+
+    Combine predicates with `&`, `|` and `~`. These bind tighter than comparisons, so use parentheses. Methods also have
+    the names of PySpark and Polars: `isin`, `isNull`, `startswith`, `is_between`, ...
+
+    Example:
+        >>> (lakescan.col("price") > 20) & lakescan.col("country").is_in("FR", "DE")
 
     Combine predicates with `&`, `|` and `~`; these bind tighter than comparisons, so write parentheses. Methods have
     the names of PySpark and Polars, too: `isin`, `isNull`, `startswith`, `is_between`, ...
@@ -76,8 +82,8 @@ class Column:
     def is_in(self, *values: Any) -> Predicate:
         """Return `column in (values)`, where `values` are several arguments or one collection.
 
-        None among them is SQL's null, so the negation then keeps no row. No row is in an empty list, whose negation
-        keeps all rows.
+        None in the list is SQL's null, and then the negation keeps no rows. An empty list keeps no rows, and its
+        negation keeps all rows.
 
         Example:
             >>> lakescan.col("id").is_in(1, 2)
@@ -95,7 +101,7 @@ class Column:
         return IsNull(self.name, negate=True)
 
     def eq_null_safe(self, value: Any) -> Predicate:
-        """Return `column <=> value`: equal to `value`, where null equals null; it is true or false, never null.
+        """Return `column <=> value`: like `=`, but null equals null, and the result is never null.
 
         Example:
             >>> lakescan.col("note").eq_null_safe(None)
@@ -107,7 +113,7 @@ class Column:
         return IsNaN(self.name)
 
     def starts_with(self, prefix: str) -> Predicate:
-        """Return whether the string starts with `prefix`, taken literally.
+        """Return the predicate that the string starts with `prefix`, taken literally.
 
         Example:
             >>> lakescan.col("name").starts_with("10%")
@@ -115,7 +121,7 @@ class Column:
         return starts_with(self.name, prefix)
 
     def ends_with(self, suffix: str) -> Predicate:
-        """Return whether the string ends with `suffix`, taken literally.
+        """Return the predicate that the string ends with `suffix`, taken literally.
 
         Example:
             >>> lakescan.col("name").ends_with(".csv")
@@ -123,7 +129,7 @@ class Column:
         return Like(self.name, pattern="%" + escape_pattern(suffix))
 
     def contains(self, text: str) -> Predicate:
-        """Return whether the string contains `text`, taken literally.
+        """Return the predicate that the string contains `text`, taken literally.
 
         Example:
             >>> lakescan.col("name").contains("_x_")
@@ -131,7 +137,7 @@ class Column:
         return Like(self.name, pattern="%" + escape_pattern(text) + "%")
 
     def like(self, pattern: str) -> Predicate:
-        """Return whether the string is like `pattern`: % matches any text, _ one character, a backslash escapes them.
+        """Return `column like pattern`: % matches any text, _ one character, and a backslash escapes them.
 
         Example:
             >>> lakescan.col("name").like("a%")
@@ -139,7 +145,7 @@ class Column:
         return Like(self.name, pattern=pattern)
 
     def ilike(self, pattern: str) -> Predicate:
-        """Return whether the string is like `pattern`, ignoring case; see `like`.
+        """Return `column ilike pattern`, which ignores case; see `like`.
 
         Example:
             >>> lakescan.col("name").ilike("A%")
@@ -157,7 +163,7 @@ class Column:
     startswith = starts_with
     endswith = ends_with
 
-    if not TYPE_CHECKING:  # type checkers know which methods there are
+    if not TYPE_CHECKING:  # otherwise type checkers would accept any method
 
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("_"):
@@ -171,7 +177,7 @@ def _is_collection(value: Any) -> bool:
 
 
 def _python_values(values: Iterable[Any]) -> list[Any]:
-    """The values of a collection as Python's own; Arrow, NumPy and pandas have a method for it."""
+    """Convert a collection to a list of Python values; Arrow, NumPy and pandas have a method for this."""
     convert = getattr(values, "to_pylist", None) or getattr(values, "tolist", None)
     return list(values if convert is None else convert())
 

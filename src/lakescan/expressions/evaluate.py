@@ -1,4 +1,4 @@
-"""Evaluation of a bound predicate over Arrow columns into one mask per batch, with SQL's three-valued logic."""
+"""Evaluation of a bound predicate on Arrow columns, with SQL's three-valued logic."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ KERNELS = {
 
 
 def evaluate(predicate: Predicate, columns: Columns, rows: int, *, among: pa.Array | None = None) -> pa.Array:
-    """Evaluate a bound predicate into a boolean array of `rows` values; `columns` returns the column of a field id.
+    """Evaluate a bound predicate into a boolean array of `rows` values.
 
-    SQL conditions are evaluated only on the rows of the mask `among`, by default on all; elsewhere the result is of no
-    meaning. Raises what `ScalarExpression.evaluate` raises.
+    `columns` returns the array of a field by its id. SQL conditions are evaluated only on the rows in the mask `among`
+    (by default on all rows). The result is undefined on other rows. Raises the errors of `ScalarExpression.evaluate`.
     """
     return (
         _evaluate_lazily(predicate, columns, rows, among)
@@ -82,7 +82,7 @@ def _evaluate_kernels(predicate: Predicate, columns: Columns, rows: int) -> pa.A
 
 
 def _evaluate_lazily(predicate: Predicate, columns: Columns, rows: int, among: pa.Array | None) -> pa.Array:
-    """Evaluate SQL conditions after the other operands, where these have not decided: elsewhere they may fail."""
+    """Evaluate SQL conditions last, and only on rows that the other operands do not decide: elsewhere they may fail."""
     if isinstance(predicate, SqlCondition):
         return _evaluate_sql(predicate, columns, rows, among)
     assert isinstance(predicate, And | Or)
@@ -111,12 +111,12 @@ def _evaluate_sql(condition: SqlCondition, columns: Columns, rows: int, among: p
 
 
 def matching_rows(predicate: Predicate, columns: Columns, rows: int, *, among: pa.Array | None = None) -> pa.Array:
-    """Return a mask of the rows for which the predicate is true (not null); see `evaluate`."""
+    """Return a mask of the rows that satisfy the predicate; False where the predicate is null. See `evaluate`."""
     return pc.fill_null(evaluate(predicate, columns, rows, among=among), False)
 
 
 def compare(column: pa.Array, op: str, value: pa.Scalar) -> pa.Array:
-    """Evaluate `column op value`; NaN is equal to itself and greater than all else. Null where the column is null."""
+    """Evaluate `column op value`. NaN equals NaN and is greater than all other values. The result is null for nulls."""
     if pa.types.is_floating(column.type):
         return _compare_floating(column, op, value)
     if pa.types.is_fixed_size_binary(column.type):
@@ -145,7 +145,10 @@ def _compare_floating(column: pa.Array, op: str, value: pa.Scalar) -> pa.Array:
 
 
 def _is_in(column: pa.Array, values: tuple[pa.Scalar, ...]) -> pa.Array:
-    """Evaluate `in`; null where the column is null. Floats are compared one by one: a hash set tells 0.0 from -0.0."""
+    """Evaluate `in`; null where the column is null.
+
+    Floats are compared one by one, because a hash set separates 0.0 and -0.0.
+    """
     if pa.types.is_floating(column.type):
         return reduce(pc.or_kleene, (compare(column, "=", v) for v in values))
     if pa.types.is_fixed_size_binary(column.type):
@@ -154,14 +157,17 @@ def _is_in(column: pa.Array, values: tuple[pa.Scalar, ...]) -> pa.Array:
     for value in values:
         try:
             wanted.append(value.cast(column.type))
-        except pa.ArrowInvalid:  # more digits than the column can hold: equal to none of its values
+        except pa.ArrowInvalid:  # has more digits than the column can hold, so it equals no value
             continue
     mask = pc.is_in(column, value_set=pa.array(wanted, column.type))
     return pc.if_else(pc.is_valid(column), mask, pa.scalar(None, pa.bool_()))
 
 
 def column_getter(batch: pa.RecordBatch | pa.Table, schema: Schema) -> Columns:
-    """Return access by field id to a batch with the schema's columns, in its order; includes members of structs."""
+    """Return a function from field id to values, for a batch with the schema's columns in order.
+
+    Fields may be members of structs.
+    """
     positions = {field.id: i for i, field in enumerate(schema.fields)}
 
     def column(field_id: int) -> pa.Array:

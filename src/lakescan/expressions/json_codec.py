@@ -1,7 +1,7 @@
 """Predicates as JSON: the expression model of Iceberg's REST specification (`{"type": "gt", "term": "a", "value": 1}`).
 
-It carries filters to Spark workers. Literals that JSON cannot represent are tagged:
-`{"type": "literal", "data-type": "decimal", "value": "1.50"}`.
+Filters are sent to Spark workers in this form. Literals that JSON cannot represent are tagged: `{"type": "literal",
+"data-type": "decimal", "value": "1.50"}`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from lakescan.expressions.text_casts import offset_of_wall, wall_of_text
 
 
 def _time(text: str) -> datetime | pa.Scalar:
-    """Parse a timestamp; one with nanoseconds (from pandas) becomes an Arrow scalar."""
+    """Parse a timestamp. A timestamp with nanoseconds (from pandas) becomes an Arrow scalar."""
     if len(re.split("[-+]", text.partition(".")[2])[0]) <= 6:
         return datetime.fromisoformat(text)
     wall = wall_of_text(text)
@@ -113,13 +113,13 @@ def from_json(text: str) -> Predicate:
 
 
 class PredicateEncoder:
-    """Encodes predicates as values that JSON can represent; subclasses change how constants and literals are encoded.
+    """Encodes predicates as values that JSON can represent. Subclasses change how constants and literals are encoded.
 
-    Every literal can be decoded again.
+    Every encoded literal can be decoded again.
     """
 
     def encode(self, predicate: Predicate) -> Any:
-        """The predicate as nested dictionaries."""
+        """Encode a predicate as nested dictionaries."""
         match predicate:
             case Constant(value):
                 return self.constant(value)
@@ -147,30 +147,30 @@ class PredicateEncoder:
         raise TypeError(f"cannot encode {predicate!r}")
 
     def constant(self, value: bool | None) -> Any:
-        """True, False, or the unknown truth of SQL."""
+        """Encode a constant: True, False, or None for SQL's unknown."""
         return value
 
     def literal(self, value: Any) -> Any:
-        """The literal of a comparison."""
+        """Encode the literal of a comparison."""
         return _encode_value(value)
 
     def values(self, predicate: In) -> list[Any]:
-        """The literals of a list, with None for null."""
+        """Encode the literals of an `in` list, with None for null."""
         return [self.literal(value) for value in predicate.values] + [None] * predicate.has_null
 
     def like(self, predicate: Like) -> Any:
-        """A pattern."""
+        """Encode a LIKE test."""
         kind, value = ("ilike" if predicate.ignore_case else "like"), predicate.pattern
         if predicate.is_prefix_match:
             kind, value = "starts-with", predicate.prefix
         return {"type": f"not-{kind}" if predicate.negate else kind, "term": predicate.column, "value": value}
 
     def columns(self, predicate: ColumnComparison) -> Any:
-        """A comparison of two columns."""
+        """Encode a comparison of two columns."""
         return {"type": _OPS[predicate.op], "term": predicate.column, "other": predicate.other}
 
     def sql(self, predicate: SqlCondition) -> Any:
-        """An SQL condition."""
+        """Encode an SQL condition."""
         return {"type": "sql", "value": predicate.text, "now": predicate.now.isoformat()}
 
 

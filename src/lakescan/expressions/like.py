@@ -1,7 +1,7 @@
-"""LIKE patterns: % matches any text, _ any one character (also a line break), a backslash escapes the next character.
+"""LIKE patterns: % matches any text, _ matches any one character (also a line break), a backslash escapes the next one.
 
-Spark rejects a backslash before any other character than these; here, as in DuckDB, it stands for that character.
-Binding removes such backslashes, so that all lanes agree. A backslash at the end is rejected by all engines.
+Spark rejects a backslash before any other character. In lakescan and DuckDB, it makes that character literal. Binding
+removes such backslashes, so that all engines return the same rows. All engines reject a backslash at the end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakescan.errors import InvalidFilter
 
 @dataclass(frozen=True)
 class PatternPart:
-    """A piece of a pattern: literal text, or a wildcard, % or _."""
+    """A part of a pattern: literal text, or a wildcard (% or _)."""
 
     text: str
     is_wildcard: bool = False
@@ -50,17 +50,17 @@ def _characters(pattern: str, escape: str) -> Iterator[PatternPart]:
 
 
 def join_pattern(pieces: tuple[PatternPart, ...]) -> str:
-    """Join pieces into a pattern, with a backslash only before literal wildcards and backslashes."""
+    """Join parts into a pattern, with a backslash only before literal wildcards and literal backslashes."""
     return "".join(part.text if part.is_wildcard else escape_pattern(part.text) for part in pieces)
 
 
 def escape_pattern(text: str) -> str:
-    """Escape text into a pattern that matches exactly that text."""
+    """Escape text to a pattern that matches exactly this text."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def matches(column: pa.Array, pattern: str, *, ignore_case: bool = False) -> pa.Array:
-    """Return a mask of matching strings, null for nulls. With `ignore_case`, both sides are converted to lower case."""
+    """Return a mask of matching strings, null for nulls; `ignore_case` compares both sides in lower case."""
     pieces = split_pattern(pattern)
     if ignore_case:
         column = pc.utf8_lower(column)

@@ -17,12 +17,12 @@ from lakescan.expressions.text_casts import offset_of_wall, value_of_text, wall_
 _EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = 1_000
 NANOSECONDS_A_DAY = 86_400 * 10**9
-# Nanoseconds of numpy's fixed-length units.
+# Nanoseconds per fixed-length unit of numpy.
 _UNITS = {"W": 7 * NANOSECONDS_A_DAY, "D": NANOSECONDS_A_DAY, "h": 3_600 * 10**9, "m": 60 * 10**9, "s": 10**9}
 _UNITS |= {"ms": 10**6, "us": _MICROSECOND, "ns": 1}
 _NO_TIME = np.iinfo(np.int64).min
-# Spark and ISO 8601 write years of other than four digits with a sign, which is optional here before five or six
-# digits. Python's parser does not accept such years.
+# Spark and ISO 8601 write a sign before years that do not have four digits. Here it is optional before five or six
+# digits. Python's parser rejects such years.
 _FAR_YEAR = re.compile(r"([+-]\d{4,6}|\d{5,6})(-\d{2}-\d{2})")
 
 
@@ -39,12 +39,12 @@ class Instant:
 
     @property
     def utc(self) -> int:
-        """Nanoseconds since 1970 in UTC; without an offset, the wall-clock time is in UTC."""
+        """Nanoseconds since 1970 UTC. A wall-clock time without an offset counts as UTC."""
         return self.wall - (self.offset or 0)
 
 
 def instant_of(value: Any) -> Instant:
-    """Convert a literal: `datetime`, `date`, an Arrow scalar, or a pandas or numpy timestamp.
+    """Convert a literal (`datetime`, `date`, an Arrow scalar, or a pandas or numpy timestamp) to an `Instant`.
 
     Raises `TypeError` for other values.
     """
@@ -75,7 +75,7 @@ def _unit_of(kind: pa.DataType) -> str:
 
 
 def is_far(text: str) -> bool:
-    """Whether a text begins with a date that Python cannot parse: a year with a sign or more than four digits."""
+    """Return whether a text begins with a date that Python cannot parse: a year with a sign or over four digits."""
     return _FAR_YEAR.match(text) is not None
 
 
@@ -91,9 +91,9 @@ def _numpy_nanoseconds(value: np.datetime64) -> int:
 
 
 def plain_value(value: pa.Scalar) -> Any:
-    """Convert a scalar to a Python value; dates and timestamps out of Python's range become `numpy.datetime64` in UTC.
+    """Convert a scalar to a Python value, or to `numpy.datetime64` in UTC for times outside Python's range.
 
-    The smallest 64-bit timestamp stays an Arrow scalar, because numpy and pandas take it as NaT.
+    The smallest 64-bit timestamp stays an Arrow scalar, because numpy and pandas interpret it as NaT.
     """
     if value.is_valid and pa.types.is_timestamp(value.type) and value.value == _NO_TIME:
         return value
@@ -108,7 +108,7 @@ def plain_value(value: pa.Scalar) -> Any:
 
 
 def text_of(value: pa.Scalar) -> str:
-    """Format a date or timestamp for Spark's casts, which need a sign before years of more than four digits."""
+    """Format a date or timestamp for Spark's casts, which need a sign before years with more than four digits."""
     text = str(value.cast(pa.string()).as_py())
     return f"+{text}" if is_far(text) and text[0] != "-" else text
 
@@ -117,21 +117,21 @@ _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _TIMES = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME")
 _WALLS = ("TIMESTAMPNTZ", "DATETIME")
 _MOVING = ("now", "today", "tomorrow", "yesterday")
-# A day from the ends of Python's range, so that an offset from UTC fits.
+# One day inside Python's range, so that an offset from UTC fits.
 _FIRST, _LAST = datetime(1, 1, 2) - datetime(1970, 1, 1), datetime(9999, 12, 31) - datetime(1970, 1, 1)
 _WHOLE = re.compile(r" *[+-]?[0-9]+ *")
 _DOUBLE = re.compile(r" *([+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?)|nan) *", re.IGNORECASE)
 
 
 class UnknownCast(ValueError):
-    """A cast that is not evaluated here."""
+    """Raised for a cast that lakescan does not evaluate."""
 
 
 def cast_constant(value: Any, target: str, parameters: tuple[int, ...] = ()) -> Any:
-    """Return a constant as a value of an SQL type, by its name in capitals; null is null in all of them.
+    """Cast a constant to an SQL type, given by its name in capitals; null stays null.
 
-    Raises `ValueError` for a value that is not of the type, so that it would be rounded, cut or rewritten, and
-    `UnknownCast` for types that are not known here.
+    Raises `ValueError` for a value that the type cannot represent exactly, and `UnknownCast` for types that are not
+    supported here.
     """
     if value is None:
         return None
@@ -155,18 +155,18 @@ def cast_constant(value: Any, target: str, parameters: tuple[int, ...] = ()) -> 
 
 
 def _date(text: str) -> date | np.datetime64:
-    """Parse a date; one that Python's type cannot hold is numpy's."""
+    """Parse a date. A date outside Python's range becomes `numpy.datetime64`."""
     if text.strip(" ").lower().startswith(_MOVING):
-        raise UnknownCast("it is another day in each time zone")
+        raise UnknownCast("it depends on the time zone")
     days = int(value_of_text(text, t.DATE))
     ordinal = days + date(1970, 1, 1).toordinal()
     return date.fromordinal(ordinal) if 1 <= ordinal <= date.max.toordinal() else np.datetime64(days, "D")
 
 
 def _timestamp(text: str, *, has_zone: bool) -> datetime | Instant:
-    """Parse a timestamp; one that Python's type cannot hold is an `Instant`."""
+    """Parse a timestamp. A timestamp outside Python's range or precision becomes an `Instant`."""
     if text.strip(" ").lower().startswith((*_MOVING, "epoch")):
-        raise UnknownCast("it is another time in each time zone")
+        raise UnknownCast("the time depends on the time zone")
     wall = wall_of_text(text)
     zone = wall.zone if has_zone else None
     finer = wall.nanoseconds % 1000
@@ -183,7 +183,7 @@ def _timestamp(text: str, *, has_zone: bool) -> datetime | Instant:
 def _floating(value: Any, target: str) -> float:
     if isinstance(value, str) and not _DOUBLE.fullmatch(value):
         raise ValueError("not a number")
-    with np.errstate(over="ignore"):  # it is infinite then, as in Spark
+    with np.errstate(over="ignore"):  # overflows to infinity, as in Spark
         return float(np.float32(value)) if target == "FLOAT" else float(value)
 
 
@@ -198,5 +198,5 @@ def _whole(value: Any, bits: int) -> int:
 def _decimal(value: int | Decimal, precision: int, scale: int) -> int | Decimal:
     _, digits, exponent = Decimal(value).as_tuple()
     if -int(exponent) > scale or len(digits) + int(exponent) > precision - scale:
-        raise ValueError(f"it does not have at most {precision} digits, {scale} of them behind the point")
+        raise ValueError(f"it has more than {precision} digits, or more than {scale} of them after the decimal point")
     return value

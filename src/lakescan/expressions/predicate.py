@@ -1,7 +1,7 @@
-"""The predicate tree: tests of single columns against literals, and SQL conditions, combined by and, or and not.
+"""The predicate tree: tests of single columns against literals and SQL conditions, combined by and, or and not.
 
-Semantics are SQL's, as in Spark and DuckDB: a comparison with null is null and keeps no row; NaN equals NaN and is
-greater than every other number; -0.0 equals 0.0.
+Semantics are SQL's, as in Spark and DuckDB: a comparison with null is null and keeps no row, NaN equals NaN and is
+greater than every other number, and -0.0 equals 0.0.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Predicate:
 
 @dataclass(frozen=True)
 class Constant(Predicate):
-    """True, false, or None for SQL's unknown (`a = null`): neither it nor its negation keeps a row."""
+    """True, false, or None for SQL's unknown (`a = null`). Neither unknown nor its negation keeps a row."""
 
     value: bool | None
 
@@ -86,7 +86,7 @@ class Or(Predicate):
 
 @dataclass(frozen=True)
 class ColumnTest(Predicate):
-    """A test of one column. `column` is its dotted path (`Schema.field`); binding fills in `field_id`."""
+    """A test of one column. `column` is its dotted path (`Schema.field`), and binding sets `field_id`."""
 
     column: str
     field_id: int | None = None
@@ -100,14 +100,14 @@ class ColumnTest(Predicate):
 
 
 class ExactText(str):
-    """A text that is compared as it is, also with the padding of CHAR(n): Spark does so with those of BETWEEN."""
+    """A text that is compared including the padding of CHAR(n), as Spark compares the bounds of BETWEEN."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Comparison(ColumnTest):
-    """`column op value`, where op is one of < <= > >= = !=."""
+    """`column op value`, where `op` is one of < <= > >= = !=."""
 
     op: str = "="
     value: Any = None
@@ -120,7 +120,7 @@ class Comparison(ColumnTest):
 class In(ColumnTest):
     """`column in (values)`, or `not in` with `negate`.
 
-    `has_null` says that the list also contains null: `in` keeps the same rows without it, `not in` keeps none.
+    `has_null` means that the list also contains null. Then `in` keeps the same rows, and `not in` keeps no rows.
     """
 
     values: tuple[Any, ...] = ()
@@ -144,7 +144,7 @@ class IsNull(ColumnTest):
 
 @dataclass(frozen=True)
 class IsNaN(ColumnTest):
-    """`isnan(column)`, or its negation with `negate`; for null, `isnan` is false and not null, as in Spark."""
+    """`isnan(column)`, or its negation with `negate`. As in Spark, `isnan` of null is false, not null."""
 
     negate: bool = False
 
@@ -154,9 +154,10 @@ class IsNaN(ColumnTest):
 
 @dataclass(frozen=True)
 class Like(ColumnTest):
-    """`column like pattern` (% and _, escaped by a backslash), or `not like` with `negate`; `ilike` if `ignore_case`.
+    """`column like pattern`, or `not like` with `negate`, or `ilike` with `ignore_case`.
 
-    Raises `InvalidFilter` for a pattern that ends with an unescaped backslash.
+    In the pattern, % and _ are wildcards, and a backslash escapes them. Raises `InvalidFilter` for a pattern that ends
+    with an unescaped backslash.
     """
 
     pattern: str = ""
@@ -172,13 +173,13 @@ class Like(ColumnTest):
 
     @property
     def prefix(self) -> str:
-        """The literal prefix of all matches; empty if there is none or case is ignored."""
+        """The literal prefix of all matches; empty if the pattern begins with a wildcard or case is ignored."""
         pieces = () if self.ignore_case else split_pattern(self.pattern)
         return pieces[0].text if pieces and not pieces[0].is_wildcard else ""
 
     @property
     def is_prefix_match(self) -> bool:
-        """Whether the pattern is a literal followed by %, so that exactly the strings with that prefix match."""
+        """Whether the pattern is a literal followed by %, so that it matches exactly the strings with that prefix."""
         if self.ignore_case:
             return False
         pieces = split_pattern(self.pattern)
@@ -187,9 +188,9 @@ class Like(ColumnTest):
 
 @dataclass(frozen=True)
 class ColumnComparison(Predicate):
-    """`column op other`: two columns, both of whole numbers, or of one type of decimals, dates or timestamps.
+    """`column op other` for two columns, which are both integers or have the same decimal, date or timestamp type.
 
-    Binding fills in their field ids.
+    Binding sets their field ids.
     """
 
     column: str
@@ -202,7 +203,7 @@ class ColumnComparison(Predicate):
 
     @property
     def bound_ids(self) -> tuple[int, int]:
-        """The field ids; raises `ValueError` if the comparison is not bound."""
+        """The field ids of both columns; raises `ValueError` if the comparison is not bound."""
         if self.ids is None:
             raise ValueError(f"{self} is not bound to a schema")
         return self.ids
@@ -210,12 +211,13 @@ class ColumnComparison(Predicate):
 
 @dataclass(frozen=True)
 class SqlCondition(Predicate):
-    """A condition in Spark SQL that is more than a test of one column: it is evaluated on the rows.
+    """A condition in Spark SQL that is more than tests of single columns, so that it is evaluated on rows.
 
-    - `text`: as it was written.
-    - `now`: what `current_timestamp()` is, in process, wherever and whenever the condition is evaluated.
-    - `implied`: is true of every row for which the condition is true, and files are pruned by it.
-    - `expression`: the condition over the columns of a schema. Binding fills in these two.
+    - `text`: the SQL text.
+    - `now`: the value of `current_timestamp()`, wherever and whenever lakescan evaluates the condition.
+    - `implied`: a predicate, used to prune files, that is satisfied by every row that satisfies the condition. Set by
+      binding.
+    - `expression`: the condition over the columns of a schema. Set by binding.
     """
 
     text: str
@@ -244,7 +246,7 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 
 def mirror_operator(op: str) -> str:
-    """Return the equivalent operator for exchanged operands."""
+    """Return the operator that has the same meaning with exchanged operands."""
     return _MIRRORED[op]
 
 
@@ -254,7 +256,7 @@ def opposite_operator(op: str) -> str:
 
 
 def negation(predicate: Predicate) -> Predicate:
-    """Return `not predicate` pushed down to the leaves, which is equivalent under three-valued logic."""
+    """Return `not predicate` with the negation pushed down to the leaves, equivalent under three-valued logic."""
     match predicate:
         case Constant(value):
             return Constant(None if value is None else not value)
@@ -274,21 +276,21 @@ def negation(predicate: Predicate) -> Predicate:
 
 
 def conjunction(parts: list[Predicate]) -> Predicate:
-    """Combine predicates with `and`, without those that are true; `TRUE` for none."""
+    """Combine predicates with `and`, dropping those that are `TRUE`; returns `TRUE` for an empty list."""
     if FALSE in parts:
         return FALSE
     return _join_tree([part for part in parts if part != TRUE], And, TRUE)
 
 
 def disjunction(parts: list[Predicate]) -> Predicate:
-    """Combine predicates with `or`, without those that are false; `FALSE` for none."""
+    """Combine predicates with `or`, dropping those that are `FALSE`; returns `FALSE` for an empty list."""
     if TRUE in parts:
         return TRUE
     return _join_tree([part for part in parts if part != FALSE], Or, FALSE)
 
 
 def operands(predicate: And | Or) -> list[Predicate]:
-    """Return the operands of a chain of `and`, or of `or`, in order; iterative, as chains may be long."""
+    """Return the operands of a chain of `and` or of `or`, in order. Not recursive, because chains may be long."""
     result: list[Predicate] = []
     pending: list[Predicate] = [predicate]
     while pending:
@@ -301,7 +303,7 @@ def operands(predicate: And | Or) -> list[Predicate]:
 
 
 def _join_tree(parts: list[Predicate], kind: type[And] | type[Or], none: Predicate) -> Predicate:
-    """Build a left-deep tree; long lists become balanced trees, so that recursion over them is not too deep."""
+    """Build a left-deep tree, or a balanced one for many parts, so that recursion over it is not too deep."""
     if len(parts) > _LONG_CHAIN:
         half = len(parts) // 2
         return kind(_join_tree(parts[:half], kind, none), _join_tree(parts[half:], kind, none))
@@ -309,14 +311,14 @@ def _join_tree(parts: list[Predicate], kind: type[And] | type[Or], none: Predica
 
 
 def conjuncts(predicate: Predicate) -> list[Predicate]:
-    """Split a predicate into its top-level conjuncts, in order; none for `TRUE`."""
+    """Split a predicate into its top-level conjuncts, in order; empty for `TRUE`."""
     if isinstance(predicate, And):
         return conjuncts(predicate.left) + conjuncts(predicate.right)
     return [] if predicate == TRUE else [predicate]
 
 
 def leaves(predicate: Predicate) -> Iterator[ColumnTest]:
-    """Yield every column test in the tree, and those that its SQL conditions and comparisons of columns imply."""
+    """Yield every column test in the tree, including tests implied by its SQL conditions and column comparisons."""
     if isinstance(predicate, And | Or):
         yield from leaves(predicate.left)
         yield from leaves(predicate.right)
@@ -332,7 +334,7 @@ def leaves(predicate: Predicate) -> Iterator[ColumnTest]:
 
 
 def has_sql(predicate: Predicate) -> bool:
-    """Whether there are SQL conditions in the tree."""
+    """Return whether the tree contains SQL conditions."""
     if isinstance(predicate, And | Or):
         return has_sql(predicate.left) or has_sql(predicate.right)
     return isinstance(predicate, SqlCondition)
@@ -341,7 +343,10 @@ def has_sql(predicate: Predicate) -> bool:
 def replace_sql(
     predicate: Predicate, implied: Callable[[SqlCondition], Predicate] = lambda each: each.implied
 ) -> Predicate:
-    """Replace SQL conditions by what they imply: the result is true of every row for which the predicate is true."""
+    """Replace SQL conditions by predicates that they imply (by default `each.implied`).
+
+    Every row that satisfies the predicate also satisfies the result.
+    """
     match predicate:
         case And() | Or() if has_sql(predicate):
             parts = [replace_sql(part, implied) for part in operands(predicate)]
@@ -352,7 +357,7 @@ def replace_sql(
 
 
 def predicate_fields(predicate: Predicate) -> set[int]:
-    """Return the ids of the fields that the evaluation of a bound predicate reads."""
+    """Return the ids of the fields that a bound predicate reads."""
     match predicate:
         case And(left, right) | Or(left, right):
             return predicate_fields(left) | predicate_fields(right)
@@ -366,7 +371,7 @@ def predicate_fields(predicate: Predicate) -> set[int]:
 
 
 def _literal(value: Any) -> str:
-    if isinstance(value, pa.Scalar):  # of a bound predicate
+    if isinstance(value, pa.Scalar):  # the predicate is bound
         value = plain_value(value)
     if isinstance(value, bool):
         return str(value).lower()

@@ -1,4 +1,4 @@
-"""Conditions that rows must satisfy: evaluated by the evaluator of filters if it understands them, else by DuckDB."""
+"""Conditions that rows must satisfy, evaluated by the filter evaluator if possible, else by DuckDB."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ class RowCondition:
 
     @staticmethod
     def bind_predicate(predicate: Predicate, schema: Schema, text: str | None = None) -> RowCondition:
-        """Bind a filter's predicate; raises `InvalidFilter` and `NoSuchColumn`."""
+        """Bind a filter predicate; raises `InvalidFilter` and `NoSuchColumn`."""
         bound = bind(predicate, schema, case_sensitive=False)
         return RowCondition(str(predicate) if text is None else text, schema, bound)
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The ids of the fields that it reads."""
+        """The ids of the fields that the condition reads."""
         if isinstance(self._test, ScalarExpression):
             return self._test.columns
         return tuple(sorted(predicate_fields(self._test)))
 
     @property
     def ignores_padding(self) -> bool:
-        """Whether it takes CHAR values as they are stored, padded with spaces, and ignores these (see `bind`)."""
+        """Whether the condition takes CHAR values with their stored padding, and ignores the padding (see `bind`)."""
         return not isinstance(self._test, ScalarExpression)
 
     def holds(self, rows: pa.RecordBatch) -> pa.Array:
-        """Return a mask of the rows for which it is true, not false or null; raises what `evaluate` raises."""
+        """Return a mask of the rows that satisfy the condition, False where it is null; raises like `evaluate`."""
         if isinstance(self._test, ScalarExpression):
             return self._test.evaluate(rows).fill_null(False)
         return matching_rows(self._test, column_getter(rows, self.schema), rows.num_rows)

@@ -1,7 +1,7 @@
-"""Literals for reports and logs: replaced by their type and magnitude, as by Iceberg's `ExpressionUtil.sanitize`.
+"""Sanitizing of literals for reports and logs: a literal is replaced by its type and magnitude, or by a hash.
 
-A report must not show the values that people filter by. It shows enough to compare filters: `(2-digit-int)`,
-`(date-3-days-ago)`, `(hash-7f6e2a01)`.
+Reports must not contain the values that people filter by, but allow comparing filters: `(2-digit-int)`,
+`(date-3-days-ago)`, `(hash-7f6e2a01)`. The forms are those of Iceberg's `ExpressionUtil.sanitize`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ABBREVIATED = 10  # Iceberg's LONG_IN_PREDICATE_ABBREVIATION_THRESHOLD
 
 
 def sanitize_literal(value: Any, now: datetime | None = None) -> str:
-    """Return what stands for a literal.
+    """Return the sanitized form of a literal.
 
     Args:
         value: A Python value or an Arrow scalar.
@@ -61,7 +61,7 @@ def sanitize_literal(value: Any, now: datetime | None = None) -> str:
 
 
 def sanitize_list(values: list[Any], now: datetime | None = None) -> list[str]:
-    """Return what stands for the literals of a list; a long list is abbreviated to its distinct texts."""
+    """Return the sanitized forms of the literals of a list; a long list is abbreviated to its distinct forms."""
     shown = [sanitize_literal(each, now) for each in values]
     if len(shown) < _ABBREVIATED:
         return shown

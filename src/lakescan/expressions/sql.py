@@ -1,7 +1,7 @@
 """Filters as SQL text: the condition of a WHERE clause in Spark's dialect, parsed by sqlglot.
 
 Tests of one column against literals become predicates that planning understands. Where AND, OR and NOT combine them
-with other conditions, each of the others becomes an `SqlCondition`.
+with other conditions, each other condition becomes an `SqlCondition`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _COMPARISONS = {"EQ": "=", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE"
 
 
 class NotColumnTests(InvalidFilter):
-    """A condition is more than tests of single columns against literals."""
+    """Raised for a condition that is not a combination of tests of single columns against literals."""
 
 
 def parse_filter(text: str) -> Predicate:
     """Parse SQL text such as `ts >= '2026-01-01' and year(born) % 4 = 0` into a predicate.
 
-    Raises `InvalidFilter` for text that does not parse, and for what a condition on rows cannot have: subqueries,
-    aggregates, window functions, and functions that are not deterministic.
+    Raises `InvalidFilter` for text that does not parse, or that contains a subquery, an aggregate, a window function or
+    a nondeterministic function.
     """
     try:
         return _parse_operands(text)
@@ -70,8 +70,8 @@ def _parse_operands(text: str, *, negate: bool = False) -> Predicate:
 def parse_column_tests(text: str) -> Predicate:
     """Parse SQL text such as `ts >= '2026-01-01' and country in ('FR', 'DE')` into a predicate.
 
-    Raises `NotColumnTests` for text that is more than tests of single columns against literals, and `InvalidFilter`
-    for text that does not parse.
+    Raises `NotColumnTests` for conditions other than tests of single columns against literals, and `InvalidFilter` for
+    text that does not parse.
     """
     try:
         import sqlglot
@@ -90,7 +90,7 @@ def parse_column_tests(text: str) -> Predicate:
 
 
 def _syntax_problem(error: Any, text: str) -> str:
-    """What is wrong with a filter's text. The parser names its own classes of what it expected; the place says more."""
+    """Describe a syntax error by its place in the text, because sqlglot's message names internal classes."""
     if not text.strip():
         return "it is empty"
     found = (getattr(error, "errors", None) or [{}])[0]
@@ -105,12 +105,12 @@ def _syntax_problem(error: Any, text: str) -> str:
 
 
 def _too_deep(text: str) -> InvalidFilter:
-    return InvalidFilter(f"the filter {text[:80]!r}... is nested too deep: write it with fewer parentheses")
+    return InvalidFilter(f"the filter {text[:80]!r}... is nested too deeply: write it with fewer parentheses")
 
 
-# Arguments that each kind of sqlglot node may have besides its operands. Any other argument could change its meaning
-# and is refused, because new sqlglot versions add arguments: `not like` was once a `Not` node around a `Like`, and is
-# now a `Like` with `negate`.
+# The arguments that each kind of sqlglot node may have besides its operands. A node with any other argument is
+# rejected, because new sqlglot versions add arguments that change the meaning: `not like` was once a `Not` node around
+# a `Like`, and is now a `Like` with `negate`.
 _OPERANDS = {"this", "expression", "expressions"}
 _KNOWN_ARGUMENTS = {
     "Like": {"negate"},
@@ -133,7 +133,7 @@ def _predicate(node: Any, text: str) -> Predicate:
 
 
 def _check_meaning(node: Any, text: str) -> None:
-    """Raise `InvalidFilter` for a node with arguments that are not understood here."""
+    """Raise `InvalidFilter` for a node with unknown arguments, which could change its meaning."""
     arguments = {name for name, value in node.args.items() if value not in (None, False, [])}
     if arguments - _OPERANDS - _KNOWN_ARGUMENTS.get(type(node).__name__, set()):
         raise _not_column_test(node, text)
@@ -182,7 +182,7 @@ def _translate_node(node: Any, text: str) -> Predicate:
 
 
 def _operands(node: Any, text: str) -> list[Any]:
-    """Return the operands of a chain of `and`, or of `or`, in order; iterative, as chains may be long."""
+    """Return the operands of a chain of `and` or of `or`, in order. Not recursive, because chains may be long."""
     result, pending = [], [node]
     while pending:
         each = pending.pop()
@@ -195,7 +195,7 @@ def _operands(node: Any, text: str) -> list[Any]:
 
 
 def _like(node: Any, text: str, escape: str = "\\") -> Predicate:
-    """A test against a pattern; unknown for a pattern that is null."""
+    """Translate a LIKE test; a null pattern becomes unknown."""
     if len(escape) != 1:
         raise InvalidFilter(f"in the filter {text!r}, the escape {escape!r} is not a single character")
     pattern = _text(node.expression, text)
@@ -209,11 +209,11 @@ def _like(node: Any, text: str, escape: str = "\\") -> Predicate:
 
 
 def _text(node: Any, text: str) -> str | None:
-    """The value of a literal that must be a text, or null."""
+    """Return the value of a text literal, or None for null."""
     value = _value(node, text)
     if value is None or isinstance(value, str):
         return value
-    raise NotColumnTests(f"in the filter {text!r}, {value!r} is not a text: quote it")
+    raise NotColumnTests(f"in the filter {text!r}, {value!r} is not a string: quote it")
 
 
 def _comparison(node: Any, op: str, text: str) -> Predicate:
@@ -229,7 +229,7 @@ def _comparison(node: Any, op: str, text: str) -> Predicate:
 
 
 def _compare(column: str, op: str, value: Any) -> Predicate:
-    """A comparison; unknown with null."""
+    """Build a comparison with a literal; a comparison with null is unknown."""
     return UNKNOWN if value is None else Comparison(column, op=op, value=value)
 
 
@@ -241,7 +241,7 @@ def _is(node: Any, text: str) -> Predicate:
 
 
 def _never_null(test: Comparison) -> Predicate:
-    """Make a test false, not null, for null: so that `not (a <=> 1)` and `a is not true` keep rows with null."""
+    """Make a test false instead of null for nulls, so that `not (a <=> 1)` and `a is not true` keep rows with null."""
     return IsNull(test.column, negate=True) & test
 
 
@@ -298,7 +298,7 @@ def _negative(node: Any, text: str) -> Any:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise NotColumnTests(f"in the filter {text!r}, {value!r} is not a number: it has no negative")
+        raise NotColumnTests(f"in the filter {text!r}, {value!r} is not a number and cannot be negated")
     return value.copy_negate() if isinstance(value, Decimal) else -value  # a minus sign would round to 28 digits
 
 
@@ -307,7 +307,7 @@ def _bytes(digits: str, text: str) -> bytes:
         return bytes.fromhex(digits if len(digits) % 2 == 0 else f"0{digits}")
     except ValueError as error:
         raise InvalidFilter(
-            f"in the filter {text!r}, X'{digits}' has other characters than hexadecimal digits"
+            f"in the filter {text!r}, X'{digits}' has characters that are not hexadecimal digits"
         ) from error
 
 
@@ -340,7 +340,7 @@ _OPENING, _CLOSING = ("L_PAREN", "L_BRACKET", "L_BRACE"), ("R_PAREN", "R_BRACKET
 
 
 def operands_of(text: str) -> tuple[str | None, list[str]]:
-    """Return the operator that binds least, AND, OR or NOT, and its operands; None and the text if there is none.
+    """Split SQL text at its top-level operator: return OR, AND or NOT with its operands, or None with the whole text.
 
     Raises `InvalidFilter` for text without tokens.
 
@@ -370,7 +370,7 @@ def _token_text(text: str, tokens: list[Any]) -> str:
 
 
 def _depths(tokens: list[Any]) -> list[int]:
-    """How many brackets and CASEs are open after each token."""
+    """Return how many brackets and CASEs are open after each token."""
     depths, opened = [], []
     for token in tokens:
         kind = _kind(token)
@@ -383,7 +383,7 @@ def _depths(tokens: list[Any]) -> list[int]:
 
 
 def _places(tokens: list[Any], depths: list[int], operator: str) -> list[int]:
-    """The places of an operator outside of brackets; the AND of a BETWEEN is none."""
+    """Return the indexes of an operator outside of brackets, without the AND of a BETWEEN."""
     places, in_between = [], False
     for place, (token, depth) in enumerate(zip(tokens, depths, strict=True)):
         kind = _kind(token)

@@ -1,4 +1,4 @@
-"""SQL conditions: what they may contain, and the columns that their text names."""
+"""SQL conditions: checks of their content, and the column references in their text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _REFUSED = {
     ),
 }
 _WHY = {name: why for why, names in _REFUSED.items() for name in names.split()}
-# Functions that are called without parentheses, if no column has the name.
+# Functions that can be called without parentheses; a column with the name takes precedence.
 _WORDS = (
     "current_catalog",
     "current_database",
@@ -49,9 +49,10 @@ _WITH_UNIT = ("date_add", "date_diff", "dateadd", "datediff", "timediff", "times
 
 
 def sql_condition(text: str) -> SqlCondition:
-    """Return the condition with this text.
+    """Parse and check the text of a condition.
 
-    Raises `InvalidFilter` if it does not parse, or has what a condition on rows cannot have.
+    Raises `InvalidFilter` if it does not parse, or contains something that is not allowed in a condition on rows, such
+    as a subquery or an aggregate.
     """
     tree = parse_expression(text)
     for node in tree.walk():
@@ -65,7 +66,7 @@ def sql_condition(text: str) -> SqlCondition:
 
 
 def _problem(node: Any) -> str | None:
-    """What a filter cannot have, if the node is that."""
+    """Describe why a filter must not contain this node; None if it may."""
     from sqlglot import exp
 
     match node:
@@ -84,9 +85,11 @@ def _problem(node: Any) -> str | None:
 
 @dataclass(frozen=True)
 class ColumnReference:
-    """A reference to a column in an SQL text: its names, and where each is in the text (first and last character).
+    """A reference to a column in SQL text.
 
-    `is_word`: it may also be a function that is called without parentheses.
+    - `names`: the parts of the name.
+    - `places`: for each part, the positions of its first and last character in the text.
+    - `is_word`: whether it may instead be a function that is called without parentheses.
     """
 
     names: tuple[str, ...]
@@ -94,10 +97,10 @@ class ColumnReference:
     is_word: bool
 
     def resolve(self, schema: Schema, *, case_sensitive: bool) -> tuple[t.Field, int] | None:
-        """Return the field that it names, and by how many of its names; the others are of what the field contains.
+        """Return the referenced field and how many of the names refer to it; the other names refer to its contents.
 
-        A field inside a list or map is that list or map. None for a function that is called without parentheses.
-        Raises `NoSuchColumn`.
+        For a field inside a list or map, return that list or map. Return None for a function that is called without
+        parentheses. Raises `NoSuchColumn`.
         """
         for count in range(len(self.names), 0, -1):
             try:
@@ -115,7 +118,7 @@ class ColumnReference:
 
 
 def _references(tree: Any) -> Iterator[ColumnReference]:
-    """The references to columns in a tree; variables of lambda functions are none."""
+    """Yield the references to columns in a tree, without the variables of lambda functions."""
     from sqlglot import exp
 
     for column in tree.find_all(exp.Column):
@@ -136,7 +139,7 @@ def _references(tree: Any) -> Iterator[ColumnReference]:
 
 
 def _is_unit(column: Any) -> bool:
-    """Whether it is the unit of a call: `timestampdiff(HOUR, a, b)`."""
+    """Return whether a node is the unit of a call: `timestampdiff(HOUR, a, b)`."""
     from sqlglot import exp
 
     call = column.parent
@@ -145,15 +148,15 @@ def _is_unit(column: Any) -> bool:
 
 
 def references(text: str) -> Iterator[ColumnReference]:
-    """The references to columns in the text of a condition."""
+    """Yield the references to columns in the text of a condition."""
     return _references(parse_expression(text))
 
 
 def replace_columns(text: str, replaced: Callable[[ColumnReference], tuple[str, int] | None]) -> str:
     """Replace references to columns in the text of a condition.
 
-    `replaced` returns what replaces a reference, and how many of its names; None to leave it as it is.
-    Raises `UnsupportedFeature` for releases of sqlglot that do not tell where names are.
+    `replaced` returns the replacement for a reference and how many of its names it replaces, or None to keep the
+    reference. Raises `UnsupportedFeature` if sqlglot is too old to record the positions of names.
     """
     changes = []
     for each in references(text):

@@ -1,9 +1,10 @@
-"""Texts as values of other types, as Spark's casts read them in ANSI mode: one parser for each type.
+"""Casts of text to other types, as in Spark's ANSI mode: one parser for each type.
 
-All paths use these parsers: for text literals beside typed columns (`day < '2020-2-29 12:00'`), for casts of constants
-and of columns in SQL, for JSON, and for time zones. A parser raises `ValueError` for a text that Spark does not read:
-`CAST` fails for it, and `try_cast` is null. Dates are days since 1970 and timestamps microseconds since 1970, because
-Spark has other years than Python (1 to 9999). `tests/expressions/text_literals.json` has Spark's own answers.
+These parsers are used wherever text is cast: text literals compared with typed columns (`day < '2020-2-29 12:00'`),
+casts of constants and of columns in SQL, JSON, and time zones. A parser raises `ValueError` for text that Spark
+rejects: `CAST` fails for it, and `try_cast` returns null. Dates are days since 1970 and timestamps microseconds since
+1970, because Spark's years are not limited to 1 to 9999 as Python's are. `tests/expressions/text_literals.json` has
+Spark's own results.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from lakescan.common import types as t
 DAY = 86_400 * 10**6
 _LONG, _DAYS = (-(2**63), 2**63 - 1), (-(2**31), 2**31 - 1)
 _JAVA_SPACE = "".join(map(chr, range(33)))
-_BLANK = _JAVA_SPACE + "\x7f"  # what Spark trims: white space and control characters
+_BLANK = _JAVA_SPACE + "\x7f"  # white space and control characters, which Spark trims
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
-_MOST_DIGITS = 4000  # Python refuses to parse integers with some more
+_MOST_DIGITS = 4000  # below Python's limit for parsing integers
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _FLOATING = re.compile(rf"({_NUMBER.pattern})[fFdD]?")
 _HEXADECIMAL = re.compile(r"([+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
@@ -44,7 +45,7 @@ _TIME = re.compile(
 _SPECIAL = re.compile(r"(epoch|now|today|tomorrow|yesterday)(?![a-z])[ \t]*(.*)", re.IGNORECASE | re.DOTALL)
 _NO_TIMESTAMP = "not a timestamp: write it as '2026-01-31 12:00:00'"
 _DAYS_FROM_NOW = {"now": 0, "today": 0, "tomorrow": 1, "yesterday": -1}
-# Names of Java besides those of the time zone database.
+# Java's zone names that are not in the time zone database.
 _SHORT_IDS = {
     "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
     "ART": "Africa/Cairo", "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka",
@@ -59,21 +60,21 @@ _MOST_SECONDS = 18 * 3600
 
 
 def value_of_text(text: str, kind: t.Type, zone: tzinfo = UTC, now: datetime | None = None) -> bool | int | float | str:
-    """Return what a text means beside a column of a type.
+    """Cast a text literal to a value that can be compared with a column of the given type, as Spark does.
 
-    Dates are days since 1970; timestamps are microseconds or nanoseconds since 1970, by the column's unit (nanoseconds
-    may exceed 64 bits); times are microseconds since midnight. Beside a decimal a text is a float, as in Spark. Beside
-    binary, and beside a UUID, which is text in Spark, it stays a text.
+    Dates are days since 1970. Timestamps are microseconds or nanoseconds since 1970, by the column's unit (nanoseconds
+    may exceed 64 bits). Times are microseconds since midnight. For a decimal column the text becomes a float, as in
+    Spark. For a binary or UUID column it stays a text (UUIDs are text in Spark).
 
     Args:
         text: The literal, without quotes.
         kind: The column's type.
         zone: The time zone of timestamps without one.
-        now: The time of `'now'` and `'today'`; by default the present time.
+        now: The time of `'now'` and `'today'`; by default the current time.
 
     Raises:
         ValueError: The text is not a value of the type.
-        TypeError: Columns of this type are not compared with text.
+        TypeError: Columns of this type cannot be compared with text.
 
     Example:
         >>> value_of_text(" 2020-2-29 12:00 ", t.DATE)
@@ -98,11 +99,11 @@ def value_of_text(text: str, kind: t.Type, zone: tzinfo = UTC, now: datetime | N
         return _special_time(word, kind.zoned, zone, now) * (kind.per_day // DAY)
     if kind == t.TIME:
         return time_of_text(text)
-    raise TypeError("columns of this type are not compared with text")
+    raise TypeError("columns of this type cannot be compared with text")
 
 
 def or_none(read: Callable[..., Any], *args: Any) -> Any:
-    """Return what a parser reads; None for a text that Spark does not read."""
+    """Call a parser, and return None if it raises `ValueError`."""
     try:
         return read(*args)
     except ValueError:
@@ -110,7 +111,7 @@ def or_none(read: Callable[..., Any], *args: Any) -> Any:
 
 
 def boolean_of_text(text: str) -> bool:
-    """Return the truth that a text names: t, true, y, yes, 1; f, false, n, no, 0; in any case."""
+    """Parse a boolean: t, true, y, yes, 1 or f, false, n, no, 0, in any case."""
     word = text.strip(_BLANK).lower()
     if word not in (*_TRUE, *_FALSE):
         raise ValueError("not true or false")
@@ -118,21 +119,21 @@ def boolean_of_text(text: str) -> bool:
 
 
 def whole_of_text(text: str, bits: int = 64) -> int:
-    """Return the whole number of so many bits that a text is."""
+    """Parse an integer of `bits` bits."""
     text = text.strip(_BLANK)
     if not _WHOLE.fullmatch(text):
-        raise ValueError("not a whole number; without quotes, other numbers can be compared with it")
+        raise ValueError("not a whole number; write other numbers without quotes")
     digits = text.lstrip("+-").lstrip("0")
     number = 0 if not digits else int(digits) if len(digits) < _MOST_DIGITS else 2**64
     number = -number if text[0] == "-" else number
     if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
         name = {8: "TINYINT", 16: "SMALLINT", 32: "INT"}.get(bits, "BIGINT")
-        raise ValueError(f"it exceeds the range of {name}; without quotes, it can be compared")
+        raise ValueError(f"it exceeds the range of {name}; write such numbers without quotes")
     return number
 
 
 def double_of_text(text: str) -> float:
-    """Return the double that a text is, with the words and suffixes that Java reads."""
+    """Parse a double, with the words and suffixes that Java accepts."""
     stripped = text.strip(_JAVA_SPACE)
     if match := _FLOATING.fullmatch(stripped):
         return float(match[1])
@@ -149,13 +150,13 @@ def double_of_text(text: str) -> float:
 
 
 def decimal_of_text(text: str, precision: int, scale: int) -> PyDecimal:
-    """Return the decimal that a text is, rounded half up to `scale` places."""
+    """Parse a decimal, rounded half up to `scale` places."""
     text = text.strip(_BLANK)
     if not _NUMBER.fullmatch(text):
         raise ValueError("not a number")
     try:
         found = rounded_decimal(PyDecimal(text), precision, scale)
-    except InvalidOperation:  # an exponent beyond those of Python
+    except InvalidOperation:  # the exponent exceeds Python's limits
         found = None
     if found is None:
         raise ValueError(f"it has more than {precision - scale} digits before the point")
@@ -163,7 +164,7 @@ def decimal_of_text(text: str, precision: int, scale: int) -> PyDecimal:
 
 
 def rounded_decimal(value: PyDecimal, precision: int, scale: int) -> PyDecimal | None:
-    """Return a decimal rounded half up to `scale` places; None if it has more digits than `precision`."""
+    """Round a decimal half up to `scale` places; return None if the result has more digits than `precision`."""
     if value and value.adjusted() >= precision - scale + 1:
         return None
     context = Context(prec=precision + scale + 80, rounding=ROUND_HALF_UP)
@@ -175,7 +176,7 @@ def rounded_decimal(value: PyDecimal, precision: int, scale: int) -> PyDecimal |
 
 
 def date_of_text(text: str) -> int:
-    """Return the day that a text names: `2024`, `2024-2`, `2024-2-9`, with anything after a space or `T`.
+    """Parse a date to days since 1970: `2024`, `2024-2`, `2024-2-9`, with anything after a space or `T`.
 
     Example:
         >>> date_of_text(" 2024-2-9T12")
@@ -192,13 +193,23 @@ def date_of_text(text: str) -> int:
 
 
 def days_of_date(year: int, month: int, day: int) -> int:
-    """Return the days since 1970 of any year; raises `ValueError` for a day that the calendar does not have."""
+    """Return the days since 1970 of a date in any year; raises `ValueError` for a day that does not exist."""
     cycles, within = divmod(year - 2000, 400)  # the calendar repeats itself after 400 years
     return datetime(2000 + within, month, day).toordinal() - 719_163 + cycles * 146_097
 
 
 def timestamp_of_text(text: str, kind: t.Timestamp, zone: tzinfo = UTC, now: datetime | None = None) -> int:
-    """Return the instant that a text names, since 1970 in the type's unit; wall-clock time for a type without a zone.
+    """Parse a timestamp to units since 1970: an instant, or wall-clock time for a type without a zone.
+
+    Args:
+        text: A date, or a date with a time and optionally a zone, or a time of today.
+        kind: The type, which determines the unit.
+        zone: The zone of a text without one.
+        now: The time that decides which day is today.
+
+    Example:
+        >>> timestamp_of_text("1970-01-01 02:00:00+02:00", t.Timestamp())
+        0
 
     Args:
         text: A date, or a date with a time, after which a zone may follow; or a time of today.
@@ -221,16 +232,16 @@ def timestamp_of_text(text: str, kind: t.Timestamp, zone: tzinfo = UTC, now: dat
 
 @dataclass(frozen=True)
 class WallTime:
-    """A wall-clock time in nanoseconds since 1970, and the time zone that a text gives it, or None."""
+    """A wall-clock time in nanoseconds since 1970, and the time zone in its text, or None."""
 
     nanoseconds: int
     zone: tzinfo | None
 
 
 def wall_of_text(text: str, today: int | None = None) -> WallTime:
-    """Parse the text of a timestamp other than `'now'` and the like; digits after the ninth are cut off.
+    """Parse the text of a timestamp, except words such as `'now'`; digits after the ninth are truncated.
 
-    `today` is the day of a text that is only a time of day. Raises `ValueError`.
+    `today` is the day of a text that has only a time of day, in days since 1970. Raises `ValueError`.
     """
     stripped = text.strip(_BLANK)
     if match := _TIMESTAMP.fullmatch(stripped):
@@ -248,7 +259,7 @@ def wall_of_text(text: str, today: int | None = None) -> WallTime:
 
 
 def _clock_nanoseconds(hour: str | None, minute: str | None, second: str | None, fraction: str | None) -> int:
-    """The nanoseconds since midnight; digits of the fraction after the ninth are cut off."""
+    """Return the nanoseconds since midnight; fraction digits after the ninth are truncated."""
     parts = [int(each or 0) for each in (hour, minute, second)]
     if parts[0] > 23 or parts[1] > 59 or parts[2] > 59:
         raise ValueError("there is no such time of day")
@@ -257,7 +268,7 @@ def _clock_nanoseconds(hour: str | None, minute: str | None, second: str | None,
 
 
 def time_of_text(text: str) -> int:
-    """Return the time of day that a text names, in microseconds since midnight."""
+    """Parse a time of day to microseconds since midnight."""
     match = _TIME.fullmatch(text.strip(_BLANK))
     if match is None:
         raise ValueError("not a time of day: write it as '12:30:00'")
@@ -270,12 +281,12 @@ def time_of_text(text: str) -> int:
 
 
 def is_special(text: str) -> bool:
-    """Whether a text is a word such as `now` or `epoch`, which is a date or time."""
+    """Return whether a text is a special date or time, such as `now` or `epoch`."""
     return _special(text.strip(_BLANK)) is not None
 
 
 def _special(text: str) -> str | None:
-    """The word for a date or time, which a time zone may follow that has no meaning; None for other texts."""
+    """Return the special word (`now`, `epoch`, ...) that a text is, ignoring a time zone after it; else None."""
     match = _SPECIAL.fullmatch(text)
     if match is None:
         return None
@@ -306,9 +317,10 @@ def _today(zone: tzinfo, now: datetime | None) -> int:
 
 
 def offset_of_wall(micros: int, zone: tzinfo) -> int:
-    """Return the offset from UTC, in microseconds, of a zone at a wall-clock time in microseconds since 1970.
+    """Return a zone's offset from UTC, in microseconds, at a wall-clock time in microseconds since 1970.
 
-    A time that comes twice is the first of both, and one that is skipped is moved by as much as clocks are, as in Java.
+    As in Java, a time that occurs twice is the first occurrence, and a time that is skipped moves forward by the length
+    of the gap.
     """
     if zone is UTC:
         return 0
@@ -317,7 +329,7 @@ def offset_of_wall(micros: int, zone: tzinfo) -> int:
 
 
 def wall_clock(instant: int, zone: tzinfo) -> int:
-    """Return the wall-clock time in a zone of an instant; both in microseconds since 1970."""
+    """Convert an instant to wall-clock time in a zone; both are in microseconds since 1970."""
     if zone is UTC:
         return instant
     offset = _equivalent_year(instant).replace(tzinfo=UTC).astimezone(zone).utcoffset()
@@ -325,16 +337,16 @@ def wall_clock(instant: int, zone: tzinfo) -> int:
 
 
 def _equivalent_year(micros: int) -> datetime:
-    """The time, or one of a year in which Python's zones have the same offset."""
+    """Convert to a `datetime`; a year outside Python's range becomes a year with the same zone offsets."""
     days, rest = divmod(micros, DAY)
-    cycles = (days - 2_932_532) // 146_097 + 1 if days > 2_932_532 else 0  # years after 9998 as 400 years before
-    days = max(days - cycles * 146_097, -719_160)  # years before 1 have the offset of the first
+    cycles = (days - 2_932_532) // 146_097 + 1 if days > 2_932_532 else 0  # years after 9998: 400-year cycles earlier
+    days = max(days - cycles * 146_097, -719_160)  # years before 1 have the offset of year 1
     return datetime.fromordinal(days + 719_163) + timedelta(microseconds=rest)
 
 
 @lru_cache(1000)
 def zone_of_name(name: str) -> tzinfo:
-    """Return the time zone that Java and Spark give a name or an offset; raises `ValueError`.
+    """Return the time zone for a name or an offset, as Java and Spark parse it; raises `ValueError`.
 
     Example:
         >>> zone_of_name("+2:30")
@@ -354,7 +366,7 @@ def zone_of_name(name: str) -> tzinfo:
 
 
 def name_of_zone(zone: tzinfo) -> str:
-    """Return the name that Spark gives a time zone."""
+    """Return Spark's name of a time zone."""
     return "UTC" if zone is UTC else str(zone).removeprefix("UTC")
 
 

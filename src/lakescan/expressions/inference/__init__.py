@@ -1,7 +1,7 @@
-"""What an SQL condition of any shape implies of single columns: tests that planning can prune by.
+"""Predicate inference: predicates on single columns that an SQL condition implies, for pruning files.
 
-`implied` reads the condition as Spark does in its ANSI mode. What it does not understand implies nothing; what it
-returns is true of every row for which the condition is true, so that a file without such a row may be left out.
+`infer_predicate` interprets the condition as Spark does. A condition that it cannot interpret implies `TRUE`. Every row
+that satisfies the condition also satisfies the inferred predicate, so a file without such a row can be skipped.
 """
 
 from __future__ import annotations
@@ -28,16 +28,22 @@ def infer_predicate(
     now_is_exact: bool = True,
     ansi: bool = True,
 ) -> Inference:
-    """Return tests of single columns that are true for every row for which an SQL condition is true.
+    """Infer a predicate on single columns that is satisfied by every row that satisfies an SQL condition.
 
-    - `condition`: text, or its sqlglot tree (of `parse_expression`, or of the dialect `spark`, which leaves out a sign
-      `+` before texts), over names of columns and of members of structs without the name of the table.
-    - `time_zone`: the session's, `spark.sql.session.timeZone`.
-    - `now`: the value of `current_timestamp()`, with a time zone; None if it is not known. If not `now_is_exact`, it is
-      a time at or before that at which the engine will evaluate the condition.
-    - `ansi`: `spark.sql.ansi.enabled`; if it is off, arithmetic of whole numbers implies little.
+    Conditions that lakescan cannot interpret never raise: they imply `TRUE`.
 
-    Never raises for a condition that it does not understand: that implies `TRUE`.
+    Args:
+        condition: SQL text, or its sqlglot tree (from `parse_expression` or the `spark` dialect, which drops a `+`
+            before strings). Columns and struct members are not qualified with the table's name.
+        schema: The table's schema.
+        time_zone: The session time zone, `spark.sql.session.timeZone`.
+        case_sensitive: Whether column names match case-sensitively.
+        now: The value of `current_timestamp()`, with a time zone; None if unknown.
+        now_is_exact: False if the engine may evaluate the condition later than `now`.
+        ansi: `spark.sql.ansi.enabled`. If it is off, integer arithmetic implies little.
+
+    Returns:
+        The predicate, and whether it is exact.
 
     Example:
         >>> str(infer_predicate("year(day) = 2024 and price + 1 > 5", schema).predicate)
@@ -48,5 +54,5 @@ def infer_predicate(
     try:
         tree = parse_condition(condition) if isinstance(condition, str) else condition
         return UNKNOWN_TRUTH if tree is None else infer_condition(tree, True, context)
-    except RecursionError:  # nested too deep
+    except RecursionError:  # nested too deeply
         return UNKNOWN_TRUTH

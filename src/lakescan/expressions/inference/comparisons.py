@@ -1,4 +1,4 @@
-"""Comparisons of a chain with a constant, as predicates on the column."""
+"""Comparisons of a function chain with a constant, as predicates on the column."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _EXACT_IN_DOUBLE, _EXACT_IN_FLOAT = 2**53, 2**24
 
 @dataclass(frozen=True)
 class Inference:
-    """What is implied by a condition.
+    """The predicate that a condition implies.
 
-    - `predicate`: it is true for every row for which the condition is true; unbound.
-    - `exact`: it is true for no other row, and the condition has no row for which it is an error.
+    - `predicate`: satisfied by every row that satisfies the condition; not bound to a schema.
+    - `exact`: whether no other row satisfies the predicate, and the condition fails for no row.
     """
 
     predicate: Predicate
@@ -51,7 +51,7 @@ NEVER = Inference(FALSE, True)
 
 
 def infer_comparison(chain: Chain, op: str, value: ConstantValue, context: InferenceContext) -> Inference:
-    """Return what `chain op value` implies, for one of the operators < <= > >= = !=."""
+    """Infer a predicate from `chain op value`, for one of the operators < <= > >= = !=."""
     not_null = Inference(IsNull(chain.path, negate=True))
     if value.value is None:
         return NEVER
@@ -74,10 +74,10 @@ def infer_comparison(chain: Chain, op: str, value: ConstantValue, context: Infer
 
 
 def equals_char(char: t.Field, value: ConstantValue) -> Inference:
-    """A column of CHAR(n), of which `char` has the path as its name, that equals a text.
+    """Infer a predicate from `char = value` for a CHAR(n) column, whose field has the column's path as its name.
 
-    Filters ignore the padding. Engines do so beside some constants, and not in others: what equals a text with its
-    padding equals it without, so that the filter keeps it in any case.
+    Filters ignore the padding of CHAR. Engines ignore it for some constants and not for others. Ignoring it is safe: a
+    value that equals a text with padding also equals it without.
     """
     if value.type != t.STRING or len(value.value) > char.pad:
         return Inference(IsNull(char.name, negate=True))
@@ -85,12 +85,12 @@ def equals_char(char: t.Field, value: ConstantValue) -> Inference:
 
 
 def _direct_comparison(chain: Chain, op: str, value: ConstantValue) -> Inference:
-    """A comparison of the column's own values."""
+    """Compare the column's own values with the constant."""
     return Inference(Comparison(chain.path, op=op, value=value.value), not chain.may_fail)
 
 
 def _digits(chain: Chain, op: str, value: ConstantValue, context: InferenceContext) -> Inference:
-    """The text of a whole number: of two texts for a number only one is what a cast gives."""
+    """Infer from a comparison of an integer cast to text: only the canonical text of a number can be equal."""
     number = Chain(chain.path, chain.field, t.LONG, chain.steps, chain.may_fail)
     if value.type != t.STRING or op not in ("=", "!="):
         return Inference(IsNull(chain.path, negate=True))
@@ -100,7 +100,7 @@ def _digits(chain: Chain, op: str, value: ConstantValue, context: InferenceConte
 
 
 def _infer_prefix(chain: Chain, size: int, op: str, value: ConstantValue) -> Inference:
-    """The first characters of a text: it is never greater than the text."""
+    """Infer from a comparison of the first characters of a string, which are never greater than the string."""
     path, text, not_null = chain.path, value.value, Inference(IsNull(chain.path, negate=True))
     if value.type != t.STRING:
         return not_null
@@ -116,7 +116,7 @@ def _infer_prefix(chain: Chain, size: int, op: str, value: ConstantValue) -> Inf
 
 
 def _comparable(chain: Chain, value: ConstantValue, context: InferenceContext) -> tuple[Chain, ConstantValue] | None:
-    """The chain and the constant after Spark's implicit casts; None where these are not known, or not exact."""
+    """Return chain and constant after Spark's implicit casts; None if the casts are unknown or not exact."""
     kind = chain.type
     if kind == t.DATE or isinstance(kind, t.Timestamp):
         return _comparable_times(chain, value, context)
@@ -150,7 +150,7 @@ def _comparable_times(
 
 
 def _double(kind: t.Type, value: ConstantValue) -> float | None:
-    """The double with which a floating-point column is compared."""
+    """Return the double that a floating-point column is compared with; None if Spark's result is uncertain."""
     if value.type in t.FLOATING:
         return float(value.value)
     limit = _EXACT_IN_FLOAT if kind == t.FLOAT else _EXACT_IN_DOUBLE
@@ -163,7 +163,7 @@ def _double(kind: t.Type, value: ConstantValue) -> float | None:
 
 
 def _exact_number(kind: t.Type, value: ConstantValue) -> Fraction | None:
-    """The number with which whole numbers and decimals are compared."""
+    """Return the number that integers and decimals are compared with; None if Spark's result is uncertain."""
     if value.type == t.STRING:
         if kind in t.INTEGRAL:
             return Fraction(int(value.value)) if _WHOLE.fullmatch(value.value) else None
@@ -179,12 +179,15 @@ def _exact_number(kind: t.Type, value: ConstantValue) -> Fraction | None:
 
 
 def _has_few(kind: t.Type) -> bool:
-    """Whether different decimals of the type become different doubles."""
+    """Return whether all values of the decimal type have distinct doubles."""
     return isinstance(kind, t.Decimal) and kind.precision <= EXACT_DIGITS
 
 
 def _exact_double(kind: t.Type, value: ConstantValue) -> Fraction | None:
-    """Spark compares doubles: exact numbers are ordered as their doubles are, where no two have the same."""
+    """Return the exact number for a double constant; None if comparing exact numbers may differ from comparing doubles.
+
+    Spark compares as doubles, which is the same where no two numbers of the type have the same double.
+    """
     if not math.isfinite(value.value):
         return None
     if kind in t.INTEGRAL:
@@ -194,7 +197,7 @@ def _exact_double(kind: t.Type, value: ConstantValue) -> Fraction | None:
 
 
 def _between(chain: Chain, op: str, value: ConstantValue) -> Inference:
-    """The comparison by intervals of the column's values."""
+    """Infer a predicate by mapping intervals of the chain's results back to intervals of the column's values."""
     wanted = _intervals(op, value)
     found = []
     for each in wanted:
@@ -231,7 +234,7 @@ def _column_predicate(chain: Chain, found: list[ValueInterval]) -> Predicate:
 
 
 def _scale(kind: t.Type) -> Fraction:
-    """The smallest difference between two values of a column."""
+    """Return the smallest difference between two values of a column."""
     if isinstance(kind, t.Decimal):
         return Fraction(1, 10**kind.scale)
     return Fraction(DAY if kind == t.DATE else 1)
@@ -239,7 +242,7 @@ def _scale(kind: t.Type) -> Fraction:
 
 def _interval_predicate(chain: Chain, interval: ValueInterval, scale: Fraction) -> Predicate:
     kind, path = chain.field.type, chain.path
-    nanos = has_nanos(chain)  # an engine may see them rounded down
+    nanos = has_nanos(chain)  # an engine may round them down
     tests: list[Predicate] = []
     if interval.is_point and not nanos:
         units = interval.low / scale
@@ -261,26 +264,26 @@ def _interval_predicate(chain: Chain, interval: ValueInterval, scale: Fraction) 
 
 
 def _column_value(kind: t.Type, units: int) -> Any:
-    """A multiple of the smallest difference as a value of the column's type."""
+    """Convert a multiple of the smallest difference to a value of the column's type."""
     match kind:
         case t.DATE:
             return plain_time(units * DAY).date()
         case t.Timestamp(zoned=zoned):
             return plain_time(units).replace(tzinfo=UTC) if zoned else plain_time(units)
         case t.Decimal(scale=scale):
-            return Decimal(f"{units}E-{scale}")  # other ways round to 28 digits
+            return Decimal(f"{units}E-{scale}")  # arithmetic would round to 28 digits
         case t.FLOAT | t.DOUBLE:
             if abs(units) > _EXACT_IN_FLOAT:
-                raise OverflowError(f"{units} may be no {kind}")
+                raise OverflowError(f"{units} may not be exact as {kind}")
             return float(units)
     return units
 
 
 def infer_all(parts: Sequence[Inference]) -> Inference:
-    """Return what follows if all parts are true."""
+    """Combine the inferences of conditions that are all true."""
     return Inference(conjunction([each.predicate for each in parts]), all(each.exact for each in parts))
 
 
 def infer_any(parts: Sequence[Inference]) -> Inference:
-    """Return what follows if one of the parts is true."""
+    """Combine the inferences of conditions if at least one of the conditions is true."""
     return Inference(disjunction([each.predicate for each in parts]), all(each.exact for each in parts))

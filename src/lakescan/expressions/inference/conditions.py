@@ -1,6 +1,7 @@
-"""What a condition implies of the columns, by its operators: AND, OR, NOT, comparisons, IN, BETWEEN, LIKE, IS, CASE.
+"""Predicate inference by operator: AND, OR, NOT, comparisons, IN, BETWEEN, LIKE, IS, CASE.
 
-A condition is read together with the truth that is asked for: NOT exchanges true and false, and null is neither.
+`wanted` is the truth value that the condition is assumed to have. NOT exchanges true and false. A condition that is
+null is neither.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _SURE = Inference(TRUE, True)
 
 
 def infer_condition(node: Any, wanted: bool, context: InferenceContext) -> Inference:
-    """Return what is implied by a condition that is true, or that is false; `UNKNOWN_TRUTH` if nothing is known."""
+    """Infer a predicate from the condition being true, or false if not `wanted`; `UNKNOWN_TRUTH` if nothing follows."""
     try:
         return _infer_condition(node, wanted, context)
     except (InvalidFilter, UnsupportedFeature, OverflowError, ValueError):  # patterns, numbers, years beyond 1 to 9999
@@ -82,7 +83,7 @@ def _infer_condition(node: Any, wanted: bool, context: InferenceContext) -> Infe
 
 
 def _infer_test(node: Any, wanted: bool, context: InferenceContext) -> Inference:
-    """A condition without AND, OR and NOT around it."""
+    """Infer from a condition that is not an AND, OR or NOT."""
     from sqlglot import exp
 
     match node:
@@ -116,7 +117,7 @@ def _infer_connective(node: Any, wanted: bool, context: InferenceContext) -> Inf
 
 
 def _not_null_columns(nodes: Sequence[Any], context: InferenceContext) -> Inference:
-    """That columns are not null without which one of the values is null."""
+    """Infer that each column is not null that would make one of the expressions null."""
     return Inference(infer_not_null(nodes, context))
 
 
@@ -143,7 +144,7 @@ def _compare_nodes(left: Any, op: str, right: Any, context: InferenceContext) ->
 
 
 def _compare_columns(left: Any, op: str, right: Any, context: InferenceContext) -> Inference:
-    """A comparison of two expressions: of columns if they are no more than that."""
+    """Infer from a comparison of two expressions; if both are columns, it becomes a column comparison."""
     required = infer_not_null([left, right], context)
     one, other = (chain_of(each, context) for each in (left, right))
     if one is None or other is None or not (one.is_column and other.is_column):
@@ -154,7 +155,7 @@ def _compare_columns(left: Any, op: str, right: Any, context: InferenceContext) 
 
 
 def _compare_value(node: Any, op: str, value: ConstantValue, context: InferenceContext) -> Inference:
-    """A comparison with a constant."""
+    """Infer from a comparison of an expression with a constant."""
     if value.value is None:
         return NEVER
     if (chain := chain_of(node, context)) is not None:
@@ -174,7 +175,7 @@ def _compare_value(node: Any, op: str, value: ConstantValue, context: InferenceC
 
 
 def _fold_comparison(left: ConstantValue, op: str, right: ConstantValue) -> Inference:
-    """A comparison of two constants of one type."""
+    """Evaluate a comparison of two constants of the same type."""
     if left.value is None:
         return NEVER
     same = left.type == right.type or {left.type, right.type} <= set(t.INTEGRAL)
@@ -192,7 +193,7 @@ def _fold_comparison(left: ConstantValue, op: str, right: ConstantValue) -> Infe
 
 
 def _infer_branches(branches: Sequence[Branch], context: InferenceContext, of: Callable[[Any], Inference]) -> Inference:
-    """One of the results, each under its condition."""
+    """Infer from a choice, whose result is one of the branches: `of` infers from each result."""
     found = [
         of(result) if test is None else infer_all([infer_condition(test, True, context), of(result)])
         for test, result in branches
@@ -228,7 +229,7 @@ def _is(node: Any, wanted: bool, context: InferenceContext) -> Inference:
 
 
 def _null(node: Any, wanted: bool, context: InferenceContext) -> Inference:
-    """A value that is null, or that is not."""
+    """Infer from a value being null (or not null, if not `wanted`)."""
     names = names_of(node.unnest())
     if names is not None and (path := context.path_of(names)) is not None:
         return Inference(IsNull(path, negate=not wanted), True)
@@ -236,7 +237,7 @@ def _null(node: Any, wanted: bool, context: InferenceContext) -> Inference:
 
 
 def _null_safe(node: Any, equal: bool, context: InferenceContext) -> Inference:
-    """`a <=> b`, or `a IS DISTINCT FROM b`; sqlglot adds parentheses to their operands."""
+    """Infer from `a <=> b`, or `a IS DISTINCT FROM b` if not `equal`. sqlglot puts the operands in parentheses."""
     left, right = node.this.unnest(), node.expression.unnest()
     if is_condition(left) or is_condition(right):
         return UNKNOWN_TRUTH
@@ -269,7 +270,7 @@ def _like(node: Any, wanted: bool, escape: str, context: InferenceContext) -> In
 
 
 def _infer_value(node: Any, wanted: bool, context: InferenceContext) -> Inference:
-    """A condition that is a column, a constant, a choice or a call."""
+    """Infer from a boolean column, constant, choice or call."""
     value = value_of(node, context)
     if value is not None:
         if value.value is None:
@@ -315,11 +316,14 @@ def _infer_call(name: str, args: list[Any], node: Any, wanted: bool, context: In
 
 
 _OPERATORS = {"EQ": "=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
-Pair = tuple[str, str, str]  # a column, an operator of = < <=, and another column of the type
+Pair = tuple[str, str, str]  # a column, an operator (=, < or <=), and another column of the same type
 
 
 def add_consequences(predicate: Predicate, operands: Sequence[Any], context: InferenceContext) -> Predicate:
-    """Add to what a conjunction implies the tests that follow from the operands that compare two columns."""
+    """Add the tests that follow from a conjunction's operands that compare two columns.
+
+    If `a = b` and `a > 1`, then also `b > 1`.
+    """
     pairs = [pair for each in operands if (pair := _pair(each.unnest(), context)) is not None]
     if not pairs:
         return predicate
@@ -342,7 +346,7 @@ def _pair(node: Any, context: InferenceContext) -> Pair | None:
 
 
 def _groups(pairs: Sequence[Pair]) -> dict[str, frozenset[str]]:
-    """The columns that are equal to each column."""
+    """Return, for each column, the columns that are equal to it."""
     groups: dict[str, frozenset[str]] = {}
     for left, op, right in pairs:
         if op == "=":
@@ -352,7 +356,7 @@ def _groups(pairs: Sequence[Pair]) -> dict[str, frozenset[str]]:
 
 
 def _bounds(test: Predicate, pairs: Sequence[Pair]) -> Iterator[Predicate]:
-    """The bounds of columns that are less, or greater, than the column of a test."""
+    """Yield bounds of columns that are less or greater than the column of a test."""
     if not isinstance(test, Comparison):
         return
     for less, op, greater in pairs:
@@ -370,13 +374,16 @@ Against = Callable[[Any, str, ConstantValue, InferenceContext], Inference]
 
 
 def infer_in(node: Any, wanted: bool, context: InferenceContext, against: Against) -> Inference:
-    """Return what `a in (...)` implies, or `not in`; `against` reads a comparison of a node with a constant."""
+    """Infer from `a in (...)`, or `not in` if not `wanted`.
+
+    `against` infers from a comparison of a node with a constant.
+    """
     from sqlglot import exp
 
     this, listed = node.this, node.expressions
     if is_condition(this) or any(is_condition(each) for each in listed):
         return UNKNOWN_TRUTH
-    if not listed:  # of a subquery; that without rows has no value, not even null
+    if not listed:  # a subquery: without rows, `not in` is true even for null
         return Inference(infer_not_null([this], context)) if wanted else UNKNOWN_TRUTH
     if isinstance(this.unnest(), exp.Tuple):
         return infer_tuples(this.unnest(), [each.unnest() for each in listed], context) if wanted else UNKNOWN_TRUTH
@@ -392,7 +399,7 @@ def infer_in(node: Any, wanted: bool, context: InferenceContext, against: Agains
     op, chain = ("=" if wanted else "!="), chain_of(this, context)
     kinds = {each.type for each in valid}
     subject = {chain.type} if chain is not None else {t.STRING} if char_of(this, context) is not None else set()
-    # Without ANSI mode, Spark compares a value with texts in a list as a text.
+    # Without ANSI mode, Spark compares a value as a string if the list contains strings.
     as_texts = t.STRING in kinds and t.STRING not in subject and not context.ansi
     if as_texts or (len(kinds) > 1 and not are_alike(kinds | subject)):
         return Inference(infer_not_null([this], context))
@@ -405,7 +412,7 @@ def infer_in(node: Any, wanted: bool, context: InferenceContext, against: Agains
 
 
 def _merge_in_list(tests: Sequence[Inference], wanted: bool, otherwise: Predicate) -> Predicate:
-    """Tests of one column for equality as one test against a list."""
+    """Merge equality tests of one column into one `in` test; return `otherwise` if they cannot be merged."""
     predicates = [each.predicate for each in tests if each.predicate != (FALSE if wanted else TRUE)]
     op = "=" if wanted else "!="
     equal = [each for each in predicates if isinstance(each, Comparison) and each.op == op]
@@ -415,7 +422,7 @@ def _merge_in_list(tests: Sequence[Inference], wanted: bool, otherwise: Predicat
 
 
 def infer_tuples(this: Any, listed: Sequence[Any], context: InferenceContext) -> Inference:
-    """Return what `(a, b) in ((1, 2), (3, 4))` implies, member by member. Nulls in tuples equal each other."""
+    """Infer from `(a, b) in ((1, 2), (3, 4))`, member by member. Nulls inside tuples equal each other."""
     from sqlglot import exp
 
     rows = [each.expressions for each in (this, *listed) if isinstance(each, exp.Tuple)]
@@ -437,15 +444,15 @@ def _member(node: Any, listed: Sequence[Any], context: InferenceContext) -> Infe
     return Inference(_merge_in_list(tests, True, infer_any(tests).predicate))
 
 
-_SMALL = 2**24  # whole numbers up to here are exact in all floating-point types
+_SMALL = 2**24  # integers up to this are exact in all floating-point types
 
 Branch = tuple[Any | None, Any]
 
 
 def branches_of(node: Any) -> list[Branch] | None:
-    """Return the conditions of IF, CASE or coalesce(...) with what is chosen, in order; None for other nodes.
+    """Return the (condition, result) pairs of IF, CASE or coalesce(...), in order; None for other nodes.
 
-    A condition is None for what is chosen if no other is true. The conditions of coalesce exclude each other.
+    The condition of a default is None. The conditions of coalesce exclude each other.
     """
     from sqlglot import exp
 
@@ -475,7 +482,7 @@ def branches_of(node: Any) -> list[Branch] | None:
 
 
 def have_one_type(branches: list[Branch], context: InferenceContext) -> bool:
-    """Return whether the results of a choice are compared alike, alone or after they are converted to one type."""
+    """Return whether the results of a choice compare the same before and after conversion to one type."""
     known: list[Chain | ConstantValue | None] = [
         chain_of(result, context) or value_of(result, context) for _, result in branches
     ]
@@ -488,7 +495,7 @@ def have_one_type(branches: list[Branch], context: InferenceContext) -> bool:
 
 
 def are_alike(kinds: set[t.Type]) -> bool:
-    """Return whether values of several types are compared exactly, as each of them alone is."""
+    """Return whether values of these types are compared exactly after Spark converts them to a common type."""
     if len(kinds) == 1 or kinds <= set(t.INTEGRAL):
         return True
     numbers = [each for each in map(decimal_of, kinds) if each is not None]

@@ -1,4 +1,4 @@
-"""Values of expressions without columns: constants, folded as Spark folds them in its ANSI mode."""
+"""Values of expressions without columns, folded as Spark folds them in ANSI mode."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _FIRST, _END = micros_of(datetime(2, 1, 1)), micros_of(datetime(9999, 1, 1))
 
 @dataclass(frozen=True)
 class ConstantValue:
-    """A constant.
+    """The value of a constant expression.
 
-    - `value`: None for null; a date is its midnight, and a timestamp its time, in microseconds since 1970 (of the wall
-      clock, or in UTC for one with a zone); other values are Python's.
-    - `spread`: microseconds by which Spark's value may differ in either direction.
+    - `value`: a Python value, or None for null. Dates (their midnight) and timestamps are microseconds since 1970, of
+      the wall clock, or in UTC for a timestamp with a zone.
+    - `spread`: Spark's value may differ by this number of microseconds in either direction.
     - `rising`: whether Spark's value may be greater, because it is evaluated later.
     """
 
@@ -46,7 +46,7 @@ class ConstantValue:
 
 
 def value_of(node: Any, context: InferenceContext) -> ConstantValue | None:
-    """Return the value of an expression without columns; None if it has columns, or is not understood."""
+    """Return the value of an expression without columns; None if it has columns or cannot be interpreted."""
     if (known := _literal(node)) is not None:
         return known
     if (known := _time_value(node, context)) is not None:
@@ -75,12 +75,12 @@ def _literal(node: Any) -> ConstantValue | None:
 
 
 def _negative(each: TypedSql) -> ConstantValue:
-    exact = each.literal.copy_negate() if isinstance(each.literal, Decimal) else -each.literal  # not rounded
+    exact = each.literal.copy_negate() if isinstance(each.literal, Decimal) else -each.literal  # `-` rounds decimals
     return ConstantValue(exact, negative(each).type)
 
 
 def _time_value(node: Any, context: InferenceContext) -> ConstantValue | None:
-    """A date or a timestamp."""
+    """Return the value of a date or timestamp expression; None for other expressions."""
     from sqlglot import exp
 
     if not is_known(node):
@@ -148,7 +148,7 @@ def _shift_micros(each: ConstantValue | None, micros: int) -> ConstantValue | No
 
 
 def _truncate(name: str, each: ConstantValue | None, zone: Zone | None) -> ConstantValue | None:
-    """The start of a unit of time."""
+    """Return the start of the unit of time that contains a constant time."""
     unit = UNITS.get(name.lower())
     if each is None or unit is None or each.value is None or each.spread:
         return None
@@ -157,12 +157,12 @@ def _truncate(name: str, each: ConstantValue | None, zone: Zone | None) -> Const
     if zone is None:
         return None
     instant, spread = zone.instant(start_of(unit, zone.local(each.value)))
-    is_sure = zone.fixed or unit in (*DATE_UNITS, "day")  # an hour may come twice
+    is_sure = zone.fixed or unit in (*DATE_UNITS, "day")  # an hour may occur twice
     return ConstantValue(instant, INSTANT, spread if is_sure else DAY, each.rising)
 
 
 def as_time(each: ConstantValue, kind: t.Type, zone: Zone | None) -> ConstantValue | None:
-    """Return a constant cast to a date or timestamp; None if it is not known how Spark does that."""
+    """Cast a constant to a date or timestamp; None if Spark's result is uncertain."""
     if each.value is None or each.type == kind:
         return replace(each, type=kind)
     if each.type == t.STRING:
@@ -171,7 +171,7 @@ def as_time(each: ConstantValue, kind: t.Type, zone: Zone | None) -> ConstantVal
         return None
     wall = each.value
     if each.type == INSTANT:
-        # A later instant may be on an earlier day where clocks are changed about midnight.
+        # A later instant may be on an earlier day if clocks change around midnight.
         if zone is None or each.spread or not zone.is_certain(each.value, steady=each.rising):
             return None
         wall = zone.local(each.value)
@@ -209,7 +209,7 @@ def _parse_time(text: str, kind: t.Type, zone: Zone | None) -> ConstantValue | N
 
 
 def _known_year_value(each: ConstantValue) -> ConstantValue | None:
-    """The value, if it is in the years 2 to 9998: in any time zone it is between the years 1 and 9999."""
+    """Return the value if it is in the years 2 to 9998, so that it is valid in any time zone; else None."""
     return each if _FIRST <= each.value < _END else None
 
 
@@ -218,7 +218,7 @@ _MICROS = {"week": 7 * DAY, "day": DAY, "hour": DAY // 24, "minute": 60 * 10**6,
 
 
 def interval_of(node: Any) -> tuple[int, int] | None:
-    """Return an interval of one unit in months and microseconds; None for others."""
+    """Return the months and microseconds of an interval with one unit; None for other nodes."""
     from sqlglot import exp
 
     if not isinstance(node, exp.Interval) or not isinstance(node.args.get("unit"), exp.Var):
@@ -230,7 +230,7 @@ def interval_of(node: Any) -> tuple[int, int] | None:
 
 
 def _time_sum(node: Any, context: InferenceContext) -> ConstantValue | None:
-    """A date or timestamp plus or minus an interval, or a number of days."""
+    """Return the value of a date or timestamp plus or minus an interval or a number of days."""
     from sqlglot import exp
 
     sign = 1 if isinstance(node, exp.Add) else -1
@@ -254,13 +254,13 @@ def _shift_time(start: ConstantValue, months: int, micros: int, zone: Zone | Non
         return None
     shift = _months_later(wall := zone.local(start.value), months) - wall + micros
     moved = start.value + shift
-    # Spark moves the wall clock by whole days and months, and the instant by the rest.
+    # Spark shifts the wall clock by whole days and months, and the instant by the remaining time.
     is_sure = zone.fixed or zone.local(moved) - moved == wall - start.value
     return replace(start, value=moved, spread=start.spread + (0 if is_sure else DAY))
 
 
 def _months_later(wall: int, months: int) -> int:
-    """The time on the same day of a later month, or on its last day."""
+    """Return the time on the same day some months later, or on the last day of that month."""
     if not months:
         return wall
     day = plain_time(wall)
@@ -270,7 +270,7 @@ def _months_later(wall: int, months: int) -> int:
 
 
 def _fold_scalar(node: Any, context: InferenceContext) -> ConstantValue | None:
-    """The value by the evaluator of scalar expressions, which takes all timestamps as in UTC."""
+    """Compute the value with the evaluator of scalar expressions, which assumes UTC."""
     if not _is_constant(node) or (not context.is_utc and _has_instants(node)):
         return None
     values = {}

@@ -1,4 +1,4 @@
-"""What conditions are read with: the table's columns, the session's time zone and time."""
+"""The context for interpreting conditions (columns, time zone and current time), and helpers for sqlglot nodes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from lakescan.expressions.scalar.translate import type_of
 
 @dataclass(frozen=True)
 class InferenceContext:
-    """The meaning of names and times.
+    """The meaning of names and times in a condition.
 
-    - `zone`: None if it is not known.
-    - `now`: in UTC, without a zone; None if it is not known. It is the engine's own time if `now_is_exact`, else it may
-      be earlier.
+    - `schema`, `case_sensitive`: the columns, and how their names match.
+    - `zone`: the session time zone; None if unknown.
+    - `now`: the current time in UTC, without a zone; None if unknown.
+    - `now_is_exact`: whether `now` is the engine's own time. Otherwise it may be earlier.
     - `ansi`: whether overflows are errors.
     """
 
@@ -36,11 +37,11 @@ class InferenceContext:
 
     @property
     def is_utc(self) -> bool:
-        """Whether wall-clock times are instants."""
+        """Whether wall-clock time is UTC."""
         return self.zone is not None and self.zone.is_utc
 
     def path_of(self, path: tuple[str, ...]) -> str | None:
-        """Return the reference of a column or a member of a struct; None if there is none that has a value a row."""
+        """Return the reference of a column or struct member; None if it does not exist or is inside a list or map."""
         found = self._find_field(path)
         return None if found is None else dotted_path(path)
 
@@ -52,13 +53,13 @@ class InferenceContext:
         return field if self.schema.struct_path(field.id)[-1] is field else None
 
     def field_of(self, node: Any) -> t.Field | None:
-        """Return the field that a column's node names; None for other nodes, and as for `path_of`."""
+        """Return the field that a column node refers to; None for other nodes and in the cases of `path_of`."""
         path = names_of(node)
         return None if path is None else self._find_field(path)
 
 
 def call_of(node: Any) -> tuple[str, list[Any]] | None:
-    """Return the name, in lower case, and the arguments of a call; None for other nodes."""
+    """Return the lower-case name and the arguments of a call; None for other nodes."""
     from sqlglot import exp
 
     match node:
@@ -73,14 +74,14 @@ def call_of(node: Any) -> tuple[str, list[Any]] | None:
 
 
 def type_of_cast(node: Any) -> t.Type | None:
-    """Return the type to which a cast converts; None for types of which nothing is known here."""
+    """Return the target type of a cast; None for unsupported types."""
     try:
         return type_of(node.args["to"])
     except LakescanError:
         return None
 
 
-# Calls that sqlglot's own dialect reads as other nodes, and writes as they were. Others might be written otherwise.
+# Calls that sqlglot parses to special nodes and writes back as the same calls. Other calls might change.
 _REWRITTEN = frozenset(
     (
         *("Abs", "Coalesce", "Concat", "Contains", "CurrentDate", "CurrentTimestamp", "DateTrunc", "EndsWith"),
@@ -92,7 +93,7 @@ _AS_WRITTEN = frozenset(
     ("And", "Anonymous", "Case", "Cast", "Extract", "If", "Or", "RegexpLike", "Substring", "Trim", "TryCast")
 )
 
-# Arguments that a node may have besides operands. Another could change its meaning, as `negate` once did.
+# Arguments that a node may have besides operands. Any other could change its meaning, as `negate` once did.
 _OPERANDS = {"this", "expression", "expressions", "negate"}
 _ARGUMENTS = {
     "Between": {"low", "high"},
@@ -111,7 +112,7 @@ _ARGUMENTS = {
 
 
 def parse_condition(text: str) -> Any | None:
-    """Return the tree of a condition's text; None if it does not parse."""
+    """Parse the text of a condition to a tree; None if it does not parse."""
     try:
         return parse_expression(text)
     except LakescanError:
@@ -119,7 +120,7 @@ def parse_condition(text: str) -> Any | None:
 
 
 def plain_tree(node: Any) -> Any | None:
-    """Return the tree of a condition in this form; None if it has calls for which there is none."""
+    """Return a condition's tree with calls as `parse_expression` builds them; None if a call cannot be converted."""
     from sqlglot import exp
 
     names = {type(each).__name__ for each in node.find_all(exp.Func)} - _AS_WRITTEN
@@ -129,7 +130,7 @@ def plain_tree(node: Any) -> Any | None:
 
 
 def is_known(node: Any) -> bool:
-    """Whether all arguments of a node are understood."""
+    """Return whether all arguments of a node are known."""
     given = {key for key, value in node.args.items() if value not in (None, False, [])}
     return given <= _OPERANDS | _ARGUMENTS.get(type(node).__name__, set())
 
@@ -154,11 +155,11 @@ _STRICT_CALLS = frozenset(
         *("unix_micros", "unix_millis", "unix_seconds", "upper", "weekday", "weekofyear", "year"),
     )
 )
-_WITH_UNIT = ("date_add", "date_diff", "datediff")  # of three arguments, the first may be a unit and no column
+_WITH_UNIT = ("date_add", "date_diff", "datediff")  # the first of three arguments may be a unit
 
 
 def infer_not_null(nodes: Sequence[Any], context: InferenceContext) -> Predicate:
-    """Return that the columns are not null without which one of the expressions is null."""
+    """Return the predicate that each column is not null that would make one of the expressions null."""
     paths = dict.fromkeys(path for each in nodes for path in _paths(each, context))
     return conjunction([IsNull(path, negate=True) for path in paths])
 

@@ -25,18 +25,18 @@ from lakescan.expressions.inference.time_zones import DAY
 from lakescan.expressions.scalar.parse import names_of
 from lakescan.expressions.scalar.typed_sql import decimal_of
 
-_KEPT_DIGITS = 34  # Spark rounds results of decimals with more digits
+_KEPT_DIGITS = 34  # Spark rounds decimal results with more digits
 _COMPARED = (*t.INTEGRAL, *t.FLOATING, t.STRING, t.BOOLEAN, t.BINARY, t.DATE)
 
 
 @dataclass(frozen=True)
 class Chain:
-    """A column, and the steps from its values to the chain's, of which `type` is the type.
+    """A column and the steps from its values to the chain's result, which has the type `type`.
 
     - `path`, `field`: the column.
-    - `may_fail`: whether a value may have no result, and is an error.
-    - `prefix`: if it is given, the result is the first so many characters of the text to which the steps lead.
-    - `is_text`: the result is the text of the whole number to which the steps lead.
+    - `may_fail`: whether the expression may fail for a value.
+    - `prefix`: if given, the result is this many first characters of the string that the steps return.
+    - `is_text`: whether the result is the text of the integer that the steps return.
     """
 
     path: str
@@ -49,16 +49,16 @@ class Chain:
 
     @property
     def is_column(self) -> bool:
-        """Whether its values are those of the column, of the same type."""
+        """Whether the chain's values are the column's own values, with the same type."""
         return not self.steps and self.type == self.field.type and self.prefix is None
 
     def then(self, *steps: ChainStep, type: t.Type | None = None, may_fail: bool = False) -> Chain:
-        """Return the chain with more steps, the last of which has results of `type`."""
+        """Return the chain with more steps; `type` is the result type of the last one."""
         return replace(self, type=type or self.type, steps=self.steps + steps, may_fail=self.may_fail or may_fail)
 
 
 def chain_of(node: Any, context: InferenceContext) -> Chain | None:
-    """Return the chain that an expression is; None if it is not one, or not understood."""
+    """Return an expression as a chain; None if it is not a chain of supported functions."""
     from sqlglot import exp
 
     if not is_known(node):
@@ -85,7 +85,7 @@ def chain_of(node: Any, context: InferenceContext) -> Chain | None:
 
 def _column(node: Any, context: InferenceContext) -> Chain | None:
     field, names = context.field_of(node), names_of(node)
-    if field is None or names is None or field.pad:  # of CHAR, engines see padded values
+    if field is None or names is None or field.pad:  # engines see CHAR values with padding
         return None
     kind = field.type
     if isinstance(kind, t.Timestamp) and kind.unit == "ns":
@@ -97,21 +97,21 @@ def _column(node: Any, context: InferenceContext) -> Chain | None:
 
 
 def char_of(node: Any, context: InferenceContext) -> t.Field | None:
-    """Return the column of CHAR(n) that a node is, whose field has its path as the name; None for another node."""
+    """Return the CHAR(n) column that a node refers to, renamed to its path; None for other nodes."""
     field, names = context.field_of(node.unnest()), names_of(node.unnest())
     path = None if names is None else context.path_of(names)
     return None if field is None or path is None or not field.pad else replace(field, name=path)
 
 
 def has_nanos(chain: Chain) -> bool:
-    """Return whether the column has nanoseconds, which an engine may see as whole numbers or round down."""
+    """Return whether the column has nanoseconds, which an engine may see as integers or round down."""
     return isinstance(chain.field.type, t.Timestamp) and chain.field.type.unit == "ns"
 
 
 def _numeric(
     chain: Chain | None, step: ChainStep, context: InferenceContext, other: ConstantValue | None = None, op: str = ""
 ) -> Chain | None:
-    """Append an operation with exact results, unless it overflows."""
+    """Append an operation that is exact unless it overflows; None if Spark might round."""
     if chain is None or chain.is_text or chain.prefix is not None:
         return None
     if chain.type in t.INTEGRAL and (other is None or other.type in t.INTEGRAL):
@@ -122,7 +122,7 @@ def _numeric(
 
 
 def _decimal_result(kind: t.Type, other: ConstantValue | None, op: str) -> t.Decimal | None:
-    """Spark's type of a result that it does not round."""
+    """Return the decimal result type in Spark; None if Spark might round the result."""
     first = decimal_of(kind)
     if first is None:
         return None
@@ -164,7 +164,7 @@ def _fraction(value: ConstantValue | None) -> Fraction:
 
 
 def _add_interval(chain: Chain, node: Any, sign: int, context: InferenceContext) -> Chain | None:
-    """A date or timestamp and an interval, or a number of days."""
+    """Append the addition of an interval or a number of days to a date or timestamp."""
     if has_nanos(chain):
         return None
     interval = interval_of(node)
@@ -191,7 +191,7 @@ def _product(node: Any, context: InferenceContext) -> Chain | None:
 
 
 def _quotient(node: Any, context: InferenceContext) -> Chain | None:
-    """`x div 5`, a long."""
+    """Build the chain of `x div 5`, which returns a long."""
     chain, divisor = chain_of(node.this, context), _number(node.expression, context)
     if chain is None or chain.type not in t.INTEGRAL or divisor is None or divisor.type not in t.INTEGRAL:
         return None
@@ -287,7 +287,7 @@ def _call(name: str, args: list[Any], context: InferenceContext) -> Chain | None
 
 
 def _as_time(chain: Chain | None, kind: t.Type, context: InferenceContext) -> Chain | None:
-    """The chain cast to a date or timestamp; None for other types, as of texts."""
+    """Cast the chain to a date or timestamp; None if it is neither."""
     return None if chain is None else chain if chain.type == kind else _cast_to_time(chain, kind, context)
 
 

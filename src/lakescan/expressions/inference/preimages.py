@@ -1,6 +1,6 @@
-"""Intervals of values, and the functions of a column whose results lie in an interval only for an interval of values.
+"""Intervals of values, and functions whose preimage of an interval is an interval.
 
-Numbers are `int` and `Fraction`. Dates and timestamps are microseconds since 1970: of the wall clock, or in UTC for
+Numbers are `int` and `Fraction`. Dates and timestamps are microseconds since 1970, of the wall clock, or in UTC for
 timestamps with a zone.
 """
 
@@ -16,9 +16,9 @@ from lakescan.expressions.inference.time_zones import DAY, Zone, micros_of, plai
 
 @dataclass(frozen=True)
 class ValueInterval:
-    """The values between two bounds, which belong to it unless they are `open`; None is no bound.
+    """The values between two bounds, which are included unless they are `open`; None means unbounded.
 
-    `exact` is false if it may have more values than are asked for.
+    `exact` is False if the interval may have more values than were asked for.
     """
 
     low: Any = None
@@ -29,14 +29,14 @@ class ValueInterval:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no value."""
+        """Whether the interval contains no value."""
         if self.low is None or self.high is None:
             return False
         return self.low > self.high or (self.low == self.high and (self.low_open or self.high_open))
 
     @property
     def is_point(self) -> bool:
-        """Whether it has one value."""
+        """Whether the interval contains exactly one value."""
         return self.low is not None and self.low == self.high and not self.is_empty
 
 
@@ -45,10 +45,10 @@ NOTHING = ValueInterval(0, 0, True, True)
 
 
 class ChainStep(Protocol):
-    """A function of one value, by the values that it maps into an interval."""
+    """A function of one value, described by the values that it maps into an interval."""
 
     def preimage(self, results: ValueInterval) -> ValueInterval:
-        """Return an interval of all values whose results are in the given interval."""
+        """Return an interval that contains all values whose results are in the given interval."""
         ...
 
 
@@ -60,7 +60,7 @@ class Linear:
     offset: Any = 0
 
     def preimage(self, results: ValueInterval) -> ValueInterval:
-        """Return the interval, of which a negative factor exchanges the bounds."""
+        """Return the interval of x; a negative factor exchanges the bounds."""
         low, high = (
             None if each is None else (each - self.offset) / self.factor for each in (results.low, results.high)
         )
@@ -71,25 +71,25 @@ class Linear:
 
 @dataclass(frozen=True)
 class TimeShift:
-    """A time that is moved by some microseconds."""
+    """A time shifted by some microseconds."""
 
     by: int
 
     def preimage(self, results: ValueInterval) -> ValueInterval:
-        """Return the interval, moved back."""
+        """Return the interval shifted back."""
         low, high = (None if each is None else each - self.by for each in (results.low, results.high))
         return replace(results, low=low, high=high)
 
 
 @dataclass(frozen=True)
 class WholeQuotient:
-    """The whole number of `x / divisor`, rounded towards zero, or down with `floor`."""
+    """The integer part of `x / divisor`, rounded towards zero, or down with `floor`."""
 
     divisor: int = 1
     floor: bool = False
 
     def preimage(self, results: ValueInterval) -> ValueInterval:
-        """Return the interval between whole multiples of the divisor."""
+        """Return the interval between multiples of the divisor."""
         low = high = None
         low_open = high_open = False
         if results.low is not None:
@@ -110,7 +110,7 @@ class StartOf:
     unit: str
 
     def preimage(self, results: ValueInterval) -> ValueInterval:
-        """Return the interval from one start to another."""
+        """Return the interval between the starts of two units."""
         low = high = None
         if results.low is not None:
             low = self._following(results.low, results.low_open)
@@ -119,7 +119,7 @@ class StartOf:
         return ValueInterval(low, high, False, high is not None, results.exact)
 
     def _following(self, wall: int, after: bool) -> int:
-        """The first start that is not before a time, or that is after it."""
+        """Return the first start at or after a time, or strictly after it with `after`."""
         begin = start_of(self.unit, wall)
         return begin if begin == wall and not after else _next(self.unit, begin)
 
@@ -142,7 +142,7 @@ class WallOf:
     zone: Zone
 
     def preimage(self, results: ValueInterval) -> ValueInterval:
-        """Return the instants; more of them where clocks are changed."""
+        """Return the interval of instants; it has extra instants where clocks change."""
         low = None if results.low is None else self.zone.first(results.low)
         high = None if results.high is None else self.zone.last(results.high)
         fixed = self.zone.fixed
@@ -156,7 +156,7 @@ class InstantOf:
     zone: Zone
 
     def preimage(self, results: ValueInterval) -> ValueInterval:
-        """Return the wall-clock times; more of them where clocks are changed."""
+        """Return the interval of wall-clock times; it has extra times where clocks change."""
         low, low_open, high, high_open = None, False, None, False
         if results.low is not None:
             low, latest = self.zone.walls(results.low)
@@ -177,11 +177,11 @@ UNITS = {
     **dict.fromkeys(("day", "dd"), "day"),
     **{each: each for each in ("quarter", "week", "hour", "minute", "second", "millisecond", "microsecond")},
 }
-DATE_UNITS = ("year", "quarter", "month", "week")  # of `trunc`
+DATE_UNITS = ("year", "quarter", "month", "week")  # units that `trunc` accepts
 
 
 def start_of(unit: str, wall: int) -> int:
-    """Return the start of the unit, one of the values of `UNITS`, in which a wall-clock time is."""
+    """Return the start of the unit (a value of `UNITS`) that contains a wall-clock time."""
     if (months := _MONTHS.get(unit)) is not None:
         day = plain_time(wall)
         return micros_of(datetime(day.year, (day.month - 1) // months * months + 1, 1))

@@ -1,7 +1,7 @@
-"""Session time zones: what is known of the instants that have a wall-clock time, and the other way round.
+"""Session time zones: bounds for conversions between instants and wall-clock times.
 
-All times are whole microseconds since 1970. Where clocks are changed, or the databases of Python and of the JVM may
-differ (before 1970), the bounds are wider than the truth, and never narrower.
+All times are whole microseconds since 1970. Where clocks change, or where the time zone databases of Python and the JVM
+may differ (before 1970), the bounds are wider than necessary, and never too narrow.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _UTC_NAMES = ("UTC", "GMT", "Z", "Etc/UTC")
 
 @dataclass(frozen=True)
 class Zone:
-    """A time zone by what Python knows of it; `fixed` if it has one offset from UTC for ever."""
+    """A time zone with Python's rules; `fixed` if it always has the same offset from UTC."""
 
     rules: tzinfo
     fixed: bool
 
     @staticmethod
     def parse(name: str) -> Zone | None:
-        """Return the zone that Spark's session calls so; None for a name that Python does not surely read alike."""
+        """Return the zone for a Spark session time zone; None if Python may interpret the name differently."""
         if name in _UTC_NAMES:
             return Zone(UTC, True)
         try:
@@ -40,7 +40,7 @@ class Zone:
 
     @property
     def is_utc(self) -> bool:
-        """Whether wall-clock times are instants."""
+        """Whether wall-clock time is UTC."""
         return self.rules is UTC
 
     def _offset(self, wall: int, fold: int) -> int:
@@ -60,7 +60,7 @@ class Zone:
         return wall - min(self._offset(wall, 0), self._offset(wall, 1)) + self._slack(wall)
 
     def instant(self, wall: int) -> tuple[int, int]:
-        """Return the instant of a wall-clock time, the first of two, and by how much Spark's may differ from it."""
+        """Return the instant of a wall-clock time (the first of two), and by how much Spark's instant may differ."""
         before, after = self._offset(wall, 0), self._offset(wall, 1)
         return wall - before, DAY if before < after else self._slack(wall)
 
@@ -70,14 +70,15 @@ class Zone:
         return micros_of(shown.replace(tzinfo=None))
 
     def is_certain(self, instant: int, *, steady: bool) -> bool:
-        """Return whether `local` is as in Spark; with `steady`, also whether clocks are not changed about then."""
+        """Return whether `local` is as in Spark; with `steady`, also require that clocks do not change around then."""
         first, last = self.walls(instant)
         return first == last or (not steady and not self._slack(self.local(instant)))
 
     def walls(self, instant: int) -> tuple[int, int]:
         """Return bounds of the wall-clock times that Spark may convert to an instant.
 
-        Later instants have wall-clock times after the first bound, earlier instants before the second.
+        Later instants have wall-clock times after the first bound, and earlier instants have times before the second
+        bound.
         """
         wall = self.local(instant)
         near = {self.local(instant + by) - by for by in (-_NEAR, 0, _NEAR)}
@@ -86,10 +87,10 @@ class Zone:
 
 
 def plain_time(micros: int) -> datetime:
-    """Return microseconds since 1970 as a `datetime` without a zone; raises `OverflowError` outside of years 1-9999."""
+    """Convert microseconds since 1970 to a `datetime` without a zone; raises `OverflowError` beyond years 1-9999."""
     return EPOCH + timedelta(microseconds=micros)
 
 
 def micros_of(wall: datetime) -> int:
-    """Return a `datetime` without a zone as microseconds since 1970."""
+    """Convert a `datetime` without a zone to microseconds since 1970."""
     return (wall - EPOCH) // _MICROSECOND

@@ -1,7 +1,8 @@
-"""Spark SQL scalar expressions of any shape, evaluated over Arrow in this process: `expression.ScalarExpression`.
+"""Spark SQL scalar expressions evaluated on Arrow data in this process: `expression.ScalarExpression`.
 
-sqlglot parses the text (`parse`); each node becomes DuckDB SQL with Spark's type (`translate` and the modules that it
-calls); DuckDB computes the values. Only operators and functions for which both agree are translated, rewritten where
-they differ; all others raise `UnsupportedFeature` with their name. Semantics are Spark's in ANSI mode, its default, in
-the session time zone UTC: an overflow or a division by zero is an error.
+sqlglot parses the text (`parse`). Each node is translated to DuckDB SQL with its Spark type (`translate` and the
+modules that it uses), and DuckDB computes the values. Operators and functions are translated only if DuckDB can give
+Spark's result, if necessary through a rewrite or a Python function. Others raise `UnsupportedFeature` with their name.
+Semantics are those of Spark's ANSI mode, its default, with the session time zone UTC: an overflow or a division by zero
+is an error.
 """

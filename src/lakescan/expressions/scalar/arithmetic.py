@@ -1,4 +1,4 @@
-"""Arithmetic as in Spark: operands are promoted by its rules; an overflow and a division by zero are errors."""
+"""Arithmetic as in Spark: operands are promoted by Spark's rules, and overflow or division by zero is an error."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def arithmetic(op: str, left: TypedSql, right: TypedSql) -> TypedSql:
 
 
 def _numbers(left: TypedSql, right: TypedSql) -> tuple[TypedSql, TypedSql]:
-    """The operands as numbers: a text beside one is read as a BIGINT or a DOUBLE, as Spark does."""
+    """Return the operands as numbers. A string operand is cast to BIGINT or DOUBLE, as Spark does."""
     if t.STRING in (left.type, right.type) and left.type != right.type:
         kind = common_type(left, right, "arithmetic")
         if kind in (*t.INTEGRAL, *t.FLOATING):
@@ -53,17 +53,17 @@ def _numbers(left: TypedSql, right: TypedSql) -> tuple[TypedSql, TypedSql]:
 
 
 def add(left: TypedSql, right: TypedSql) -> TypedSql:
-    """Return `left + right`, of numbers, or of a time or an interval and an interval."""
+    """Return `left + right` for numbers, or for a time or interval and an interval."""
     return interval_values.add_interval("+", left, right) or arithmetic("+", *_numbers(left, right))
 
 
 def subtract(left: TypedSql, right: TypedSql) -> TypedSql:
-    """Return `left - right`, of numbers, times or intervals."""
+    """Return `left - right` for numbers, times or intervals."""
     return interval_values.add_interval("-", left, right) or arithmetic("-", *_numbers(left, right))
 
 
 def multiply(left: TypedSql, right: TypedSql) -> TypedSql:
-    """Return `left * right`, of numbers, or of an interval and a number."""
+    """Return `left * right` for numbers, or for an interval and a number."""
     if isinstance(left.type, Interval):
         return interval_values.multiply_interval(left, right)
     if isinstance(right.type, Interval):
@@ -72,7 +72,7 @@ def multiply(left: TypedSql, right: TypedSql) -> TypedSql:
 
 
 def quotient(left: TypedSql, right: TypedSql) -> TypedSql:
-    """Return `left / right`, of numbers, or of an interval and a number."""
+    """Return `left / right` for numbers, or for an interval and a number."""
     if isinstance(left.type, Interval):
         return interval_values.multiply_interval(left, right, divides=True)
     return divide(*_numbers(left, right))
@@ -86,12 +86,12 @@ def invert_bits(each: TypedSql) -> TypedSql:
 
 
 def _fold_literals(op: str, left: Any, right: Any, kind: t.Type) -> TypedSql | None:
-    """The result for two whole numbers that are written in the expression, if it is one of the type."""
+    """Compute the result for two integer literals; None if it exceeds the type."""
     if kind not in (t.INT, t.LONG) or type(left) is not int or type(right) is not int:
         return None
     value = {"+": left + right, "-": left - right, "*": left * right}[op]
     most = 2**31 if kind == t.INT else 2**63
-    # No literal: the digits that are written count where decimals and whole numbers meet.
+    # The result is not a literal, since Spark uses the digits of literals when it combines decimals and integers.
     return replace(literal(value, kind), literal=None) if -most <= value < most else None
 
 
@@ -102,9 +102,9 @@ def _number(kind: t.Type, what: str) -> t.Type:
 
 
 def _decimal_arithmetic(op: str, left: TypedSql, right: TypedSql) -> TypedSql:
-    """Spark's type of the result holds every result, as long as it has no more than 38 digits.
+    """Return decimal arithmetic in Spark's result type.
 
-    Beyond these, the result is rounded; one that has more digits before it is rounded fails.
+    A result with more than 38 digits is rounded to the type. It fails if it has more than 38 digits before rounding.
     """
     first, second = _operand(left), _operand(right)
     if first is None or second is None:
@@ -127,14 +127,14 @@ def _decimal_arithmetic(op: str, left: TypedSql, right: TypedSql) -> TypedSql:
 
 
 def _widen_decimal(kind: t.Decimal) -> t.Decimal:
-    """The type with so many digits that DuckDB does not multiply in 64 bits."""
+    """Return the decimal type with enough digits that DuckDB does not multiply in 64 bits."""
     return t.Decimal(max(kind.precision, _DIGITS_OF_LONGS + 1), kind.scale)
 
 
 def quotient_of(left: TypedSql, right: TypedSql, kind: t.Decimal) -> TypedSql:
-    """Return `left / right` of decimals or whole numbers as a decimal; null if one is null, or `right` is zero.
+    """Return `left / right` of decimals or integers as a decimal; null if an operand is null or `right` is zero.
 
-    Spark rounds to 39 places, and then to those of the type, each time away from zero in the middle: a remainder within
+    Spark rounds half away from zero twice: to 39 places, and then to the scale of the type. So a remainder less than
     half of the 39th place below the middle is rounded up, too.
     """
     first, second = _operand(left), _operand(right)
@@ -153,7 +153,7 @@ def quotient_of(left: TypedSql, right: TypedSql, kind: t.Decimal) -> TypedSql:
 
 
 def _unscaled_value(each: TypedSql, kind: t.Decimal, zeros: int) -> str:
-    """The digits of a decimal, and so many zeros, as a whole number of 128 bits."""
+    """Return the unscaled value of a decimal, with `zeros` zeros appended, as a 128-bit integer."""
     if kind.scale == 0:
         digits = f"CAST({each.sql} AS HUGEINT)"
     elif kind.precision + kind.scale + zeros <= MOST_DIGITS:
@@ -165,14 +165,14 @@ def _unscaled_value(each: TypedSql, kind: t.Decimal, zeros: int) -> str:
 
 
 def _operand(each: TypedSql) -> t.Decimal | None:
-    """The decimal type of an operand: a literal whole number, but a TINYINT, has as many digits as are written."""
+    """Return the decimal type of an operand. An integer literal (except TINYINT) has as many digits as are written."""
     if each.type in (t.SHORT, t.INT, t.LONG) and isinstance(each.literal, int):
         return t.Decimal(len(str(abs(each.literal))), 0)
     return decimal_of(each.type)
 
 
 def divide(left: TypedSql, right: TypedSql) -> TypedSql:
-    """Return `left / right`: a decimal if an operand is one and none is a floating-point number, else a double."""
+    """Return `left / right`: a decimal if one operand is a decimal and none is floating-point, else a double."""
     kinds = {left.type, right.type}
     if any(isinstance(kind, t.Decimal) for kind in kinds) and not kinds & set(t.FLOATING):
         return _decimal_quotient(left, right)
@@ -194,7 +194,7 @@ def _decimal_quotient(left: TypedSql, right: TypedSql) -> TypedSql:
 
 
 def _unless_zero(dividend: TypedSql, divisor: TypedSql, sql: str, kind: t.Type) -> TypedSql:
-    """Null if an operand is null: null divided by zero is no error."""
+    """Return the quotient, which fails for a zero divisor, but is null if an operand is null."""
     result = f"CAST({sql} AS {sql_type(kind)})"
     allowed = f"({divisor.sql}) IS NULL OR ({dividend.sql}) IS NULL OR ({divisor.sql}) <> 0"
     return fail_unless(allowed, result, kind, _BY_ZERO)
@@ -208,14 +208,14 @@ def _whole(left: TypedSql, right: TypedSql, what: str) -> tuple[t.Type, TypedSql
 
 
 def whole_quotient(left: TypedSql, right: TypedSql) -> TypedSql:
-    """Return `left DIV right` of whole numbers, a long."""
+    """Return `left DIV right` of integers, a long."""
     _whole(left, right, "the operator DIV")
     first, second = convert(left, t.LONG), convert(right, t.LONG)
     return _unless_zero(first, second, f"{first.sql} // {second.sql}", t.LONG)
 
 
 def remainder(left: TypedSql, right: TypedSql) -> TypedSql:
-    """Return `left % right` of numbers, with the sign of `left`."""
+    """Return `left % right` of numbers, which has the sign of `left`."""
     kinds = {left.type, right.type}
     if any(isinstance(kind, t.Decimal) for kind in kinds) and not kinds & set(t.FLOATING):
         return _decimal_remainder(left, right)
@@ -246,12 +246,12 @@ def _decimal_remainder(left: TypedSql, right: TypedSql) -> TypedSql:
 
 
 def _remainder(first: TypedSql, second: TypedSql) -> str:
-    of_one = f"({first.sql}) IS NOT NULL AND {second.sql} = -1"  # DuckDB fails for the least number of a type
+    of_one = f"({first.sql}) IS NOT NULL AND {second.sql} = -1"  # DuckDB would fail for the type's least number
     return f"CASE WHEN {of_one} THEN 0 ELSE {first.sql} % {second.sql} END"
 
 
 def positive_remainder(left: TypedSql, right: TypedSql) -> TypedSql:
-    """Return `pmod(left, right)` of whole numbers."""
+    """Return `pmod(left, right)` of integers."""
     kind, first, second = _whole(left, right, "the function pmod()")
     rest = f"({_remainder(first, second)})"
     positive = f"CASE WHEN {rest} < 0 THEN ({rest} + {second.sql}) % {second.sql} ELSE {rest} END"
@@ -259,7 +259,7 @@ def positive_remainder(left: TypedSql, right: TypedSql) -> TypedSql:
 
 
 def bitwise(op: str) -> Callable[[TypedSql, TypedSql], TypedSql]:
-    """Return an operator of the bits of whole numbers: & | or xor."""
+    """Return a function that translates a bitwise operator of integers: &, | or xor."""
 
     def apply(left: TypedSql, right: TypedSql) -> TypedSql:
         kind, first, second = _whole(left, right, f"the operator {op}")
@@ -270,7 +270,7 @@ def bitwise(op: str) -> Callable[[TypedSql, TypedSql], TypedSql]:
 
 
 def positive(each: TypedSql) -> TypedSql:
-    """Return `+each`, the number itself."""
+    """Return `+each`, which is the number itself."""
     if each.type == t.STRING:
         return convert(each, t.DOUBLE)
     if not isinstance(each.type, t.Decimal):
@@ -310,7 +310,7 @@ def _same_type(function: str, each: TypedSql, what: str) -> TypedSql:
 
 
 def ceil_or_floor(function: str) -> Callable[[TypedSql], TypedSql]:
-    """Return `ceil` or `floor`: a long of whole and floating-point numbers, a decimal of decimals."""
+    """Return a function that translates `ceil` or `floor`: a decimal for decimals, a long for other numbers."""
 
     def apply(each: TypedSql) -> TypedSql:
         if isinstance(each.type, t.Decimal):
@@ -318,7 +318,7 @@ def ceil_or_floor(function: str) -> Callable[[TypedSql], TypedSql]:
         else:
             _number(each.type, f"the function {function}()")
             kind = t.LONG
-            if each.type in t.INTEGRAL:  # DuckDB would take it as a double
+            if each.type in t.INTEGRAL:  # DuckDB would convert it to a double
                 return convert(replace(each, literal=None), kind)
         return TypedSql(f"CAST({function}({each.sql}) AS {sql_type(kind)})", kind, True)
 
@@ -326,14 +326,14 @@ def ceil_or_floor(function: str) -> Callable[[TypedSql], TypedSql]:
 
 
 _ZERO = TypedSql("CAST(0 AS INTEGER)", t.INT, literal=0)
-_NO_FRACTION = "4503599627370496"  # 2^52: doubles from here on are whole
+_NO_FRACTION = "4503599627370496"  # 2^52: doubles from here on have no fraction
 
 
 def round_number(each: TypedSql, places: TypedSql = _ZERO) -> TypedSql:
-    """Return `round(each, places)`, away from zero in the middle; doubles are rounded as they are written."""
+    """Return `round(each, places)`, half away from zero. Doubles are rounded by their decimal text."""
     count = places.literal
     if not isinstance(count, int) or isinstance(count, bool) or abs(count) > MOST_DIGITS:
-        raise unsupported_error("the function round() with places that are no constant")
+        raise unsupported_error("the function round() with places that are not constant")
     positive(each)
     if isinstance(each.type, t.Decimal):
         return _round_decimal(each, each.type, count)
@@ -355,7 +355,7 @@ def _round_decimal(each: TypedSql, kind: t.Decimal, count: int) -> TypedSql:
 
 
 def _round_whole(each: TypedSql, zeros: int, kind: t.Type) -> TypedSql:
-    """Round to a multiple of a power of ten."""
+    """Round to a multiple of `10**zeros`."""
     if zeros >= MOST_DIGITS:
         raise unsupported_error(f"the function round() to {-zeros} places")
     source = each if isinstance(each.type, t.Decimal) else convert(TypedSql(each.sql, each.type), t.Decimal(20, 0))
@@ -391,7 +391,7 @@ def sign(each: TypedSql) -> TypedSql:
 
 
 def real(name: str, least: str = "") -> Callable[[TypedSql], TypedSql]:
-    """Return a function of a double; null where it is not above `least`, if that is given."""
+    """Return a translator of a function of a double; with `least`, it is null unless the argument exceeds that."""
 
     def apply(each: TypedSql) -> TypedSql:
         x = _double(each, name).sql
@@ -402,7 +402,7 @@ def real(name: str, least: str = "") -> Callable[[TypedSql], TypedSql]:
 
 
 def root(each: TypedSql) -> TypedSql:
-    """Return `sqrt(each)`: NaN of a negative number."""
+    """Return `sqrt(each)`, which is NaN for a negative number."""
     x = _double(each, "sqrt").sql
     return TypedSql(f"CASE WHEN {x} < 0 THEN CAST('NaN' AS DOUBLE) ELSE sqrt({x}) END", t.DOUBLE)
 
@@ -413,7 +413,7 @@ def power(base: TypedSql, exponent: TypedSql) -> TypedSql:
 
 
 def logarithm(base: TypedSql, each: TypedSql | None = None) -> TypedSql:
-    """Return `log(base, each)`, or the natural logarithm of a single operand."""
+    """Return `log(base, each)`, or the natural logarithm of a single argument."""
     if each is None:
         return real("ln", "0")(base)
     b, x = _double(base, "log").sql, _double(each, "log").sql
@@ -426,11 +426,11 @@ def binary_logarithm(each: TypedSql) -> TypedSql:
 
 
 def quotient_or_null(left: TypedSql, right: TypedSql) -> TypedSql:
-    """Return `try_divide(left, right)`: null for a division by zero."""
+    """Return `try_divide(left, right)`, which is null for a division by zero."""
     result = divide(left, right)
     if isinstance(result.type, t.Decimal) and result.type.precision == MOST_DIGITS:
-        # DuckDB fails where only its own steps exceed 38 digits.
+        # DuckDB fails if its intermediate results exceed 38 digits.
         return call_python("numbers.decimal_quotient", [left, right], result.type)
-    if isinstance(result.type, t.Decimal):  # DuckDB computes with constants beforehand, and fails for a zero
+    if isinstance(result.type, t.Decimal):  # DuckDB folds constants first, and fails for a constant zero
         return divide(left, replace(right, sql=f"nullif({right.sql}, 0)"))
     return TypedSql(f"CASE WHEN ({right.sql}) <> 0 THEN {result.sql} END", result.type, True)

@@ -1,4 +1,4 @@
-"""Explicit casts as in Spark. Texts are cast only if they have the form that both engines read alike."""
+"""Explicit casts as in Spark. DuckDB casts strings only in forms that both engines read alike; Python casts others."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ _NAMES: dict[t.Type, str] = {t.BYTE: "TINYINT", t.SHORT: "SMALLINT", t.LONG: "BI
 _TIMES = (t.DATE, t.Timestamp(zoned=True), t.Timestamp(zoned=False))
 _UNIT_SIZES = {"year": 12, "month": 1, "day": 86_400_000_000, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1}
 _MOST_SECONDS = 9_213_695_999_999  # about the year 293940, which DuckDB's timestamps still have
-_NO_FLOAT = "CAST('3.4028235677973366e38' AS DOUBLE)"  # the least double that is rounded to infinity, as in Java
-_DIGITS_OF_LONGS = 18  # of a decimal: one with more digits becomes a whole number by way of a double
+_NO_FLOAT = "CAST('3.4028235677973366e38' AS DOUBLE)"  # the least double that Java rounds to infinity as a float
+_DIGITS_OF_LONGS = 18  # Spark casts decimals with more digits to integers through a double
 
 
 def cast(each: TypedSql, kind: t.Type) -> TypedSql:
@@ -116,16 +116,19 @@ def cast(each: TypedSql, kind: t.Type) -> TypedSql:
 
 
 def _decimal_of_double(each: TypedSql, kind: t.Decimal, word: str) -> TypedSql:
-    """The digits that a double is written with, rounded half up; null for NaN and infinity."""
+    """Cast a double to a decimal by its shortest text, rounded half up; NaN and infinity become null.
+
+    `word` is CAST or TRY_CAST.
+    """
     other = f"isnan({each.sql}) OR isinf({each.sql})"
-    digits = f"CAST(CAST({each.sql} AS DOUBLE) AS VARCHAR)"  # of FLOAT, too: all those of its double
-    if kind.precision == kind.scale < MOST_DIGITS:  # DuckDB wants room for the digit of 1e-10
+    digits = f"CAST(CAST({each.sql} AS DOUBLE) AS VARCHAR)"  # Spark converts floats to doubles first
+    if kind.precision == kind.scale < MOST_DIGITS:  # DuckDB needs an integer digit to parse 1e-10
         digits = f"{word}({digits} AS {sql_type(t.Decimal(kind.precision + 1, kind.scale))})"
     return TypedSql(f"CASE WHEN {other} THEN NULL ELSE {word}({digits} AS {sql_type(kind)}) END", kind, True)
 
 
 def try_cast(each: TypedSql, kind: t.Type) -> TypedSql:
-    """Return `try_cast(each AS kind)`: null where a cast fails."""
+    """Return `try_cast(each AS kind)`, which is null where the cast fails."""
     if each.type == t.STRING:
         return _cast_text(each, kind, tries=True)
     name = sql_type(kind) if not t.children(kind) else ""
@@ -150,11 +153,11 @@ def _plain(sql: str, kind: t.Type) -> TypedSql:
 
 
 def _whole(each: TypedSql, kind: t.Type, word: str) -> TypedSql:
-    """A number without its fraction; `word` is CAST or TRY_CAST."""
+    """Cast a number to an integer type, truncating it; `word` is CAST or TRY_CAST."""
     name = sql_type(kind)
     sql = f"{word}(trunc({each.sql}) AS {name})"
     if each.type in t.FLOATING:
-        if kind == t.LONG:  # Spark compares with the greatest long as a double, which is this one more
+        if kind == t.LONG:  # Spark's range check uses the greatest long as a double, which is one more
             sql = f"CASE WHEN {each.sql} = 9223372036854775808e0 THEN 9223372036854775807 ELSE {sql} END"
         return TypedSql(sql, kind, each.raises or word == "CAST")
     assert isinstance(each.type, t.Decimal)
@@ -166,8 +169,8 @@ def _whole(each: TypedSql, kind: t.Type, word: str) -> TypedSql:
 
 
 def _to_float(each: TypedSql) -> TypedSql:
-    """A double or decimal as the nearest float: it may be infinite, as in Java, and is no failure."""
-    if isinstance(each.type, t.Decimal):  # not by way of a double, which would round twice
+    """Cast a double or decimal to the nearest float. Overflow gives infinity, as in Java, and is not an error."""
+    if isinstance(each.type, t.Decimal):  # going through a double would round twice
         return TypedSql(f"CAST(CAST({each.sql} AS VARCHAR) AS FLOAT)", t.FLOAT, each.raises)
     large = f"abs({each.sql}) >= {_NO_FLOAT} AND NOT isnan({each.sql})"
     infinite = f"CASE WHEN {each.sql} > 0 THEN CAST('inf' AS FLOAT) ELSE CAST('-inf' AS FLOAT) END"
@@ -175,7 +178,7 @@ def _to_float(each: TypedSql) -> TypedSql:
 
 
 def _is_plain(source: t.Type, kind: t.Type) -> bool:
-    """Whether DuckDB's own cast gives what Spark's does."""
+    """Return whether DuckDB's own cast gives Spark's result."""
     if source in t.INTEGRAL or source == t.BOOLEAN:
         return kind in t.INTEGRAL or (source != t.BOOLEAN and (kind in t.FLOATING or isinstance(kind, t.Decimal)))
     if isinstance(source, t.Decimal):
@@ -184,7 +187,7 @@ def _is_plain(source: t.Type, kind: t.Type) -> bool:
 
 
 def _cast_text(each: TypedSql, kind: t.Type, tries: bool = False) -> TypedSql:
-    """A text as a value: DuckDB reads the forms that both engines read alike, and a function those of Spark alone."""
+    """Cast a string. DuckDB casts forms that both engines read alike, and a Python function casts the other forms."""
     if kind == t.STRING:
         return each
     if kind == t.BINARY:
@@ -216,7 +219,7 @@ def _cast_text(each: TypedSql, kind: t.Type, tries: bool = False) -> TypedSql:
 
 
 def _decimal_form(kind: t.Type) -> str:
-    """The form of texts that fit a decimal in any case, and that DuckDB reads."""
+    """Return the regular expression of strings that DuckDB can parse and that always fit the decimal type."""
     assert isinstance(kind, t.Decimal)
     digits = kind.precision - kind.scale
     places = f"(\\.[0-9]{{1,{kind.scale}}})?" if kind.scale else ""
@@ -224,7 +227,7 @@ def _decimal_form(kind: t.Type) -> str:
 
 
 def _cast_interval(each: TypedSql, kind: t.Type) -> TypedSql | None:
-    """An interval as another one, or as a whole number of its last unit, and back; None for other types."""
+    """Cast an interval to another interval, or to and from an integer in its last unit; None for other types."""
     if isinstance(each.type, Interval) and isinstance(kind, Interval) and each.type.has_months == kind.has_months:
         size = _UNIT_SIZES[kind.last]
         sql = each.sql if size == 1 else f"CAST(trunc({each.sql} / {size}) * {size} AS {sql_type(kind)})"
@@ -251,9 +254,9 @@ def _cast_literal(each: TypedSql, kind: t.Type, tries: bool) -> TypedSql:
 
 
 def implicit_cast(each: TypedSql, kind: t.Type, what: str) -> TypedSql:
-    """Return an argument as the type that a function takes, by the casts that Spark makes there by itself.
+    """Cast an argument to the type that a function takes, if Spark does this implicitly.
 
-    Raises `UnsupportedFeature`, which says `what` takes it, for other types.
+    Raises `UnsupportedFeature` for other types; `what` names the function in the message.
     """
     if each.type == kind:
         return each
@@ -273,7 +276,7 @@ def implicit_cast(each: TypedSql, kind: t.Type, what: str) -> TypedSql:
 def _to_text(each: TypedSql) -> TypedSql:
     if isinstance(each.type, t.Decimal):
         if each.type.precision == each.type.scale < MOST_DIGITS:
-            wider = t.Decimal(each.type.precision + 1, each.type.scale)  # else DuckDB writes no zero before the point
+            wider = t.Decimal(each.type.precision + 1, each.type.scale)  # for DuckDB to write the leading zero
             return _plain(_plain(each.sql, wider).sql, t.STRING)
         if each.type.precision == each.type.scale:
             return call_python("casts.decimal_as_text", [each], t.STRING)

@@ -1,7 +1,7 @@
-"""Comparisons of CHAR(n), as in Spark: the shorter side is padded with spaces.
+"""Comparisons of CHAR(n) as in Spark: the shorter side is padded with spaces.
 
-The other side is a constant text or another column of CHAR. Beside any other expression, a column of CHAR is a text
-with spaces at its end.
+This applies if the other side is a constant string or another CHAR column. Next to any other expression, a CHAR column
+is an ordinary string with trailing spaces.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from lakescan.expressions.scalar.typed_sql import TypedSql, literal, quote_text
 
 
 def pad_sides(left: TypedSql, right: TypedSql, constant: bool = False) -> tuple[TypedSql, TypedSql]:
-    """The sides of a comparison in the length that both have then.
+    """Pad both sides of a comparison to the same length.
 
     Args:
         left: One side.
-        right: The other.
-        constant: Whether a side that is no column of CHAR is constant, though no literal.
+        right: The other side.
+        constant: Whether a side that is not a CHAR column is constant but not a literal.
     """
     if left.pad and right.pad:
         size = max(left.pad, right.pad)
@@ -33,15 +33,15 @@ def pad_sides(left: TypedSql, right: TypedSql, constant: bool = False) -> tuple[
 
 
 def ignore_padding(each: TypedSql) -> TypedSql:
-    """A column of CHAR as the text with spaces that it is, where Spark compares it so: in BETWEEN and `nullif`."""
+    """Treat a CHAR column as an ordinary string with trailing spaces, as Spark does in BETWEEN and `nullif`."""
     return replace(each, pad=0)
 
 
 def pad_list(subject: TypedSql, values: Sequence[TypedSql]) -> tuple[TypedSql, list[TypedSql]]:
-    """The sides of IN in one length, if the values are all quoted texts, or all columns of CHAR."""
+    """Pad the operands of IN to the same length if the values are all string literals or all CHAR columns."""
     if not subject.pad:
         return subject, list(values)
-    if all(each.is_text_literal for each in values):  # Spark compares with the padded texts if there is a null
+    if all(each.is_text_literal for each in values):  # with a null in the list, Spark does not pad the literals
         size = max([subject.pad, *(len(each.literal) for each in values)])
         return _pad_column(subject, size), [_pad_literal(each, size) for each in values]
     if all(each.pad for each in values):

@@ -1,4 +1,4 @@
-"""Elements of lists, values of maps and members of structs, as Spark takes them in ANSI mode."""
+"""Access to list elements, map values and struct members, and functions of them, as in Spark's ANSI mode."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.STRING, t.BINARY, t.UNKNOWN)
 
 
 def check_inside(kind: t.Type) -> None:
-    """Raise `UnsupportedFeature` for a collection with values that are not read here."""
+    """Raise `UnsupportedFeature` for a collection that contains values of an unsupported type."""
     inner = [each.type for each in t.children(kind)]
     is_time = kind == t.DATE or (isinstance(kind, t.Timestamp) and kind.unit == "us") or isinstance(kind, Interval)
     if not inner and not (kind in _PLAIN or is_time or (isinstance(kind, t.Decimal) and kind.scale >= 0)):
@@ -33,12 +33,12 @@ def check_inside(kind: t.Type) -> None:
 
 
 def list_of(kind: t.Type) -> t.ListOf:
-    """Return the type of a list with elements of a type."""
+    """Return the list type with elements of a type."""
     return t.ListOf(t.Field(0, "element", kind))
 
 
 def element(of: TypedSql, at: TypedSql) -> TypedSql:
-    """Return `of[at]`: an element of a list, counted from 0, which must be there, or the value of a key, or null."""
+    """Return `of[at]`: an element of a list, counted from 0, which must exist, or a map's value or null."""
     if isinstance(of.type, t.MapOf):
         return _value(of, at, of.type)
     if not isinstance(of.type, t.ListOf):
@@ -49,7 +49,7 @@ def element(of: TypedSql, at: TypedSql) -> TypedSql:
 
 
 def element_at(of: TypedSql, at: TypedSql) -> TypedSql:
-    """Return `element_at(of, at)`: elements of lists are counted from 1, or from the end."""
+    """Return `element_at(of, at)`: list elements are counted from 1, or from the end if negative."""
     if not isinstance(of.type, t.ListOf):
         return element(of, at)
     place = _place(at)
@@ -58,7 +58,7 @@ def element_at(of: TypedSql, at: TypedSql) -> TypedSql:
 
 
 def element_or_null(of: TypedSql, at: TypedSql) -> TypedSql:
-    """Return `get(of, at)`: an element of a list, counted from 0, or null."""
+    """Return `get(of, at)`: an element of a list, counted from 0, or null if it does not exist."""
     if not isinstance(of.type, t.ListOf):
         raise unsupported_error(f"the function get() of {of.type}")
     place = _place(at)
@@ -72,7 +72,7 @@ def _place(at: TypedSql) -> str:
 
 def _guard_element(is_there: str, sql: str, of: TypedSql, at: TypedSql, kind: t.Type) -> TypedSql:
     known = f"({of.sql}) IS NULL OR ({at.sql}) IS NULL OR ({is_there})"
-    # As a condition, it needs no type; without a column in it, DuckDB would evaluate it before there are rows.
+    # As a condition, error() needs no type. Without a column, DuckDB would evaluate it even if there are no rows.
     failure = f"error('no element at this place of a list of ' || CAST(len({of.sql}) AS VARCHAR)) IS NOT NULL"
     return TypedSql(f"CASE WHEN {known} THEN {sql} WHEN {failure} THEN NULL END", kind, True)
 
@@ -88,7 +88,7 @@ def _value(of: TypedSql, key: TypedSql, kind: t.MapOf) -> TypedSql:
 
 
 def member(of: TypedSql, name: str) -> TypedSql:
-    """Return `of.name`, a member of a struct; case is ignored if no name is the same."""
+    """Return `of.name`, a member of a struct. Case is ignored if no member has exactly this name."""
     fields = of.type.fields if isinstance(of.type, t.Struct) else ()
     found = [n for n, each in enumerate(fields) if each.name == name]
     found = found or [n for n, each in enumerate(fields) if each.name.lower() == name.lower()]
@@ -98,20 +98,20 @@ def member(of: TypedSql, name: str) -> TypedSql:
 
 
 def member_at(of: TypedSql, place: int) -> TypedSql:
-    """Return the member of a struct at a place, from 0."""
+    """Return the member of a struct at a position, counted from 0."""
     name = member_names(of.type)[place]
     return TypedSql(f"struct_extract({of.sql}, {quote_text(name)})", t.children(of.type)[place].type, of.raises)
 
 
 def members_of(of: TypedSql, name: str) -> TypedSql:
-    """Return `of.name` of a list of structs: the list of their members."""
+    """Return `of.name` for a list of structs: the list of these members."""
     assert isinstance(of.type, t.ListOf)
     found = member(TypedSql("e", of.type.element.type), name)
     return TypedSql(f"list_transform({of.sql}, lambda e: {found.sql})", list_of(found.type), of.raises)
 
 
 def size(of: TypedSql) -> TypedSql:
-    """Return `size(of)`, null for null."""
+    """Return `size(of)`, which is null for null."""
     if not isinstance(of.type, t.ListOf | t.MapOf):
         raise unsupported_error(f"the size of {of.type}")
     function = "len" if isinstance(of.type, t.ListOf) else "cardinality"
@@ -121,7 +121,7 @@ def size(of: TypedSql) -> TypedSql:
 
 
 def contains(of: TypedSql, value: TypedSql) -> TypedSql:
-    """Return `array_contains(of, value)`: null if the value is not found, and there are nulls."""
+    """Return `array_contains(of, value)`, which is null if the value is not found and the list has nulls."""
     kind = of.type.element.type if isinstance(of.type, t.ListOf) else None
     if (
         kind not in (*t.INTEGRAL, t.STRING, t.BOOLEAN)
@@ -150,7 +150,7 @@ def array(*args: TypedSql) -> TypedSql:
 
 
 def create_map(*args: TypedSql) -> TypedSql:
-    """Return `map(key, value, ...)`; null keys, and keys that are there twice, fail it."""
+    """Return `map(key, value, ...)`, which fails for null or duplicate keys."""
     keys, values = args[::2], args[1::2]
     if len(keys) != len(values):
         raise unsupported_error("the function map() with a key that has no value")
@@ -170,14 +170,14 @@ def named_struct(*args: TypedSql) -> TypedSql:
     """Return `named_struct(name, value, ...)`."""
     names, values = args[::2], args[1::2]
     if len(names) != len(values) or not all(each.is_text_literal for each in names):
-        raise unsupported_error("the function named_struct() but with constant names, each with a value")
+        raise unsupported_error("the function named_struct() with a name that is not constant or has no value")
     return struct([(name.literal, value) for name, value in zip(names, values, strict=True)])
 
 
 def struct(members: Sequence[tuple[str, TypedSql]]) -> TypedSql:
-    """Return a struct of members with these names."""
+    """Return a struct with these member names and values."""
     if not members or len({name for name, _ in members}) < len(members):
-        raise unsupported_error("a struct without members, or with two of one name")
+        raise unsupported_error("a struct without members, or with duplicate names")
     kind = t.Struct(tuple(t.Field(0, name, value.type) for name, value in members))
     packed = ", ".join(
         f"{quote_text(name)}: {value.sql}" for name, (_, value) in zip(member_names(kind), members, strict=True)
@@ -186,23 +186,23 @@ def struct(members: Sequence[tuple[str, TypedSql]]) -> TypedSql:
 
 
 def sort_array(of: TypedSql, ascending: TypedSql | None = None) -> TypedSql:
-    """Return `sort_array(of, ascending)`: nulls come first in ascending order, last in descending."""
+    """Return `sort_array(of, ascending)`: nulls come first in ascending order, and last in descending order."""
     kind = _element(of, "sort_array")
     if kind in t.FLOATING or t.children(kind):
         raise unsupported_error(f"the function sort_array() of {of.type}")
     if ascending is not None and not isinstance(ascending.literal, bool):
-        raise unsupported_error("the function sort_array() with an order that is no constant")
+        raise unsupported_error("the function sort_array() with an order that is not constant")
     words = "'DESC', 'NULLS LAST'" if ascending is not None and ascending.literal is False else "'ASC', 'NULLS FIRST'"
     return TypedSql(f"list_sort({of.sql}, {words})", of.type, of.raises)
 
 
 def array_sort(of: TypedSql) -> TypedSql:
-    """Return `array_sort(of)`: nulls come last."""
+    """Return `array_sort(of)`, where nulls come last."""
     return replace(sort_array(of), sql=f"list_sort({of.sql}, 'ASC', 'NULLS LAST')")
 
 
 def extreme_of(function: str) -> Callable[[TypedSql], TypedSql]:
-    """Return `array_max` or `array_min`."""
+    """Return a function that translates `array_max` or `array_min`."""
 
     def apply(of: TypedSql) -> TypedSql:
         kind = _element(of, f"array_{function}")
@@ -214,27 +214,27 @@ def extreme_of(function: str) -> Callable[[TypedSql], TypedSql]:
 
 
 def array_join(of: TypedSql, separator: TypedSql, null: TypedSql | None = None) -> TypedSql:
-    """Return `array_join(of, separator, null)`: nulls are skipped unless there is a text for them."""
+    """Return `array_join(of, separator, null)`: nulls are skipped unless `null` replaces them."""
     if _element(of, "array_join") != t.STRING:
         raise unsupported_error(f"the function array_join() of {of.type}")
     if not separator.is_text_literal:
-        raise unsupported_error("the function array_join() with a separator that is no constant")
+        raise unsupported_error("the function array_join() with a separator that is not constant")
     glue = separator.sql
     values = of.sql
     if null is not None:
         if not null.is_text_literal:
-            raise unsupported_error("the function array_join() with a text for nulls that is no constant")
+            raise unsupported_error("the function array_join() with a replacement for nulls that is not constant")
         values = f"list_transform({of.sql}, lambda e: coalesce(e, {null.sql}))"
     joined = f"coalesce(array_to_string({values}, {glue}), '')"
     return TypedSql(f"CASE WHEN ({of.sql}) IS NOT NULL THEN {joined} END", t.STRING, of.raises)
 
 
 def slice_of(of: TypedSql, start: TypedSql, size: TypedSql) -> TypedSql:
-    """Return `slice(of, start, size)`, from 1, or from the end."""
+    """Return `slice(of, start, size)`, where `start` counts from 1, or from the end if negative."""
     _element(of, "slice")
     first, count = start.literal, size.literal
     if not isinstance(first, int) or not isinstance(count, int) or first == 0 or count < 0:
-        raise unsupported_error("the function slice() with places that are no constants")
+        raise unsupported_error("the function slice() with a start or size that is not constant")
     begin = str(first) if first > 0 else f"(len({of.sql}) + {first + 1})"
     inside = (
         f"CASE WHEN {begin} < 1 OR {count} = 0 THEN [] ELSE list_slice({of.sql}, {begin}, {begin} + {count - 1}) END"
@@ -243,7 +243,7 @@ def slice_of(of: TypedSql, start: TypedSql, size: TypedSql) -> TypedSql:
 
 
 def flatten_list(of: TypedSql) -> TypedSql:
-    """Return `flatten(of)`: null if a list in it is."""
+    """Return `flatten(of)`, which is null if an inner list is null."""
     kind = _element(of, "flatten")
     if not isinstance(kind, t.ListOf):
         raise unsupported_error(f"the function flatten() of {of.type}")

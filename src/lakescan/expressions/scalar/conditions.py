@@ -1,4 +1,4 @@
-"""Comparisons, conditions and choices: SQL's three-valued logic, evaluated only as far as Spark does."""
+"""Comparisons, conditions and choices, with SQL's three-valued logic and Spark's short-circuit evaluation."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from lakescan.expressions.scalar.typed_sql import (
 
 
 def comparison(op: str, left: TypedSql, right: TypedSql, *, has_constant: bool = False) -> TypedSql:
-    """Return `left op right`; `<=>` is `IS NOT DISTINCT FROM`. NaN equals itself and exceeds all other numbers.
+    """Return `left op right`; `<=>` is `IS NOT DISTINCT FROM`. NaN equals NaN and is greater than all other numbers.
 
-    `has_constant`: one side is constant, though no literal.
+    `has_constant` means that one side is constant but not a literal, which affects the padding of CHAR.
     """
     first, second = align(*pad_sides(left, right, has_constant), f"the operator {op}")
     sql_type(first.type)
@@ -29,7 +29,7 @@ def comparison(op: str, left: TypedSql, right: TypedSql, *, has_constant: bool =
 
 
 def compare_rows(op: str, pairs: Sequence[tuple[TypedSql, TypedSql]]) -> TypedSql:
-    """Return a comparison of rows: structs in Spark, which are never null, and in which null equals null."""
+    """Return a comparison of rows, member by member. As structs in Spark, rows are never null, and null equals null."""
     sides = [align(*pad_sides(one, other), f"the operator {op}") for one, other in pairs]
     same = [f"({one.sql} IS NOT DISTINCT FROM {other.sql})" for one, other in sides]
     raises = any(one.raises or other.raises for one, other in sides)
@@ -57,20 +57,23 @@ def inverse(each: TypedSql) -> TypedSql:
 
 
 def chain(op: str, parts: Sequence[TypedSql]) -> TypedSql:
-    """Return operands joined by AND or OR. A part that may fail is reached only if those before do not decide."""
+    """Join conditions by AND or OR.
+
+    A condition that may fail is evaluated only if earlier ones do not decide the result.
+    """
     decides = "FALSE" if op == "AND" else "TRUE"
     values = [_boolean(each, op) for each in parts]
     if not any(each.raises for each in values[1:]):
         return TypedSql(f"({f' {op} '.join(each.sql for each in values)})", t.BOOLEAN, values[0].raises)
     cases = " ".join(f"WHEN ({each.sql}) IS {decides} THEN {decides}" for each in values)
-    # Of what is left, no part decides: the result is null if a part is.
+    # Otherwise, no part decides the result, which is null if a part is null.
     nulls = " OR ".join(f"({each.sql}) IS NULL" for each in values)
     other = "TRUE" if op == "AND" else "FALSE"
     return TypedSql(f"CASE {cases} WHEN {nulls} THEN NULL ELSE {other} END", t.BOOLEAN, True)
 
 
 def failure(message: TypedSql) -> TypedSql:
-    """Translate `raise_error`: an expression without a value, whose evaluation fails with a message."""
+    """Translate `raise_error`: an expression without a value, whose evaluation fails with the message."""
     # Spark fails for a null message too; DuckDB's error(NULL) is null.
     return TypedSql(f"error(coalesce(CAST({message.sql} AS VARCHAR), 'null'))", t.UNKNOWN, True)
 
@@ -93,7 +96,7 @@ def is_nan(each: TypedSql) -> TypedSql:
 
 
 def is_in(each: TypedSql, values: Sequence[TypedSql]) -> TypedSql:
-    """Return `each IN (values)`: all of them are converted to one type."""
+    """Return `each IN (values)`, with all values converted to one type."""
     each, values = pad_list(each, values)
     operands = [each, *values]
     subject, *others = unify(operands, "the operator IN")
@@ -101,7 +104,7 @@ def is_in(each: TypedSql, values: Sequence[TypedSql]) -> TypedSql:
     parts = [comparison("=", subject, one) for one in others]
     if any(one.raises for one in others):
         return chain("OR", parts)
-    # Lists are long: as comparisons, hundreds of them take DuckDB seconds to parse.
+    # As comparisons, hundreds of values would take DuckDB seconds to parse.
     return TypedSql(f"({subject.sql} IN ({', '.join(one.sql for one in others)}))", t.BOOLEAN, subject.raises)
 
 
@@ -112,18 +115,18 @@ def between(each: TypedSql, low: TypedSql, high: TypedSql) -> TypedSql:
 
 
 def unify(values: Sequence[TypedSql], what: str) -> list[TypedSql]:
-    """Return the values as ones of one type, to which Spark converts all of them; errors say `what` has them."""
+    """Convert the values to their common type in Spark; `what` names their place in errors."""
     whole = literal(None, t.UNKNOWN)
     for each in values:
         kind = common_type(whole, each, what)
         whole = TypedSql("", kind, literal=None)
-    if whole.type == t.UNKNOWN:  # beside NULL, an expression that only fails needs a type for DuckDB
+    if whole.type == t.UNKNOWN:  # DuckDB needs a type for an expression that only fails, next to NULL
         return [failure_value(each, whole.type) if each.raises else each for each in values]
     return [convert(each, whole.type) for each in values]
 
 
 def choice(conditions: Sequence[TypedSql], results: Sequence[TypedSql], default: TypedSql | None) -> TypedSql:
-    """Return `CASE WHEN ... END`; `IF` is one with a single condition."""
+    """Return `CASE WHEN ... END`, or `IF` if there is only one condition."""
     values = unify([*results, default or literal(None, t.UNKNOWN)], "CASE")
     tests = [_boolean(each, "CASE WHEN") for each in conditions]
     cases = " ".join(f"WHEN {test.sql} THEN {value.sql}" for test, value in zip(tests, values[:-1], strict=True))
@@ -164,7 +167,7 @@ def extreme(function: str, *args: TypedSql) -> TypedSql:
 
 
 def _extreme_double(op: str, values: Sequence[TypedSql]) -> TypedSql:
-    """The first extreme: comparisons take NaN for the greatest, and -0.0 for 0.0, as Spark does."""
+    """Return the first extreme value. As in Spark, NaN is the greatest and -0.0 equals 0.0."""
     sql = values[0].sql
     for each in values[1:]:
         exceeds = f"({each.sql}) IS NOT NULL AND (({sql}) IS NULL OR {each.sql} {op} {sql})"

@@ -1,4 +1,4 @@
-"""A scalar expression that is bound to a table's columns, and its values over record batches."""
+"""Scalar expressions that are bound to a table's columns, and their evaluation on record batches."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from lakescan.expressions.scalar.udf import Udf, register, remember, udfs_in
 
 _IN_PYTHON = re.compile(r"^.*Python exception occurred while executing the UDF: \w+: ")
 
-# Functions of texts, dates and numbers whose values depend on the time zone; others are found by their types.
+# Functions whose results depend on the time zone although no timestamp type shows it.
 _OF_ZONE = (
     *("current_date", "curdate", "convert_timezone", "date_format", "date_part", "datepart", "extract", "hour"),
     *("minute", "second", "months_between", "from_unixtime", "unix_timestamp", "to_unix_timestamp", "unix_micros"),
     *("unix_millis", "unix_seconds", "timestampdiff"),
 )
 _WITHOUT_PARENTHESES = {"current_date", "curdate"}
-_ZONE_LETTERS = re.compile("[VzOXxZ]")  # of a pattern
+_ZONE_LETTERS = re.compile("[VzOXxZ]")  # pattern letters for time zones
 
 
 def _may_name_zone(pattern: Any) -> bool:
@@ -45,7 +45,7 @@ def _may_name_zone(pattern: Any) -> bool:
 class ScalarExpression:
     """An SQL expression over the columns of a schema. Pickled for workers.
 
-    - `text`: as it was written.
+    - `text`: the SQL text.
     - `type`: the type of its values in Spark.
     - `columns`: the ids of the fields that it reads, in the order of DuckDB's columns c0, c1, ...
     """
@@ -60,7 +60,7 @@ class ScalarExpression:
 
     @property
     def depends_on_zone(self) -> bool:
-        """Whether its values may be others in another time zone than UTC."""
+        """Whether values may differ in a time zone other than UTC."""
         from sqlglot import exp
 
         if self._has_instants:
@@ -80,10 +80,11 @@ class ScalarExpression:
     def parse(
         text: str, schema: Schema, values: Mapping[str, TypedSql] | None = None, *, case_sensitive: bool = False
     ) -> ScalarExpression:
-        """Parse an expression and bind it to a schema; `values` are those of functions without arguments, by name.
+        """Parse an expression and bind it to a schema.
 
-        Raises `InvalidFilter` for text that does not parse, `NoSuchColumn`, and `UnsupportedFeature` for operators and
-        functions that may differ from Spark's, by their names.
+        `values` are the values of functions without arguments, such as `current_date`, by name. Raises `InvalidFilter`
+        for text that does not parse, `NoSuchColumn`, and `UnsupportedFeature` for an operator or function whose result
+        may differ from Spark's.
 
         Example:
             >>> ScalarExpression.parse("year(day) * 100 + month(day)", schema).evaluate(batch)
@@ -114,15 +115,15 @@ class ScalarExpression:
         return ScalarExpression(text, schema, typed.type, tuple(ids), typed.sql, udfs, translate.has_instants)
 
     def evaluate(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
-        """Evaluate over rows with the schema's columns, in its order.
+        """Evaluate the expression on rows whose columns are those of the schema, in order.
 
-        Raises `SchemaMismatch` where Spark fails too (a division by zero, an overflow), and `UnsupportedFeature` for
-        values on which the engines may differ.
+        Raises `SchemaMismatch` where Spark fails, too (a division by zero, an overflow), and `UnsupportedFeature` for
+        values on which DuckDB and Spark may differ.
         """
         return self.evaluate_columns(column_getter(rows, self.schema), rows.num_rows)
 
     def evaluate_columns(self, columns: Columns, rows: int) -> pa.Array:
-        """Evaluate over the `rows` values of columns, which are found by field id; raises what `evaluate` raises."""
+        """Evaluate the expression on columns of `rows` values, found by field id; raises the errors of `evaluate`."""
         remember(self._udfs)
         try:
             return evaluate_sql(self._sql, [columns(each) for each in self.columns], rows, nested.arrow(self.type))
@@ -134,7 +135,7 @@ class ScalarExpression:
             raise SchemaMismatch(f"the SQL expression {self.text!r} cannot be evaluated: {problem}") from error
 
 
-# Since 1970: the years -290000 to 290000. DuckDB computes with them as Spark does: see
+# The days of the years -290000 to 290000, for which DuckDB computes as Spark does: see
 # `tests/statements/select/test_years.py`.
 FIRST_DAY, LAST_DAY = -106_640_000, 105_201_000
 _MICROS = (FIRST_DAY * 86_400_000_000, (LAST_DAY + 1) * 86_400_000_000 - 1)
@@ -148,17 +149,17 @@ _of_thread = threading.local()
 
 
 class FailedEvaluation(Exception):
-    """DuckDB's message about a value for which an expression has no result."""
+    """Raised if DuckDB fails to evaluate an expression for a value; the message is DuckDB's."""
 
 
 def evaluate_sql(sql: str, columns: Sequence[pa.Array], rows: int, kind: pa.DataType) -> pa.Array:
-    """Return the values of an expression over columns c0, c1, ..., in the order of the rows.
+    """Evaluate DuckDB SQL over the columns c0, c1, ..., which have `rows` values each, and return the values in order.
 
-    Raises `FailedEvaluation`.
+    `kind` is the Arrow type of the result. Raises `FailedEvaluation`.
     """
     arrays = [remove_inner_offsets(_plain(each)) for each in columns]
     names = [f"c{place}" for place in range(len(arrays))]
-    # A column of its own, so that constants have as many values as there are rows.
+    # An extra column, so that a constant has one value per row.
     table = distinct_table(pa.table([pa.nulls(rows, pa.int8()), *arrays], names=["__rows", *names]))
     duckdb, connection = _library(), _connection()
     new = [each for each in udfs_in(sql) if each.name not in _of_thread.functions]
@@ -174,7 +175,7 @@ def evaluate_sql(sql: str, columns: Sequence[pa.Array], rows: int, kind: pa.Data
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Return wall-clock times in UTC for instants. Raises `FailedEvaluation` beyond the years -290000 to 290000."""
+    """Convert instants to wall-clock times in UTC. Raises `FailedEvaluation` outside the years -290000 to 290000."""
     if pa.types.is_timestamp(array.type):
         _check_years(array.cast(pa.int64()), _MICROS, array)
         return array.cast(pa.timestamp("us"))
@@ -184,7 +185,7 @@ def _plain(array: pa.Array) -> pa.Array:
 
 
 def _wall_clock_type(kind: pa.DataType) -> pa.DataType:
-    """The type with wall-clock times for the instants inside."""
+    """Return the type with nested instants replaced by wall-clock times."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(_wall_clock_type(kind.value_type))
     if pa.types.is_map(kind):
@@ -215,7 +216,7 @@ def _library() -> Any:
 
 
 def _connection() -> Any:
-    """This thread's connection. Nothing is reordered: an operand that may fail is evaluated where it is written."""
+    """Return this thread's DuckDB connection. The optimizer is off, so that operands that may fail are not moved."""
     if not hasattr(_of_thread, "connection"):
         connection = _library().connect(config=_SETTINGS)
         connection.execute("PRAGMA disable_optimizer")

@@ -1,4 +1,4 @@
-"""The functions that expressions may call, by their names in Spark, with the numbers of arguments that they take."""
+"""The functions that expressions may call, by Spark name, with their numbers of arguments."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ FUNCTIONS: Mapping[str, Function] = {
 
 
 def call(name: str, args: Sequence[TypedSql]) -> TypedSql:
-    """Return a call of a function; raises `UnsupportedFeature` for one that is not known, with its name."""
+    """Translate a function call; raises `UnsupportedFeature` for an unknown function or number of arguments."""
     function = FUNCTIONS.get(name.lower())
     if function is None:
         raise unsupported_error(f"the function {name}()")

@@ -1,4 +1,4 @@
-"""Intervals as values: as they are written, and in arithmetic with times and numbers."""
+"""Interval values: literals, and arithmetic with times and numbers."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ _SPANS = {
 
 
 def interval_literal(value: int, kind: Interval) -> TypedSql:
-    """Return an interval of so many microseconds or months; raises `InvalidFilter` for one that is too long."""
+    """Return an interval of `value` microseconds or months; raises `InvalidFilter` if it is too long."""
     if not -(2**63 if not kind.has_months else 2**31) <= value < (2**63 if not kind.has_months else 2**31):
         raise InvalidFilter("an interval is too long")
     return TypedSql(f"CAST({value} AS {sql_type(kind)})", kind)
 
 
 def unit_interval(text: str, unit: str, sign: int = 1) -> TypedSql:
-    """Return `INTERVAL 'text' unit`, of one unit."""
+    """Return `INTERVAL 'text' unit` with one unit; raises `InvalidFilter` for text that is not a number."""
     name = unit.lower().removesuffix("s") if unit.lower() != "s" else unit
     try:
         number = Decimal(text.strip()) * sign
     except ArithmeticError:
-        raise InvalidFilter(f"INTERVAL {text!r} {unit.upper()}: {text!r} is no number") from None
+        raise InvalidFilter(f"INTERVAL {text!r} {unit.upper()}: {text!r} is not a number") from None
     if name in _MONTHS and number == int(number):
         return interval_literal(
             int(number) * _MONTHS[name], Interval(*(("year",) * 2 if name == "year" else ("month",) * 2))
@@ -68,11 +68,11 @@ def unit_interval(text: str, unit: str, sign: int = 1) -> TypedSql:
 
 
 def span_interval(text: str, first: str, last: str, sign: int = 1) -> TypedSql:
-    """Return `INTERVAL 'text' first TO last`."""
+    """Return `INTERVAL 'text' first TO last`; raises `InvalidFilter` for text in another form."""
     form = _SPANS.get((first, last))
     found = re.fullmatch(form, text.strip()) if form else None
     if found is None:
-        raise InvalidFilter(f"INTERVAL {text!r} {first.upper()} TO {last.upper()}: the text has another form")
+        raise InvalidFilter(f"INTERVAL {text!r} {first.upper()} TO {last.upper()}: the text does not have this form")
     sign = -sign if found[1] == "-" else sign
     numbers = list(found.groups())[1:]
     if (first, last) == ("year", "month"):
@@ -91,7 +91,7 @@ def span_interval(text: str, first: str, last: str, sign: int = 1) -> TypedSql:
 
 
 def parse_interval(text: str, sign: int = 1) -> TypedSql:
-    """Return `INTERVAL '1 day 2 hours'`."""
+    """Return `INTERVAL '1 day 2 hours'`, the sum of its parts; raises `InvalidFilter`."""
     rest = re.sub(r"^\s*interval\b", "", text, flags=re.IGNORECASE)
     parts = _PART.findall(rest)
     if not parts or _PART.sub("", rest).strip():
@@ -119,12 +119,12 @@ def value_interval(each: TypedSql, unit: str) -> TypedSql:
 
 
 def is_time(kind: t.Type) -> bool:
-    """Whether a type is DATE or a timestamp."""
+    """Return whether a type is a date or timestamp."""
     return kind == t.DATE or isinstance(kind, t.Timestamp)
 
 
 def add_interval(op: str, left: TypedSql, right: TypedSql) -> TypedSql | None:
-    """Return `left op right` for + or -, if an operand is an interval, or both are times; None for others."""
+    """Return `left op right` for + or - if an operand is an interval or both are times; None for other operands."""
     if isinstance(left.type, Interval) and isinstance(right.type, Interval):
         kind = widest(left.type, right.type)
         if kind is None:
@@ -169,7 +169,7 @@ def _between(left: TypedSql, right: TypedSql) -> TypedSql:
 
 
 def multiply_interval(each: TypedSql, number: TypedSql, divides: bool = False) -> TypedSql:
-    """Return an interval multiplied by a number, or divided by one; the result is rounded half up."""
+    """Return an interval multiplied or divided by a number, rounded half up."""
     kind = each.type
     assert isinstance(kind, Interval)
     of = Interval("year", "month") if kind.has_months else Interval("day", "second")

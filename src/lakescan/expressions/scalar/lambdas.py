@@ -1,4 +1,4 @@
-"""Functions that take functions: `transform(prices, x -> x * 2)`. DuckDB calls them as lambdas of its own."""
+"""Higher-order functions: `transform(prices, x -> x * 2)`. They are translated to DuckDB's lambdas."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ Variables = Mapping[str, TypedSql]
 
 @dataclass(frozen=True)
 class Lambda:
-    """A function in an argument: the names of its parameters, and `body`, which translates it for their values."""
+    """A lambda argument: its parameter names, and `body`, which translates its expression for given parameter values.
+
+    `depth` is the number of lambdas around it.
+    """
 
     names: Sequence[str]
     body: Callable[[Variables], TypedSql]
     depth: int
 
     def name(self, place: int) -> str:
-        """Return a parameter's name in SQL, which no lambda around this one has."""
+        """Return the SQL name of a parameter, distinct from those of enclosing lambdas."""
         return f"v{self.depth}_{place}"
 
     def apply(self, *values: TypedSql) -> TypedSql:
-        """Return the body for these values of its first parameters; raises `UnsupportedFeature` for other numbers."""
+        """Translate the body for parameter values; raises `UnsupportedFeature` if there are more parameters."""
         if len(self.names) > len(values):
             raise unsupported_error(f"a function of {len(self.names)} parameters in this place")
         return self.body(dict(zip((each.lower() for each in self.names), values, strict=False)))
@@ -46,7 +49,10 @@ def _map(of: Any, name: str) -> t.MapOf:
 
 
 def _list_call(function: str, of: TypedSql, each: Lambda, element: t.Type) -> tuple[str, TypedSql]:
-    """A call of DuckDB's for the elements of a list, and the body; a second parameter is their place, from 0."""
+    """Return a call of DuckDB's `function` on the elements of a list, and the body.
+
+    A second parameter of the lambda is the element's index, from 0.
+    """
     value, place = each.name(0), each.name(1)
     body = each.apply(TypedSql(value, element), TypedSql(f"CAST({place} - 1 AS INTEGER)", t.INT))
     names = f"{value}, {place}" if len(each.names) > 1 else value
@@ -65,7 +71,7 @@ def _condition(body: TypedSql, name: str) -> None:
 
 
 def filter_list(of: TypedSql, each: Lambda) -> TypedSql:
-    """Return `filter(list, function)`, or of a map."""
+    """Return `filter(list, function)`."""
     sql, body = _list_call("list_filter", of, each, _element(of, "filter"))
     _condition(body, "filter")
     return TypedSql(sql, of.type, of.raises or body.raises)
@@ -93,7 +99,7 @@ def aggregate(of: TypedSql, start: TypedSql, merge: Lambda, finish: Lambda | Non
         wider = common_type(TypedSql("", kind), TypedSql("", body.type), "the function aggregate()")
         if wider != kind:
             raise unsupported_error(f"the function aggregate() whose start is {kind} and whose result is {body.type}")
-    # Elements are packed, so that the start may have another type than they have.
+    # Elements are packed into structs, so that the start value may have another type.
     packed = f"list_transform({of.sql}, lambda {value}p: {{'e': {value}p, 't': {_null(kind)}}})"
     inner = merge.apply(
         TypedSql(f"struct_extract({total}, 't')", kind), TypedSql(f"struct_extract({value}, 'e')", element)
@@ -115,7 +121,7 @@ def _null(kind: t.Type) -> str:
 
 
 def array_sort(of: TypedSql, each: Lambda) -> TypedSql:
-    """Return `array_sort(list, function)`, whose function compares two elements: all of them are compared before."""
+    """Return `array_sort(list, function)`, where the function compares two elements; all pairs are compared first."""
     element = _element(of, "array_sort")
     left, right = each.name(0), each.name(1)
     body = each.apply(TypedSql(left, element), TypedSql(right, element))
@@ -127,7 +133,7 @@ def array_sort(of: TypedSql, each: Lambda) -> TypedSql:
 
 
 def zip_with(left: TypedSql, right: TypedSql, each: Lambda) -> TypedSql:
-    """Return `zip_with(list, list, function)`; the shorter list is filled up with nulls."""
+    """Return `zip_with(list, list, function)`; the shorter list is padded with nulls."""
     one, other = _element(left, "zip_with"), _element(right, "zip_with")
     place = each.name(0)
     body = each.apply(
@@ -165,7 +171,7 @@ def transform_values(of: TypedSql, each: Lambda) -> TypedSql:
 
 
 def transform_keys(of: TypedSql, each: Lambda) -> TypedSql:
-    """Return `transform_keys(map, function)`; keys that are there twice fail it."""
+    """Return `transform_keys(map, function)`, which fails for duplicate keys."""
     kind = _map(of, "transform_keys")
     entry, body = _entries(of, each, kind)
     packed = f"{{'key': {body.sql}, 'value': {entry}.value}}"
@@ -179,7 +185,7 @@ def transform_keys(of: TypedSql, each: Lambda) -> TypedSql:
 
 
 def map_zip_with(left: TypedSql, right: TypedSql, each: Lambda) -> TypedSql:
-    """Return `map_zip_with(map, map, function)`: of all keys of both."""
+    """Return `map_zip_with(map, map, function)`, with the keys of both maps."""
     one, other = _map(left, "map_zip_with"), _map(right, "map_zip_with")
     if one.key.type != other.key.type:
         raise unsupported_error("the function map_zip_with() of maps with keys of different types")
@@ -221,7 +227,7 @@ HIGHER_ORDER: Mapping[str, tuple[Callable[..., TypedSql], int, int]] = {
 
 
 def call(name: str, args: Sequence[TypedSql | Lambda]) -> TypedSql:
-    """Return a call of a function that takes a function; raises `UnsupportedFeature` for other ones."""
+    """Translate a call with a lambda argument; raises `UnsupportedFeature` for other functions."""
     apply, least, most = HIGHER_ORDER.get(name.lower(), (None, 0, 0))
     if apply is None:
         raise unsupported_error(f"the function {name}() with a function")

@@ -1,6 +1,6 @@
-"""Structs, lists and maps whose values inside have other types: the type that Spark gives to both, and conversions.
+"""Types of structs, lists and maps: common types in Spark, and conversions.
 
-What is inside is left to the caller: functions that find the common type of two values, and convert one.
+The caller passes functions that find the common type of two nested values and that convert a nested value.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.common.distinct_names import distinct_names
 
-Leaf = Callable[[str, t.Type, t.Type], tuple[str, bool]]  # SQL and its type, and the wanted type: SQL; may it fail?
+Leaf = Callable[[str, t.Type, t.Type], tuple[str, bool]]  # (SQL, its type, target type) to (SQL, whether it may fail)
 
 
 def are_same(left: t.Type, right: t.Type) -> bool:
-    """Whether two types are the same but for ids and nullability.
+    """Return whether two types are the same except for ids and nullability.
 
-    Names of members are compared with their letters' case: Arrow's casts take one in another case for a missing one.
+    Member names are compared case-sensitively, because Arrow's casts treat a name in another case as missing.
     """
     if not t.children(left) or type(left) is not type(right):
         return left == right
@@ -30,9 +30,9 @@ def are_same(left: t.Type, right: t.Type) -> bool:
 
 
 def common_nested_type(left: t.Type, right: t.Type, inside: Callable[[t.Type, t.Type], t.Type]) -> t.Type | None:
-    """Return the type to which Spark converts two structs, lists or maps; None if there is none.
+    """Return Spark's common type of two structs, lists or maps, or None.
 
-    `inside` finds that of two types inside. Members of structs have the same names in the same order.
+    `inside` returns the common type of two nested types. Structs must have the same member names in the same order.
     """
     if not t.children(left) or type(left) is not type(right) or (pairs := _pairs(left, right)) is None:
         return None
@@ -40,7 +40,7 @@ def common_nested_type(left: t.Type, right: t.Type, inside: Callable[[t.Type, t.
 
 
 def is_filled(source: t.Type, wanted: t.Type) -> bool:
-    """Whether a struct, list or map has nulls without a type inside, and is of the wanted type but for these."""
+    """Return whether a nested type contains nulls without a type, and otherwise equals the wanted type."""
     return bool(t.children(source)) and _has_unknown(source) and _is_filled(source, wanted)
 
 
@@ -56,14 +56,20 @@ def _is_filled(source: t.Type, wanted: t.Type) -> bool:
 
 
 def fits(source: t.Type, wanted: t.Type) -> bool:
-    """Whether a cast may convert from one type to another, members by their places; keys of maps stay as they are."""
+    """Return whether a cast may convert between two types.
+
+    Members match by position, and map keys must stay distinct.
+    """
     if type(source) is not type(wanted) or len(t.children(source)) != len(t.children(wanted)):
         return False
     return not isinstance(source, t.MapOf) or _keeps_keys(source.key.type, wanted.key.type)  # type: ignore[attr-defined]
 
 
 def convert(sql: str, source: t.Type, wanted: t.Type, leaf: Leaf) -> tuple[str, bool]:
-    """Convert a struct, list or map that `fits`: SQL, and whether it may fail; null stays null."""
+    """Convert SQL of a struct, list or map whose type `fits`; return the SQL and whether it may fail.
+
+    Null stays null.
+    """
     if not t.children(wanted):
         return leaf(sql, source, wanted)
     if source == t.UNKNOWN:
@@ -71,7 +77,7 @@ def convert(sql: str, source: t.Type, wanted: t.Type, leaf: Leaf) -> tuple[str, 
     if are_same(source, wanted):
         return sql, False
     if isinstance(source, t.ListOf) and isinstance(wanted, t.ListOf):
-        name = f"e{_depth(wanted)}"  # another one within it
+        name = f"e{_depth(wanted)}"  # distinct from names of nested lambdas
         inner, fails = convert(name, source.element.type, wanted.element.type, leaf)
         return f"list_transform({sql}, lambda {name}: {inner})", fails
     if isinstance(source, t.MapOf) and isinstance(wanted, t.MapOf):
@@ -90,7 +96,7 @@ def convert(sql: str, source: t.Type, wanted: t.Type, leaf: Leaf) -> tuple[str, 
 
 
 def arrow(kind: t.Type) -> pa.DataType:
-    """Return the Arrow type of values; keys of `map()`, which have no type, are texts: Arrow's are never null."""
+    """Return the Arrow type of values. Map keys without a type become strings, because Arrow's keys are never null."""
     match kind:
         case t.Struct():
             return pa.struct([(each.name, arrow(each.type)) for each in kind.fields])
@@ -103,12 +109,12 @@ def arrow(kind: t.Type) -> pa.DataType:
 
 
 def member_names(kind: t.Type) -> list[str]:
-    """Return the names that the members of a struct have in DuckDB, where names that differ only in case are one."""
+    """Return the names of a struct's members in DuckDB, made distinct where they differ only in case."""
     return distinct_names([each.name for each in t.children(kind)])
 
 
 def null(kind: t.Type, leaf: Callable[[t.Type], str]) -> str:
-    """Return a null of a type; `leaf` gives those of types without others inside."""
+    """Return SQL for a null of a type; `leaf` returns it for types that are not nested."""
     if isinstance(kind, t.ListOf):
         return f"(CASE WHEN FALSE THEN [{null(kind.element.type, leaf)}] END)"
     if isinstance(kind, t.MapOf):
@@ -140,7 +146,7 @@ def _rebuild(kind: t.Type, inside: list[t.Type]) -> t.Type:
 
 
 def _keeps_keys(source: t.Type, wanted: t.Type) -> bool:
-    """Whether different keys stay different."""
+    """Return whether distinct map keys stay distinct in the cast."""
     if source in t.INTEGRAL and wanted in t.INTEGRAL:
         return t.INTEGRAL.index(source) <= t.INTEGRAL.index(wanted)
     return source == t.UNKNOWN or are_same(source, wanted)

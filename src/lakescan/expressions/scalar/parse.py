@@ -1,4 +1,4 @@
-"""Parse a Spark SQL expression. Functions keep their names and arguments: sqlglot's own rewrites of them are off."""
+"""Parsing of Spark SQL expressions. Functions keep their names and arguments: sqlglot's rewrites of them are off."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from lakescan.errors import InvalidFilter, missing_dependency
 
-# Calls whose arguments have a syntax of their own.
+# Calls whose arguments have a special syntax.
 _SPECIAL = ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM", "TRY_CAST")
 
-SUFFIXES = ("L", "S", "Y")  # of whole numbers
+SUFFIXES = ("L", "S", "Y")  # of integer literals
 
 
 def parse_expression(text: str) -> Any:
-    """Return the sqlglot tree of an expression; raises `InvalidFilter` for text that does not parse."""
+    """Parse an expression to a sqlglot tree; raises `InvalidFilter` for text that does not parse."""
     sqlglot = _library()
     try:
         return sqlglot.parse_one(escape_doubled_quotes(text), into=sqlglot.exp.Condition, dialect=_dialect())
@@ -24,21 +24,21 @@ def parse_expression(text: str) -> Any:
 
 
 def parse_query(text: str) -> Any:
-    """Return the sqlglot tree of a query, whose functions keep their names, too; raises `InvalidFilter`."""
+    """Parse a query to a sqlglot tree, keeping the names of functions; raises `InvalidFilter`."""
     sqlglot = _library()
     try:
         tree = sqlglot.parse_one(escape_doubled_quotes(text), dialect=_dialect())
     except (sqlglot.errors.SqlglotError, RecursionError) as error:
         raise InvalidFilter(f"cannot parse {text!r}: {error}") from error
     exp = sqlglot.exp
-    for node in list(tree.find_all(exp.Any)):  # the aggregate function, if it is not of a query or a list
+    for node in list(tree.find_all(exp.Any)):  # without a query or list, it is the aggregate function
         if not isinstance(node.this, exp.Query | exp.Tuple):
             node.replace(exp.Anonymous(this="any", expressions=[node.this.unnest()]))
     return tree
 
 
 def tokens_of(text: str) -> list[Any]:
-    """Return the sqlglot tokens of an expression; raises `InvalidFilter` for text that has none."""
+    """Split an expression into sqlglot tokens; raises `InvalidFilter` for empty or invalid text."""
     sqlglot = _library()
     try:
         tokens: list[Any] = _dialect()().tokenize(text)
@@ -50,9 +50,9 @@ def tokens_of(text: str) -> list[Any]:
 
 
 def names_of(node: Any) -> tuple[str, ...] | None:
-    """Return the parts of the name of a column or a member of a struct; None for other nodes.
+    """Return the name parts of a column or struct member; None for other nodes.
 
-    A member of something else, such as `get(points, 0).x`, has no name.
+    Members of other expressions, such as `get(points, 0).x`, also return None.
     """
     from sqlglot import exp
 
@@ -74,13 +74,13 @@ def _library() -> Any:
 
 @cache
 def _dialect() -> Any:
-    """Spark's dialect without sqlglot's functions, whose trees differ between its versions."""
+    """Return Spark's dialect without sqlglot's own functions, whose trees differ between its versions."""
     from sqlglot import exp
     from sqlglot.dialects.spark import Spark
     from sqlglot.tokens import TokenType
 
     unary = Spark.Parser.UNARY_PARSERS
-    plus = unary[TokenType.PLUS]  # leaves the operator out, which makes numbers of texts
+    plus = unary[TokenType.PLUS]  # drops the operator, which converts strings to numbers
 
     def positive(parser: Any) -> Any:
         return exp.Anonymous(this="positive", expressions=[plus(parser)])
@@ -89,7 +89,7 @@ def _dialect() -> Any:
     converted = operators[TokenType.DCOLON]
 
     def parse_suffix(parser: Any, this: Any, to: Any) -> Any:
-        """Mark a number with a suffix (`2L`), which sqlglot takes apart as it does `2::BIGINT`."""
+        """Mark a number with a suffix (`2L`), which sqlglot parses like `2::BIGINT`."""
         is_suffix = parser._prev.text.upper() in SUFFIXES and isinstance(this, exp.Literal)
         node = converted(parser, this, to)
         if is_suffix:
@@ -104,9 +104,9 @@ def _dialect() -> Any:
 
 
 def escape_doubled_quotes(text: str) -> str:
-    """The text with doubled quotes inside of texts escaped by a backslash; no position in it changes.
+    """Replace doubled quotes inside string literals by quotes with a backslash, keeping all positions in the text.
 
-    Raises sqlglot's `TokenError` for text that cannot be taken apart.
+    Raises sqlglot's `TokenError` for text that cannot be tokenized.
 
     Example:
         >>> escape_doubled_quotes("name = 'it''s'")

@@ -1,4 +1,4 @@
-"""Functions of Spark that `expressions.scalar.python` computes: the types that they take and return."""
+"""Signatures of the Spark functions that `expressions.scalar.python` computes: their argument and result types."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _MANY = 1000
 
 @dataclass(frozen=True)
 class Function:
-    """A function: what it translates to, and how many arguments it takes."""
+    """A function: its translation, and its minimum and maximum number of arguments."""
 
     apply: Callable[..., TypedSql]
     least: int
     most: int
 
     def or_else(self, other: Function) -> Function:
-        """Return the function that `other` computes for the arguments that this one refuses."""
+        """Return a function that uses `other` for arguments that this function does not support."""
 
         def apply(*args: TypedSql) -> TypedSql:
             try:
@@ -64,7 +64,7 @@ def _signature(
     keeps: bool = False,
     least: int | None = None,
 ) -> Function:
-    """A function of arguments of fixed types; `defaults` are the values of those that may be left out."""
+    """Return a function with fixed argument types; `defaults` are the values of optional trailing arguments."""
     needed = len(kinds) - len(defaults) if least is None else least
 
     def apply(*args: TypedSql) -> TypedSql:
@@ -113,7 +113,7 @@ def _list(name: str, function: str, keeps_type: bool = True, result: t.Type | No
 
 
 def _list_and_value(name: str, function: str, result: t.Type | None = None, keeps: bool = False) -> Function:
-    """A function of a list and a value of its elements."""
+    """Return a function of a list and a value of its element type."""
 
     def apply(of: TypedSql, value: TypedSql) -> TypedSql:
         if not isinstance(of.type, t.ListOf):
@@ -182,9 +182,9 @@ def _flatten(of: TypedSql) -> TypedSql:
 
 
 def arrays_zip(names: Sequence[str], args: Sequence[TypedSql]) -> TypedSql:
-    """Return `arrays_zip(...)`, whose structs have members of these names."""
+    """Return `arrays_zip(...)`, whose structs have members with these names."""
     if not all(isinstance(each.type, t.ListOf) for each in args):
-        raise unsupported_error("the function arrays_zip() of other values than lists")
+        raise unsupported_error("the function arrays_zip() of values that are not lists")
     kinds = [each.type.element.type for each in args]  # type: ignore[attr-defined]
     fields = tuple(t.Field(0, name, kind) for name, kind in zip(names, kinds, strict=True))
     return call_python("arrays.arrays_zip", args, list_of(t.Struct(fields)))
@@ -339,7 +339,7 @@ def _bits(name: str) -> Callable[..., TypedSql]:
 def _bround(each: TypedSql, places: TypedSql | None = None) -> TypedSql:
     count = 0 if places is None else places.literal
     if not isinstance(count, int):
-        raise unsupported_error("the function bround() with places that are no constant")
+        raise unsupported_error("the function bround() with places that are not constant")
     at = literal(count, _INT)
     if each.type in t.FLOATING:
         return call_python("numbers.bround_double", [replace(each, literal=None), at], each.type)
@@ -363,11 +363,11 @@ def to_json(each: TypedSql, options: TypedSql | None = None) -> TypedSql:
 
 
 def from_json(each: TypedSql, schema: TypedSql, options: TypedSql | None = None) -> TypedSql:
-    """Return `from_json(each, schema, options)`, of a constant schema."""
+    """Return `from_json(each, schema, options)` for a constant schema."""
     from lakescan.expressions.scalar.translate import type_of_text
 
     if not schema.is_text_literal:
-        raise unsupported_error("the function from_json() with a schema that is no constant")
+        raise unsupported_error("the function from_json() with a schema that is not constant")
     kind = type_of_text(schema.literal)
     text = implicit_cast(each, _STRING, "the function from_json()")
     return call_python(
@@ -378,7 +378,7 @@ def from_json(each: TypedSql, schema: TypedSql, options: TypedSql | None = None)
 def _to_number(tries: bool) -> Callable[[TypedSql, TypedSql], TypedSql]:
     def apply(text: TypedSql, form: TypedSql) -> TypedSql:
         if not form.is_text_literal:
-            raise unsupported_error("the function to_number() with a format that is no constant")
+            raise unsupported_error("the function to_number() with a format that is not constant")
         shape = form.literal.upper().replace("D", ".").partition(".")
         whole, fraction = (sum(each in "09" for each in part) for part in (shape[0], shape[2]))
         kind = t.Decimal(max(whole + fraction, 1), fraction)
@@ -433,7 +433,7 @@ def _math(function: str) -> Function:
 
 
 def _arc_function(function: str) -> Function:
-    """Arc functions are NaN beyond -1 and 1."""
+    """Return an arc function, which is NaN for arguments outside -1 to 1."""
 
     def apply(each: TypedSql) -> TypedSql:
         x = implicit_cast(each, _DOUBLE, f"the function {function}()")
@@ -452,7 +452,7 @@ def _typeof(each: TypedSql) -> TypedSql:
 
 
 def type_name(kind: t.Type) -> str:
-    """Return Spark's name of a type, as `typeof` gives it."""
+    """Return Spark's name for a type, as `typeof` returns it."""
     match kind:
         case t.Decimal():
             return f"decimal({kind.precision},{kind.scale})"
@@ -487,7 +487,7 @@ def _next_day(each: TypedSql, name: TypedSql) -> TypedSql:
 
 
 def date_format(each: TypedSql, pattern: TypedSql) -> TypedSql:
-    """Return `date_format(each, pattern)` in any pattern."""
+    """Return `date_format(each, pattern)` for any pattern."""
     value = each if isinstance(each.type, t.Timestamp) else implicit_cast(each, _INSTANT, "the function date_format()")
     return call_python("times.date_format", [value, implicit_cast(pattern, _STRING, "a pattern")], _STRING, raises=True)
 
@@ -560,7 +560,7 @@ def _to_binary(name: str) -> Callable[..., TypedSql]:
 
 
 def _parse_pattern(name: str, kind: t.Type, tries: bool = False) -> Callable[[TypedSql, TypedSql], TypedSql]:
-    """A text in a pattern as a time; `tries` returns null for another text."""
+    """Return a function that parses text by a pattern into a time; with `tries`, other text gives null."""
 
     def apply(text: TypedSql, pattern: TypedSql | None = None) -> TypedSql:
         what = f"the function {name}()"
@@ -667,7 +667,7 @@ def _ceiling(function: str) -> Callable[[TypedSql, TypedSql], TypedSql]:
             else number.type
         )
         if not isinstance(count, int) or not isinstance(kind, t.Decimal):
-            raise unsupported_error(f"the function {function}() of {each.type} with places that are no constant")
+            raise unsupported_error(f"the function {function}() of {each.type} with places that are not constant")
         digits = kind.precision - kind.scale
         scale = max(min(kind.scale, count), 0)
         whole = max(digits + 1, 1 - count) if count < 0 else digits + 1
@@ -680,9 +680,9 @@ def _ceiling(function: str) -> Callable[[TypedSql, TypedSql], TypedSql]:
 def _try_operator(
     operator: Callable[[TypedSql, TypedSql], TypedSql], of_decimals: str = ""
 ) -> Callable[[TypedSql, TypedSql], TypedSql]:
-    """`try_add` and others: null where the operator fails, by an overflow.
+    """Return a function such as `try_add`, which is null where the operator fails because of an overflow.
 
-    `of_decimals`: the function in Python for decimals: DuckDB fails where only its own steps exceed 38 digits.
+    `of_decimals` is the Python function for decimals, used where DuckDB's intermediate results exceed 38 digits.
     """
 
     def apply(left: TypedSql, right: TypedSql) -> TypedSql:
@@ -697,7 +697,7 @@ def _try_operator(
 
 def _date_part(unit: TypedSql, each: TypedSql) -> TypedSql:
     if not unit.is_text_literal:
-        raise unsupported_error("the function date_part() with a unit that is no constant")
+        raise unsupported_error("the function date_part() with a unit that is not constant")
     from lakescan.expressions.scalar.time_functions import extract
 
     return extract(unit.literal, each)
@@ -730,7 +730,7 @@ def _space(count: TypedSql) -> TypedSql:
 
 PYTHON_FUNCTIONS: Mapping[str, Function] = {
     "btrim": Function(_trim(""), 1, 2),
-    # Their letters come first, other than those of btrim.
+    # Unlike in btrim, the letters to trim are the first argument.
     "ltrim": Function(lambda letters, each: _trim("l")(each, letters), 2, 2),
     "rtrim": Function(lambda letters, each: _trim("r")(each, letters), 2, 2),
     "ceil": Function(_ceiling("ceil"), 2, 2),

@@ -1,4 +1,4 @@
-"""Regular expressions that Java and RE2 read alike, in RE2's syntax; others are refused."""
+"""Translation of Java regular expressions to RE2, if both engines match the same; others are refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from lakescan.expressions.scalar.typed_sql import unsupported_error
 
-_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"  # what a dot does not match in Java
+_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"  # characters that a dot does not match in Java
 _CLASSES = {"d": "0-9", "w": "a-zA-Z0-9_", "s": r" \t\n\x0b\f\r"}
 _CONTROLS = {"t": r"\t", "n": r"\n", "r": r"\r", "f": r"\f"}
 _QUANTIFIER = re.compile(r"(?:[*+?]|\{(\d{1,3})(?:,(\d{0,3}))?\})(\??)(?![*+?{])")
@@ -15,21 +15,21 @@ _PLAIN = re.compile(r"[^\\.\[\](){}*+?^$|]")
 
 
 def translate_pattern(pattern: str, what: str) -> str:
-    """The pattern in RE2's syntax; raises `UnsupportedFeature`, which says `what` has it.
+    """Translate a pattern to RE2; raises `UnsupportedFeature`, with the function's name `what` in the message.
 
-    Lines are not anchored: `$` is the end of the text, before a last line break too.
+    `$` matches only at the end of the text, or before a final line break.
     """
     return _Pattern(pattern, what).text()
 
 
 def may_be_empty(pattern: str) -> bool:
-    """Whether a translated pattern matches an empty text somewhere."""
+    """Return whether a translated pattern may match an empty string."""
     plain = re.sub(r"\[(?:[^\]\\]|\\.)*\]|\\[^z]|\(\?:", "x", pattern)
     return re.search(r"[*?^$|]|\{0|\\z|\(\)", plain) is not None
 
 
 def plain_text(pattern: str) -> str | None:
-    """The text that a pattern matches, if there is only one."""
+    """Return the only text that a pattern matches; None if it is not a plain text."""
     found = re.fullmatch(r"(?:[^\\.\[\](){}*+?^$|]|\\[^A-Za-z0-9])*", pattern, re.DOTALL)
     return re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL) if found else None
 
@@ -51,7 +51,7 @@ class _Pattern:
         while self._at < len(pattern):
             at, each = self._at, pattern[self._at]
             if (found := _QUANTIFIER.match(pattern, at)) is not None:
-                # Within a repeated group, a part that may be empty ends loops in different ways.
+                # The engines differ in how they end a loop over a group with a part that may be empty.
                 inner = pattern[starts[-1] : at] if is_group and starts else ""
                 if not can_repeat or (is_group and re.search(r"[*?|{]", inner)):
                     raise self._pattern_error()
@@ -113,7 +113,7 @@ class _Pattern:
         return "\\" + each
 
     def _class(self) -> str:
-        """A class of characters: letters, ranges and escapes; none of Java's unions and intersections."""
+        """Parse a character class with letters, ranges and escapes. Java's unions and intersections are refused."""
         pattern, parts = self._pattern, []
         negated = pattern.startswith("^", self._at)
         self._at += negated

@@ -1,4 +1,4 @@
-"""Functions of texts. Positions count characters (code points) from 1, as in both engines."""
+"""String functions. Positions count characters (code points) from 1, as in both engines."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from lakescan.expressions.scalar.udf import call_python
 
 
 def text_arguments(name: str, *args: TypedSql) -> list[str]:
-    """Return the SQL of arguments as texts; raises `UnsupportedFeature`, which names the function, for other types."""
+    """Return the SQL of arguments cast to strings; raises `UnsupportedFeature`, naming the function, if it cannot."""
     return [implicit_cast(each, t.STRING, f"the function {name}()").sql for each in args]
 
 
 def length(each: TypedSql) -> TypedSql:
-    """Return the number of characters of a text, or of bytes of a binary value."""
+    """Return the number of characters of a string, or of bytes of a binary value."""
     if each.type == t.BINARY:
         return TypedSql(f"CAST(octet_length({each.sql}) AS INTEGER)", t.INT)
     return TypedSql(f"CAST(length({text_arguments('length', each)[0]}) AS INTEGER)", t.INT)
 
 
-# Letters beyond ASCII of which both engines change the case alike, one for one: of Latin-1 (not the sharp s, the micro
-# sign and the y with dots), most of Latin Extended-A, Cyrillic; and letters without case.
+# Letters beyond ASCII whose case both engines change alike, one for one: Latin-1 (except sharp s, micro sign and y with
+# diaeresis), most of Latin Extended-A, Cyrillic, and letters without case.
 _ALIKE = r"\x{0}-\x{b4}\x{b6}-\x{de}\x{e0}-\x{fe}\x{100}-\x{12f}\x{132}-\x{148}\x{14a}-\x{17e}"
 _ALIKE += (
     r"\x{410}-\x{44f}\x{401}\x{451}\x{5d0}-\x{5ea}\x{627}-\x{64a}\x{3041}-\x{30ff}\x{4e00}-\x{9fff}\x{ac00}-\x{d7a3}"
@@ -38,7 +38,7 @@ _ALIKE += r"\x{1f300}-\x{1faff}"
 
 
 def change_case(name: str) -> Callable[[TypedSql], TypedSql]:
-    """Return `upper` or `lower`, of letters on which the engines agree."""
+    """Return a function that translates `upper` or `lower`; Python handles letters on which the engines may differ."""
 
     def apply(each: TypedSql) -> TypedSql:
         [text] = text_arguments(name, each)
@@ -59,7 +59,7 @@ def initcap(each: TypedSql) -> TypedSql:
 
 
 def trim_text(side: str) -> Callable[..., TypedSql]:
-    """Return `trim`, `ltrim` or `rtrim`, which remove spaces and no other blanks, or the letters of a text."""
+    """Return a function that translates `trim`, `ltrim` or `rtrim`, which remove only spaces, or the given letters."""
 
     def apply(each: TypedSql, letters: TypedSql | None = None) -> TypedSql:
         value, removed = text_arguments(side, each)[0], "' '" if letters is None else text_arguments(side, letters)[0]
@@ -69,7 +69,7 @@ def trim_text(side: str) -> Callable[..., TypedSql]:
 
 
 def pad_text(side: str) -> Callable[..., TypedSql]:
-    """Return `lpad` or `rpad`, which cut longer texts."""
+    """Return a function that translates `lpad` or `rpad`, which truncate longer strings."""
 
     def apply(each: TypedSql, size: TypedSql, letters: TypedSql | None = None) -> TypedSql:
         value, pad = text_arguments(side, each)[0], "' '" if letters is None else text_arguments(side, letters)[0]
@@ -92,7 +92,7 @@ def repeat(each: TypedSql, count: TypedSql) -> TypedSql:
 
 
 def reverse(each: TypedSql) -> TypedSql:
-    """Return `reverse(each)`, of a text or a list."""
+    """Return `reverse(each)` of a string or list."""
     if isinstance(each.type, t.ListOf):
         return TypedSql(f"list_reverse({each.sql})", each.type, each.raises)
     [text] = text_arguments("reverse", each)
@@ -101,7 +101,7 @@ def reverse(each: TypedSql) -> TypedSql:
 
 
 def right(text: TypedSql, size: TypedSql) -> TypedSql:
-    """Return the last `size` characters; none for a negative number."""
+    """Return the last `size` characters, or an empty string if `size` is negative."""
     if size.type not in (t.BYTE, t.SHORT, t.INT):
         raise unsupported_error(f"the function right() with a number of {size.type}")
     sql = f"right({text_arguments('right', text)[0]}, greatest({size.sql}, 0))"
@@ -109,11 +109,14 @@ def right(text: TypedSql, size: TypedSql) -> TypedSql:
     return TypedSql(f"CASE WHEN {nulls} THEN NULL ELSE {sql} END", t.STRING, text.raises)
 
 
-_ALL = TypedSql(f"CAST({2**31 - 1} AS INTEGER)", t.INT)  # the size that Spark takes where there is none
+_ALL = TypedSql(f"CAST({2**31 - 1} AS INTEGER)", t.INT)  # Spark's default size
 
 
 def substring(text: TypedSql, start: TypedSql, size: TypedSql = _ALL) -> TypedSql:
-    """Return `substring(text, start, size)`: 0 is the first character; a negative start counts from the end."""
+    """Return `substring(text, start, size)`.
+
+    A start of 0 means the first character; a negative start counts from the end.
+    """
     [value] = text_arguments("substring", text)
     for each in (start, size):
         if each.type not in (t.BYTE, t.SHORT, t.INT):
@@ -128,12 +131,12 @@ def substring(text: TypedSql, start: TypedSql, size: TypedSql = _ALL) -> TypedSq
 
 
 def left(text: TypedSql, size: TypedSql) -> TypedSql:
-    """Return the first `size` characters; none for a negative number."""
+    """Return the first `size` characters, or an empty string if `size` is negative."""
     return substring(text, TypedSql("CAST(1 AS INTEGER)", t.INT), size)
 
 
 def concat(*args: TypedSql) -> TypedSql:
-    """Return `concat(...)` or `||`, of texts, bytes or lists: null if one is null."""
+    """Return `concat(...)` or `||` of strings, binaries or lists, which is null if an argument is null."""
     if any(isinstance(each.type, t.ListOf) for each in args):
         lists = unify(args, "the function concat()")
         together = f"flatten([{', '.join(each.sql for each in lists)}])"
@@ -147,7 +150,7 @@ def concat(*args: TypedSql) -> TypedSql:
 
 
 def test_of(function: str, name: str) -> Callable[[TypedSql, TypedSql], TypedSql]:
-    """Return a test of a text against another: `startswith`, `endswith`, `contains`."""
+    """Return a function that translates `startswith`, `endswith` or `contains`."""
 
     def apply(text: TypedSql, part: TypedSql) -> TypedSql:
         first, second = text_arguments(name, text, part)
@@ -157,7 +160,7 @@ def test_of(function: str, name: str) -> Callable[[TypedSql, TypedSql], TypedSql
 
 
 def like(text: TypedSql, pattern: TypedSql, escape: str = "\\") -> TypedSql:
-    """Return `text LIKE pattern`. Spark refuses an escape before other characters than % _ and itself."""
+    """Return `text LIKE pattern`. As in Spark, an escape is allowed only before %, _ and itself."""
     [value] = text_arguments("like", text)
     if not pattern.is_text_literal:
         given = [
@@ -172,7 +175,7 @@ def like(text: TypedSql, pattern: TypedSql, escape: str = "\\") -> TypedSql:
 
 
 def ilike(text: TypedSql, pattern: TypedSql, escape: str = "\\") -> TypedSql:
-    """Return `text ILIKE pattern`: both are compared in lower case."""
+    """Return `text ILIKE pattern`, which compares both sides in lower case."""
     values = text_arguments("ilike", text, pattern)
     if pattern.is_text_literal:
         _check_escapes(pattern.literal, escape)
@@ -180,7 +183,7 @@ def ilike(text: TypedSql, pattern: TypedSql, escape: str = "\\") -> TypedSql:
     other = call_python("patterns.ilike", given, t.BOOLEAN, raises=not pattern.is_text_literal)
     if not pattern.is_text_literal or not pattern.literal.isascii() or not escape.isascii():
         return other
-    # ASCII texts: all others may have letters that become several in lower case.
+    # Only for ASCII strings: in others, one letter may become several in lower case.
     normal = join_pattern(split_pattern(pattern.literal.lower(), escape.lower()))
     plain = f"(lower({values[0]}) LIKE {quote_text(normal)} ESCAPE '\\')"
     sql = f"CASE WHEN strlen({values[0]}) = length({values[0]}) THEN {plain} ELSE {other.sql} END"
@@ -195,7 +198,7 @@ def _check_escapes(pattern: str, escape: str) -> None:
 
 
 def instr(text: TypedSql, part: TypedSql) -> TypedSql:
-    """Return `instr(text, part)`: where the first is, from 1; 0 if nowhere."""
+    """Return `instr(text, part)`: the position of the first occurrence, from 1, or 0 if `part` does not occur."""
     value, wanted = text_arguments("instr", text, part)
     found = f"CASE WHEN {wanted} = '' AND ({value}) IS NOT NULL THEN 1 ELSE instr({value}, {wanted}) END"
     return TypedSql(f"CAST({found} AS INTEGER)", t.INT, text.raises or part.raises)
@@ -206,7 +209,7 @@ def locate(part: TypedSql, text: TypedSql, start: TypedSql | None = None) -> Typ
     if start is None:
         return instr(text, part)
     if not isinstance(start.literal, int) or start.literal < 1:
-        raise unsupported_error("the function locate() with a start that is no constant from 1 on")
+        raise unsupported_error("the function locate() with a start that is not a constant of at least 1")
     value, wanted = text_arguments("locate", text, part)
     rest = f"instr(substring({value}, {start.literal}), {wanted})"
     sql = f"CASE WHEN {wanted} = '' THEN NULL WHEN {rest} > 0 THEN {rest} + {start.literal - 1} ELSE {rest} END"
@@ -216,7 +219,7 @@ def locate(part: TypedSql, text: TypedSql, start: TypedSql | None = None) -> Typ
 
 
 def replace_text(text: TypedSql, old: TypedSql, new: TypedSql | None = None) -> TypedSql:
-    """Return `replace(text, old, new)`: without `new`, the old is left out."""
+    """Return `replace(text, old, new)`; without `new`, `old` is removed."""
     value, search = text_arguments("replace", text, old)
     other = "''" if new is None else text_arguments("replace", new)[0]
     sql = f"CASE WHEN {search} = '' AND ({other}) IS NOT NULL THEN {value} ELSE replace({value}, {search}, {other}) END"
@@ -226,7 +229,7 @@ def replace_text(text: TypedSql, old: TypedSql, new: TypedSql | None = None) -> 
 def translate(text: TypedSql, letters: TypedSql, others: TypedSql) -> TypedSql:
     """Return `translate(text, letters, others)`."""
     if not letters.is_text_literal or not others.is_text_literal:
-        raise unsupported_error("the function translate() with letters that are no constant")
+        raise unsupported_error("the function translate() with letters that are not constant")
     value = text_arguments("translate", text)[0]
     known: dict[str, str] = {}
     for n, each in enumerate(letters.literal):
@@ -238,7 +241,7 @@ def translate(text: TypedSql, letters: TypedSql, others: TypedSql) -> TypedSql:
 
 
 def concat_ws(separator: TypedSql, *args: TypedSql) -> TypedSql:
-    """Return `concat_ws(separator, ...)`, which skips nulls, and takes lists of texts for their elements."""
+    """Return `concat_ws(separator, ...)`, which skips nulls and joins the elements of lists of strings."""
     glue = quote_text(_constant(separator, "concat_ws", "separator"))
     lists = []
     for each in args:
@@ -253,7 +256,7 @@ def concat_ws(separator: TypedSql, *args: TypedSql) -> TypedSql:
 
 def _constant(each: TypedSql, name: str, what: str) -> str:
     if not each.is_text_literal:
-        raise unsupported_error(f"the function {name}() with a {what} that is no constant")
+        raise unsupported_error(f"the function {name}() with a {what} that is not constant")
     return str(each.literal)
 
 
@@ -262,7 +265,7 @@ def _pattern(each: TypedSql, name: str) -> str:
 
 
 def split(text: TypedSql, pattern: TypedSql, limit: TypedSql | None = None) -> TypedSql:
-    """Return `split(text, pattern)`: with empty texts at the end, too."""
+    """Return `split(text, pattern)`, including trailing empty strings."""
     if limit is not None and limit.literal != -1:
         raise unsupported_error("the function split() with a limit")
     value, given = text_arguments("split", text)[0], _pattern(pattern, "split")
@@ -277,9 +280,11 @@ def split(text: TypedSql, pattern: TypedSql, limit: TypedSql | None = None) -> T
 
 
 def split_part(text: TypedSql, separator: TypedSql, number: TypedSql) -> TypedSql:
-    """Return `split_part(text, separator, number)`, counted from 1 or from the end."""
+    """Return `split_part(text, separator, number)`, where `number` counts from 1, or from the end if negative."""
     if not isinstance(number.literal, int) or number.literal == 0 or not _pattern(separator, "split_part"):
-        raise unsupported_error("the function split_part() with a separator or number that is no constant, or empty")
+        raise unsupported_error(
+            "the function split_part() with a separator or number that is not constant, or is empty"
+        )
     value = text_arguments("split_part", text)[0]
     return TypedSql(f"split_part({value}, {quote_text(separator.literal)}, {number.literal})", t.STRING, text.raises)
 
@@ -288,7 +293,9 @@ def substring_index(text: TypedSql, separator: TypedSql, count: TypedSql) -> Typ
     """Return `substring_index(text, separator, count)` for a separator of one character."""
     mark = _pattern(separator, "substring_index")
     if len(mark) != 1 or not isinstance(count.literal, int):
-        raise unsupported_error("the function substring_index() but with one character and a constant number")
+        raise unsupported_error(
+            "the function substring_index() without a separator of one character and a constant count"
+        )
     if count.literal == 0:
         return TypedSql(f"CASE WHEN ({text.sql}) IS NOT NULL THEN '' END", t.STRING, text.raises)
     parts = f"string_split({text_arguments('substring_index', text)[0]}, {quote_text(mark)})"
@@ -309,7 +316,7 @@ _FIRST = TypedSql("CAST(1 AS INTEGER)", t.INT, literal=1)
 
 
 def regexp_extract(text: TypedSql, pattern: TypedSql, group: TypedSql = _FIRST) -> TypedSql:
-    """Return `regexp_extract(text, pattern, group)`: empty if nothing matches."""
+    """Return `regexp_extract(text, pattern, group)`, which is empty if nothing matches."""
     given = _pattern(pattern, "regexp_extract")
     found = translate_pattern(given, "the function regexp_extract()")
     groups = len(re.findall(r"(?<!\\)\((?!\?)", given))
@@ -321,7 +328,7 @@ def regexp_extract(text: TypedSql, pattern: TypedSql, group: TypedSql = _FIRST) 
 
 
 def regexp_replace(text: TypedSql, pattern: TypedSql, new: TypedSql) -> TypedSql:
-    """Return `regexp_replace(text, pattern, new)`; `$1` in `new` is a group."""
+    """Return `regexp_replace(text, pattern, new)`, where `$1` in `new` refers to a group."""
     given = _pattern(pattern, "regexp_replace")
     found = translate_pattern(given, "the function regexp_replace()")
     other = _pattern(new, "regexp_replace")

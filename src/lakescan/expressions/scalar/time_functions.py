@@ -1,4 +1,4 @@
-"""Functions of dates and timestamps; instants have their fields in UTC."""
+"""Date and timestamp functions. The fields of instants are those in UTC."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
 
 
 def clock_values(now: datetime) -> Mapping[str, TypedSql]:
-    """Return the values of the functions without arguments that tell the time, by name; `now` is in UTC."""
+    """Return the values of functions of the current time, such as `current_date`, by name; `now` is in UTC."""
     instant, day = literal(now.replace(tzinfo=None), INSTANT), literal(now.date(), t.DATE)
     return {"current_timestamp": instant, "now": instant, "current_date": day, "curdate": day}
 
 
 def field_of_day(sql: str) -> Callable[[TypedSql], TypedSql]:
-    """Return a function of a date, `x` in `sql`, with a whole number as its result; timestamps are taken as dates."""
+    """Return a function of a date with an integer result; `{x}` in `sql` is the date. Timestamps are cast to dates."""
 
     def apply(each: TypedSql) -> TypedSql:
         value = cast(each, t.DATE)
@@ -43,7 +43,7 @@ def field_of_day(sql: str) -> Callable[[TypedSql], TypedSql]:
 
 
 def field_of_time(sql: str) -> Callable[[TypedSql], TypedSql]:
-    """Return a function of a timestamp, `x` in `sql`, with a whole number as its result; dates are their midnights."""
+    """Return a function of a timestamp with an integer result; `{x}` in `sql` is the timestamp. Dates mean midnight."""
 
     def apply(each: TypedSql) -> TypedSql:
         value = instant_of(each)
@@ -53,7 +53,7 @@ def field_of_time(sql: str) -> Callable[[TypedSql], TypedSql]:
 
 
 def instant_of(each: TypedSql) -> TypedSql:
-    """Return the value as a timestamp."""
+    """Return a timestamp unchanged, and cast other values to a timestamp."""
     return each if isinstance(each.type, t.Timestamp) else cast(each, INSTANT)
 
 
@@ -78,7 +78,7 @@ def trunc(each: TypedSql, unit: TypedSql) -> TypedSql:
 
 
 def shift_days(sign: str) -> Callable[[TypedSql, TypedSql], TypedSql]:
-    """Return `date_add` (+) or `date_sub` (-)."""
+    """Return a function that translates `date_add` (+) or `date_sub` (-)."""
 
     def apply(each: TypedSql, days: TypedSql) -> TypedSql:
         count = implicit_cast(days, t.INT, "the function date_add()")
@@ -88,7 +88,7 @@ def shift_days(sign: str) -> Callable[[TypedSql, TypedSql], TypedSql]:
 
 
 def add_months(each: TypedSql, months: TypedSql) -> TypedSql:
-    """Return `add_months(each, months)`, at most the last day of the month."""
+    """Return `add_months(each, months)`, limited to the last day of the month."""
     count = implicit_cast(months, t.INT, "the function add_months()")
     return _shift_date(each, count, "add_months", f"+ to_months({count.sql})")
 
@@ -123,7 +123,7 @@ def make_date(year: TypedSql, month: TypedSql, day: TypedSql) -> TypedSql:
 
 
 def next_day(each: TypedSql, day: TypedSql) -> TypedSql:
-    """Return `next_day(each, day)`: the first such day of the week after a date."""
+    """Return `next_day(each, day)`: the first date after `each` with this day of the week."""
     name = (day.literal if day.is_text_literal else "").lower()
     number = next((n for n, full in enumerate(_WEEKDAYS, 1) if name in (full, full[:3], full[:2])), None)
     if number is None:
@@ -147,7 +147,7 @@ _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
 def timestampdiff(start: TypedSql, end: TypedSql, unit: str) -> TypedSql:
-    """Return `datediff(unit, start, end)`, whole units between two times."""
+    """Return `datediff(unit, start, end)`: the number of whole units between two times."""
     name = unit.lower()
     times = [instant_of(each) for each in (start, end)]
     if name in _MONTHS:
@@ -192,7 +192,7 @@ _SECOND_PARTS = ("second", "s", "sec", "seconds", "secs")
 
 
 def extract(unit: str, each: TypedSql) -> TypedSql:
-    """Return `extract(unit FROM each)` of a time or an interval; seconds are a decimal with six places."""
+    """Return `extract(unit FROM each)` for a time or an interval; seconds are a decimal with six places."""
     name = unit.lower()
     if isinstance(each.type, Interval):
         return _part_of_interval(name, each)
@@ -284,7 +284,7 @@ def date_format(each: TypedSql, pattern: TypedSql) -> TypedSql:
 
 
 def parse_instant(text: TypedSql, pattern: TypedSql, name: str = "to_timestamp") -> TypedSql:
-    """Return `to_timestamp(text, pattern)`: a text that is not of the pattern is an error."""
+    """Return `to_timestamp(text, pattern)`, which fails for text that does not match the pattern."""
     value = text_arguments(name, text)[0]
     pieces = _pieces(pattern, name)
     fields: dict[str, str] = {}
@@ -310,18 +310,18 @@ def parse_instant(text: TypedSql, pattern: TypedSql, name: str = "to_timestamp")
 
 
 def _has_gaps(fields: dict[str, str]) -> bool:
-    """Whether a shorter unit is there without a longer one."""
+    """Return whether a shorter unit of the time of day is present without a longer one."""
     times = [each in fields for each in ("HH", "mm", "ss")]
     return times != sorted(times, reverse=True)
 
 
 def to_timestamp(each: TypedSql, pattern: TypedSql | None = None) -> TypedSql:
-    """Return `to_timestamp(each)`, or of a text in a pattern."""
+    """Return `to_timestamp(each)`, or `to_timestamp(each, pattern)` for a string."""
     return cast(each, INSTANT) if pattern is None or each.type != t.STRING else parse_instant(each, pattern)
 
 
 def to_date(each: TypedSql, pattern: TypedSql | None = None) -> TypedSql:
-    """Return `to_date(each)`: the date of a date, a timestamp or a text, which may be in a pattern."""
+    """Return `to_date(each)`, or `to_date(each, pattern)` for a string."""
     if pattern is None or each.type != t.STRING:
         return cast(each, t.DATE)
     return cast(parse_instant(each, pattern, "to_date"), t.DATE)
@@ -333,6 +333,6 @@ def from_seconds(each: TypedSql, pattern: TypedSql = DEFAULT) -> TypedSql:
 
 
 def unix_timestamp(each: TypedSql, pattern: TypedSql = DEFAULT) -> TypedSql:
-    """Return `unix_timestamp(each, pattern)`, of a time, or a text in a pattern."""
+    """Return `unix_timestamp(each, pattern)` for a time, or for a string in a pattern."""
     value = parse_instant(each, pattern, "unix_timestamp") if each.type == t.STRING else instant_of(each)
     return TypedSql(f"(epoch_us({value.sql}) // 1000000)", t.LONG, True)

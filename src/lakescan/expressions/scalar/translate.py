@@ -1,4 +1,4 @@
-"""Translate the tree of an expression, node by node; a node that is not known is refused."""
+"""Translation of sqlglot trees to DuckDB SQL, node by node. Unknown nodes raise `UnsupportedFeature`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _TYPES: Mapping[str, t.Type] = {
 BY_UNIT = ("datediff", "date_diff", "timestampdiff", "timediff")
 MOVED_BY_UNIT = ("dateadd", "date_add", "timestampadd")
 _MOST_SQL = 1_000_000  # characters
-# Arguments that a node may have beside operands; others could change its meaning (see `expressions.sql`).
+# Arguments that a node may have besides operands; others could change its meaning (see `expressions.sql`).
 _ARGUMENTS = {
     "Between": {"low", "high"},
     "Case": {"ifs", "default"},
@@ -98,16 +98,16 @@ def _has_instants(kind: t.Type) -> bool:
 
 
 class Translator:
-    """Translates trees over columns that `column` finds, by the parts of their names.
+    """Translates trees; `column` translates a column, given the parts of its name.
 
-    `values` are those of functions without arguments, by name. `has_instants` is whether a node that was translated has
-    values with instants.
+    `values` are the values of functions without arguments, by name. `has_instants` becomes true if a translated node
+    has values with instants.
     """
 
     def __init__(self, column: Callable[[tuple[str, ...]], TypedSql], values: Mapping[str, TypedSql]) -> None:
         self._column, self._values = column, values
         self.has_instants = False
-        self._variables: list[lambdas.Variables] = []  # of the lambdas around an expression
+        self._variables: list[lambdas.Variables] = []  # of the enclosing lambdas
 
     def __call__(self, node: Any) -> TypedSql:
         """Translate one node; raises `UnsupportedFeature`."""
@@ -127,7 +127,7 @@ class Translator:
         if name == "Alias":
             raise InvalidFilter(
                 f"{node.this.sql(dialect='spark')} and {node.alias} stand side by side: join them by an operator, or "
-                "write a text in single quotes, 'like this'"
+                "put a text in single quotes, 'like this'"
             )
         given = {key for key, value in node.args.items() if value not in (None, False, [])}
         if given - _OPERANDS - _ARGUMENTS.get(name, set()):
@@ -200,7 +200,7 @@ class Translator:
         return self._lambda(node) if type(node).__name__ == "Lambda" else self(node)
 
     def _lambda(self, node: Any) -> lambdas.Lambda:
-        """A function in an argument; within it, its parameters hide columns."""
+        """Return a lambda argument, within which its parameters hide columns."""
 
         def body(variables: lambdas.Variables) -> TypedSql:
             self._variables.append(variables)
@@ -247,7 +247,7 @@ class Translator:
         return self._predicate(node)
 
     def _number(self, node: Any) -> TypedSql:
-        """An operand of arithmetic: a number with a suffix (`2L`) is a literal there, whose digits count."""
+        """Translate an operand of arithmetic. A number with a suffix (`2L`) counts as a literal here, by its digits."""
         from sqlglot import exp
 
         value, innermost, sign = self(node), node.unnest(), 1
@@ -258,13 +258,13 @@ class Translator:
         return value
 
     def _members(self, node: Any) -> list[Any]:
-        """The values of a row, `(a, b)`; those of other expressions are themselves."""
+        """Return the values of a row `(a, b)`, or the single value of another expression."""
         from sqlglot import exp
 
         return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
 
     def _compare_rows(self, name: str, node: Any) -> TypedSql:
-        """A comparison of rows, `(a, b) = (1, 2)`, member by member as Spark compares structs."""
+        """Compare rows, `(a, b) = (1, 2)`, member by member, as Spark compares structs."""
         lefts, rights = (self._members(each) for each in (node.this, node.expression))
         if len(lefts) != len(rights):
             raise InvalidFilter(f"{node.sql(dialect='spark')} compares {len(lefts)} values with {len(rights)}")
@@ -272,13 +272,14 @@ class Translator:
         return conditions.compare_rows(_COMPARISONS[name], pairs)
 
     def _operand(self, node: Any, comparison: str) -> TypedSql:
-        """An operand of a comparison. A condition within one is grouped in another way by Spark, without parentheses.
+        """Translate an operand of a comparison. An operand that is a condition without parentheses is refused.
 
-        There, all comparisons bind alike, tests such as IN, LIKE and IS bind less tightly, and NOT (or `!`) least.
+        Spark would group it differently: in Spark, all comparisons bind alike, tests such as IN, LIKE and IS bind less
+        tightly, and NOT (or `!`) binds least.
         """
         from sqlglot import exp
 
-        # sqlglot adds parentheses to the operands of <=> and IS DISTINCT FROM.
+        # sqlglot puts the operands of <=> and IS DISTINCT FROM in parentheses.
         operand = node.unnest() if comparison in ("NullSafeEQ", "NullSafeNEQ") else node
         if isinstance(operand, exp.Not | exp.Predicate | exp.Escape):
             raise unsupported_error(f"a condition as an operand of {comparison}, maybe without parentheses,")
@@ -306,7 +307,7 @@ class Translator:
         return self._call(node)
 
     def _like(self, node: Any, escape: str) -> TypedSql:
-        """`a LIKE pattern`, `a ILIKE pattern`, and either with ANY, SOME or ALL of several patterns."""
+        """Translate LIKE or ILIKE with one pattern, or with ANY, SOME or ALL of several patterns."""
         from sqlglot import exp
 
         test = text_functions.like if isinstance(node, exp.Like) else text_functions.ilike
@@ -318,7 +319,7 @@ class Translator:
         is_all = isinstance(pattern, exp.All)
         if not node.args.get("negate"):
             return conditions.chain("AND" if is_all else "OR", tests)
-        # NOT LIKE ALL is that of each pattern; `negate` inverts the result of this once more.
+        # NOT LIKE ALL negates each pattern's test. `negate` inverts this result again, so the operators are swapped.
         return conditions.chain("OR" if is_all else "AND", tests)
 
     def _rows_in(self, node: Any) -> TypedSql:
@@ -342,7 +343,7 @@ class Translator:
         raise unsupported_error(f"{node.sql(dialect='spark')!r}")
 
     def _call(self, node: Any) -> TypedSql:
-        """Calls and choices with a syntax of their own."""
+        """Translate calls and choices with a special syntax."""
         from sqlglot import exp
 
         match node:
@@ -389,7 +390,7 @@ class Translator:
 
 
 def type_of(node: Any) -> t.Type:
-    """Return the type that sqlglot's type node names; raises `UnsupportedFeature`."""
+    """Return the type for a sqlglot type node; raises `UnsupportedFeature`."""
     if node.this.name in ("ARRAY", "LIST", "MAP", "STRUCT"):
         return _nested_type(node)
     texts = [each.name for each in node.expressions]
@@ -406,7 +407,10 @@ def type_of(node: Any) -> t.Type:
 
 
 def type_of_text(text: str) -> t.Type:
-    """Return the type that a text names: `STRUCT<a: INT>`, or the columns of one, `a INT, b DOUBLE`."""
+    """Return the type for a text such as `STRUCT<a: INT>` or a list of columns, `a INT, b DOUBLE`.
+
+    Raises `UnsupportedFeature`.
+    """
     for form in (text, f"STRUCT<{text}>"):
         try:
             return type_of(parse_expression(f"CAST(NULL AS {form})").args["to"])
@@ -432,19 +436,19 @@ def _nested_type(node: Any) -> t.Type:
 
 
 def _name_of(node: Any, place: int) -> str:
-    """The name of a member of `struct(...)`: that of a column, or the one that it is given."""
+    """Return the name of a member of `struct(...)`: its alias, the column's name, or `col` with a number."""
     return str(node.alias_or_name) if type(node).__name__ in ("Alias", "Column", "Dot") else f"col{place}"
 
 
 def _is_constant(node: Any) -> bool:
-    """Whether an expression is the same in all rows: it has neither columns nor queries."""
+    """Return whether an expression contains no columns, queries or window functions."""
     from sqlglot import exp
 
     return node.find(exp.Column, exp.Query, exp.Window) is None
 
 
 def _operands(node: Any) -> list[Any]:
-    """The operands of a chain of AND, or of OR, in order."""
+    """Return the operands of a chain of AND or of OR, in order."""
     result, pending = [], [node]
     while pending:
         each = pending.pop()

@@ -1,4 +1,4 @@
-"""A translated expression: its DuckDB SQL and its type in Spark, and the conversions that Spark makes implicitly."""
+"""Translated expressions: DuckDB SQL with its Spark type, and Spark's implicit conversions."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _SQL_NAMES: dict[t.Type, str] = {
     t.TIME: "TIME",
     t.STRING: "VARCHAR",
     t.BINARY: "BLOB",
-    t.UNKNOWN: "INTEGER",  # of nulls
+    t.UNKNOWN: "INTEGER",  # for nulls
 }
-DIGITS: dict[t.Type, int] = {t.BYTE: 3, t.SHORT: 5, t.INT: 10, t.LONG: 20}  # of Spark's decimals for whole numbers
+DIGITS: dict[t.Type, int] = {t.BYTE: 3, t.SHORT: 5, t.INT: 10, t.LONG: 20}  # of Spark's decimals for integers
 MOST_DIGITS = 38
-EXACT_DIGITS = 15  # a decimal of so many digits becomes the nearest double by one division
+EXACT_DIGITS = 15  # one division converts a decimal with this many digits to the nearest double
 _EXACT_IN_FLOAT = 2**24
-_KEPT_DIGITS = 34  # of a decimal that Spark negates or makes a whole number; it rounds the others away
-UNEQUAL = "engines may differ: "  # begins the message about a value that is not evaluated here
+_KEPT_DIGITS = 34  # Spark rounds decimals with more digits when it negates them or casts them to integers
+UNEQUAL = "engines may differ: "  # prefix of the message about a value that is refused
 TIME_FORM = r"[ T]([01][0-9]|2[0-3])(:[0-5][0-9]){2}(\.[0-9]{1,6})?"
 
 
@@ -51,10 +51,10 @@ TIME_FORM = r"[ T]([01][0-9]|2[0-3])(:[0-5][0-9]){2}(\.[0-9]{1,6})?"
 class TypedSql:
     """An expression as DuckDB SQL.
 
-    - `type`: its type in Spark; `t.UNKNOWN` for a null without one.
-    - `raises`: whether its evaluation may fail for some values; if so, it is evaluated only where Spark does so.
+    - `type`: its type in Spark; `t.UNKNOWN` for a null without a type.
+    - `raises`: whether evaluation may fail for some values. Then it is evaluated only where Spark evaluates it.
     - `literal`: the value of a literal, in Python.
-    - `pad`: the length of a column of CHAR(n), whose texts are padded; 0 for any other expression.
+    - `pad`: the length of a CHAR(n) column, whose values are padded; 0 for other expressions.
     """
 
     sql: str
@@ -65,21 +65,21 @@ class TypedSql:
 
     @property
     def is_text_literal(self) -> bool:
-        """Whether it is a quoted text."""
+        """Whether the expression is a string literal."""
         return isinstance(self.literal, str)
 
 
 def unsupported_error(what: str) -> UnsupportedFeature:
-    """Return the error for a part of an expression that is not evaluated here."""
+    """Return the error for a part of an expression that lakescan does not evaluate; `what` names the part."""
     return UnsupportedFeature(f"{what} in an SQL expression", "Only Spark itself evaluates it.")
 
 
 def sql_type(kind: t.Type) -> str:
-    """Return DuckDB's name of a type; raises `UnsupportedFeature` for types that expressions cannot use."""
+    """Return DuckDB's name for a type; raises `UnsupportedFeature` for types that expressions cannot use."""
     if isinstance(kind, t.Decimal) and kind.scale >= 0:
         return f"DECIMAL({kind.precision}, {kind.scale})"
     if isinstance(kind, t.Timestamp) and kind.unit == "us":
-        return "TIMESTAMP"  # instants are their wall-clock times in UTC
+        return "TIMESTAMP"  # instants are stored as wall-clock times in UTC
     if isinstance(kind, Interval):
         return "INTEGER" if kind.has_months else "BIGINT"  # months, or microseconds
     if (name := _SQL_NAMES.get(kind)) is None:
@@ -88,7 +88,7 @@ def sql_type(kind: t.Type) -> str:
 
 
 def nested_sql_type(kind: t.Type) -> str:
-    """Return DuckDB's name of a type, which may be a list, map or struct."""
+    """Return DuckDB's name for a type, including lists, maps and structs."""
     match kind:
         case t.ListOf():
             return f"{nested_sql_type(kind.element.type)}[]"
@@ -104,7 +104,7 @@ def nested_sql_type(kind: t.Type) -> str:
 def quote_text(text: str) -> str:
     """Return text as an SQL literal."""
     if "\0" in text:
-        raise unsupported_error("a text with the character 0")
+        raise unsupported_error("a string with the character U+0000")
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -129,7 +129,7 @@ def _text(value: Any) -> str:
 
 
 def parse_number(text: str) -> TypedSql:
-    """Return a number as Spark reads it: an integer, a long, a decimal, or with an exponent a double."""
+    """Return a numeric literal with Spark's type: an integer, long or decimal, or a double if it has an exponent."""
     if text.isdecimal():
         whole = int(text)
         digits = len(text.lstrip("0")) or 1
@@ -151,35 +151,35 @@ def _decimal(precision: int, scale: int) -> t.Decimal:
 
 
 def decimal_of(kind: t.Type) -> t.Decimal | None:
-    """Return the decimal type that Spark takes for a decimal or whole number; None for other types."""
+    """Return Spark's decimal type for a decimal or integer type; None for other types."""
     if isinstance(kind, t.Decimal):
         return kind
     return t.Decimal(DIGITS[kind], 0) if kind in DIGITS else None
 
 
 def adjust_precision_scale(precision: int, scale: int) -> t.Decimal:
-    """Return the decimal type that Spark gives to a result: beyond 38 digits, it cuts decimal places off, down to 6."""
+    """Return the decimal result type in Spark, which reduces the scale, down to 6, if there are more than 38 digits."""
     if precision <= MOST_DIGITS:
         return t.Decimal(precision, scale)
     return t.Decimal(MOST_DIGITS, max(MOST_DIGITS - (precision - scale), min(scale, 6)))
 
 
 def is_rounded(kind: t.Type) -> bool:
-    """Whether Spark negates the values of a type, or makes them whole numbers, only after it has rounded them."""
+    """Return whether Spark rounds values of a type before it negates them or casts them to integers."""
     return isinstance(kind, t.Decimal) and kind.precision > _KEPT_DIGITS
 
 
 def wider_decimal(left: t.Decimal, right: t.Decimal) -> t.Decimal:
-    """Return the decimal type to which Spark converts two others; beyond 38 digits, it cuts decimal places off."""
+    """Return Spark's common decimal type of two types, with a reduced scale if there are more than 38 digits."""
     scale = max(left.scale, right.scale)
     digits = max(left.precision - left.scale, right.precision - right.scale) + scale
     return t.Decimal(min(digits, MOST_DIGITS), max(scale - max(digits - MOST_DIGITS, 0), 0))
 
 
 def common_type(left: TypedSql, right: TypedSql, doing: str) -> t.Type:
-    """Return the type to which Spark converts both, also inside structs, lists and maps.
+    """Return Spark's common type of both operands, also inside structs, lists and maps.
 
-    Raises `UnsupportedFeature`, which says `doing` what.
+    Raises `UnsupportedFeature` if the types have no common type; `doing` names the operation in the message.
     """
     kinds = {left.type, right.type}
     if len(kinds) == 1:
@@ -210,7 +210,7 @@ def common_type(left: TypedSql, right: TypedSql, doing: str) -> t.Type:
 
 
 def _is_double(each: TypedSql, kinds: set[t.Type]) -> bool:
-    """Whether Spark converts it to double beside another type, and the result does not depend on its ANSI mode."""
+    """Return whether Spark converts an operand to double if the types are `kinds`, independently of ANSI mode."""
     if each.type in t.INTEGRAL:
         small = isinstance(each.literal, int) and abs(each.literal) <= _EXACT_IN_FLOAT
         return t.FLOAT not in kinds or small
@@ -220,7 +220,7 @@ def _is_double(each: TypedSql, kinds: set[t.Type]) -> bool:
 
 
 def convert(each: TypedSql, kind: t.Type) -> TypedSql:
-    """Convert to a type that `common_type` has returned."""
+    """Convert an expression to a type that `common_type` returned."""
     if each.type == kind:
         return each
     if each.type == t.UNKNOWN and each.raises:
@@ -230,7 +230,7 @@ def convert(each: TypedSql, kind: t.Type) -> TypedSql:
     if each.type == t.UNKNOWN:
         return literal(None, kind)
     if each.type == t.STRING:
-        from lakescan.expressions.scalar.casts import cast  # of texts: it is made of what is here
+        from lakescan.expressions.scalar.casts import cast  # imported here because it imports this module
 
         return cast(each, kind)
     if each.literal is not None and kind == t.DOUBLE:
@@ -241,7 +241,7 @@ def convert(each: TypedSql, kind: t.Type) -> TypedSql:
 
 
 def failure_value(each: TypedSql, kind: t.Type) -> TypedSql:
-    """Give an expression that only fails, as `raise_error`, the type of the values next to it."""
+    """Give an expression that always fails, such as `raise_error`, the type of the values next to it."""
     if t.children(kind):
         null = convert_inside(TypedSql("NULL", t.UNKNOWN), kind, convert)
         return TypedSql(f"CASE WHEN {each.sql} IS NULL THEN {null.sql} END", kind, True)
@@ -249,7 +249,7 @@ def failure_value(each: TypedSql, kind: t.Type) -> TypedSql:
 
 
 def convert_inside(each: TypedSql, kind: t.Type, convert: Callable[[TypedSql, t.Type], TypedSql]) -> TypedSql:
-    """Convert a struct, list or map to a type of the same shape, and what is inside by `convert`."""
+    """Convert a struct, list or map to a type of the same shape, using `convert` for the values inside."""
 
     def leaf(sql: str, source: t.Type, wanted: t.Type) -> tuple[str, bool]:
         found = convert(TypedSql(sql, source), wanted)
@@ -260,7 +260,7 @@ def convert_inside(each: TypedSql, kind: t.Type, convert: Callable[[TypedSql, t.
 
 
 def text_comparison_type(kind: t.Type) -> t.Type | None:
-    """Return the type to which Spark converts a text and a value of a type, where both are compared."""
+    """Return the common type in which Spark compares a string with a value of `kind`; None if unsupported."""
     if kind in t.INTEGRAL:
         return t.LONG
     if kind in t.FLOATING or isinstance(kind, t.Decimal):
@@ -269,7 +269,7 @@ def text_comparison_type(kind: t.Type) -> t.Type | None:
 
 
 def read_text(text: str, kind: t.Type) -> TypedSql | None:
-    """Return the value that Spark reads from a text as a type; None if there is none."""
+    """Return the literal that Spark gets from casting a text to a type; None if the text is not valid."""
     if kind in (t.DATE, t.TIME) or isinstance(kind, t.Timestamp):
         try:
             number = int(value_of_text(text, kind))
@@ -279,7 +279,7 @@ def read_text(text: str, kind: t.Type) -> TypedSql | None:
             return TypedSql(f"(DATE '1970-01-01' + CAST({number} AS INTEGER))", kind)
         if kind == t.TIME:
             return TypedSql(f"CAST('{datetime.min + timedelta(microseconds=number):%H:%M:%S.%f}' AS TIME)", kind)
-        sql_type(kind)  # refuses nanoseconds
+        sql_type(kind)  # raises for nanoseconds
         return TypedSql(f"make_timestamp(CAST({number} AS BIGINT))", kind)
     value: Any
     if kind in t.INTEGRAL:
@@ -307,14 +307,14 @@ def align(left: TypedSql, right: TypedSql, doing: str) -> tuple[TypedSql, TypedS
 
 
 def fail_unless(condition: str, then: str, kind: t.Type, problem: str) -> TypedSql:
-    """Return an expression that fails, as in Spark, where a condition does not hold; `problem` says why."""
+    """Return an expression that fails with `problem` if a condition does not hold, as in Spark."""
     return _or_error(condition, then, kind, quote_text(problem))
 
 
 def refuse_unless(condition: str, then: str, kind: t.Type, what: str, value: str) -> TypedSql:
-    """Return an expression that is refused where a condition does not hold, since the engines may differ there.
+    """Return an expression that raises `UnsupportedFeature` where a condition does not hold.
 
-    `value` is the SQL of the value of which that is said.
+    Use it where engines may differ. `what` names the operation, and `value` is the SQL of the value, for the message.
     """
     return _or_error(condition, then, kind, f"{quote_text(UNEQUAL + what + ' ')} || CAST({value} AS VARCHAR)")
 
@@ -330,18 +330,18 @@ UNITS = ("year", "month", "day", "hour", "minute", "second")
 
 @dataclass(frozen=True)
 class Interval(t.Type):
-    """Intervals from a unit to a unit: of years and months, or of days to seconds."""
+    """An interval type from a first to a last unit: years to months, or days to seconds."""
 
     first: str
     last: str
 
     @property
     def has_months(self) -> bool:
-        """Whether it is one of years and months."""
+        """Whether it is a year-month interval."""
         return self.first in UNITS[:2]
 
     def arrow(self) -> pa.DataType:
-        """Return the Arrow type of values: a duration in microseconds; one of months."""
+        """Return the Arrow type: `month_day_nano_interval` for year-month intervals, else `duration('us')`."""
         return pa.month_day_nano_interval() if self.has_months else pa.duration("us")
 
     def __str__(self) -> str:
@@ -352,7 +352,7 @@ DAY_TIME = Interval("day", "second")
 
 
 def widest(left: t.Type, right: t.Type) -> Interval | None:
-    """Return the type that holds the intervals of two; None for other types, and for months with days."""
+    """Return the interval type that covers both types; None for other types, or year-month with day-time intervals."""
     if not isinstance(left, Interval) or not isinstance(right, Interval) or left.has_months != right.has_months:
         return None
     places = [UNITS.index(each) for each in (left.first, left.last, right.first, right.last)]

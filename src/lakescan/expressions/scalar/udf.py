@@ -1,7 +1,8 @@
-"""Functions of Spark that DuckDB lacks or computes otherwise: Python functions over Arrow columns, called from SQL.
+"""Spark functions that DuckDB lacks or computes differently, as Python functions that DuckDB SQL calls.
 
-Each function is a module of `expressions.scalar.python` and a name in it, `texts.md5`. A call has an SQL name that says
-which function and types it has; `udfs_in` finds the calls of a query, and `register` makes them known to a connection.
+Each function is a module of `expressions.scalar.python` and a name in it, such as `texts.md5`. The SQL name of a call
+identifies the function and its types. `udfs_in` finds the calls in a query, and `register` registers them with a
+connection.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ _KNOWN: dict[str, Udf] = {}
 
 
 class FailedValue(Exception):
-    """A value for which a function of Spark fails; the message begins with the name of Spark's error."""
+    """Raised by a Spark function that fails for a value. The message begins with the name of Spark's error class."""
 
 
 @dataclass(frozen=True)
 class Udf:
     """A Python function with the types of a call.
 
-    - `function`: its module in `expressions.scalar.python` and its name.
-    - `keeps_nulls`: whether it is called with nulls; other functions are null if an argument is.
+    - `function`: its module in `expressions.scalar.python`, and its name.
+    - `keeps_nulls`: whether it is called with nulls. Other functions return null if an argument is null.
     """
 
     function: str
@@ -49,7 +50,7 @@ class Udf:
 
 
 def type_factory(function: Callable[[Sequence[t.Type], t.Type], Callable[..., Any]]) -> Any:
-    """Mark a function that makes the function of values for the types of a call: of its arguments, and its result."""
+    """Decorator for a function that, given a call's argument and result types, returns the function of values."""
     function.is_made_for_types = True  # type: ignore[attr-defined]
     return function
 
@@ -57,7 +58,7 @@ def type_factory(function: Callable[[Sequence[t.Type], t.Type], Callable[..., An
 def call_python(
     function: str, args: Sequence[TypedSql], result: t.Type, *, keeps_nulls: bool = False, raises: bool = False
 ) -> TypedSql:
-    """Return a call of a Python function; `raises` is whether it fails for some values."""
+    """Return a call of a Python function; `raises` means that it fails for some values."""
     udf = Udf(function, tuple(each.type for each in args), result, keeps_nulls)
     name = udf.name
     _KNOWN[name] = udf
@@ -66,22 +67,22 @@ def call_python(
 
 
 def _argument(each: TypedSql) -> str:
-    """The SQL of an argument. A null without a type has one for DuckDB."""
+    """Return the SQL of an argument. A null without a type is cast to one for DuckDB."""
     return f"CAST(NULL AS {nested_sql_type(each.type)})" if each.sql == "NULL" else each.sql
 
 
 def udfs_in(sql: str) -> tuple[Udf, ...]:
-    """Return the Python functions that a query of this process calls."""
+    """Return the Python functions that a query calls and that are registered in this process."""
     return tuple(_KNOWN[name] for name in dict.fromkeys(_NAME.findall(sql)) if name in _KNOWN)
 
 
 def remember(udfs: Iterable[Udf]) -> None:
-    """Make functions known to this process, which another one has found in a query."""
+    """Register functions in this process that another process found in a query."""
     _KNOWN.update((each.name, each) for each in udfs)
 
 
 def register(connection: Any, udfs: Iterable[Udf]) -> None:
-    """Make functions known to a connection of DuckDB."""
+    """Register functions with a DuckDB connection."""
     for each in udfs:
         connection.create_function(
             each.name,
@@ -108,14 +109,14 @@ def _vectorize(udf: Udf) -> Callable[..., pa.Array]:
             values = [None if None in row else function(*row) for row in rows]
         return _cast_duckdb(pa.array(values, result), udf.result)
 
-    # DuckDB counts the parameters of the function.
+    # DuckDB inspects the signature for the number of parameters.
     places = [inspect.Parameter(f"c{n}", inspect.Parameter.POSITIONAL_ONLY) for n in range(len(udf.arguments))]
     run.__signature__ = inspect.Signature(places)  # type: ignore[attr-defined]
     return run
 
 
 def _values(column: pa.ChunkedArray, kind: t.Type) -> list[Any]:
-    """The values in Python: times are numbers, of days or of microseconds, because their years may be any."""
+    """Return the values in Python. Times are numbers of days or microseconds, because Python's years are limited."""
     wanted = storage_type(kind)
     if column.type != wanted and _has_times(kind):
         column = column.cast(wanted)
@@ -124,7 +125,7 @@ def _values(column: pa.ChunkedArray, kind: t.Type) -> list[Any]:
 
 
 def storage_type(kind: t.Type) -> pa.DataType:
-    """Return the Arrow type of a type's values as they are given to Python functions."""
+    """Return the Arrow type of a type's values as Python functions receive them."""
     match kind:
         case t.DATE:
             return pa.int32()
@@ -142,7 +143,7 @@ def storage_type(kind: t.Type) -> pa.DataType:
 
 
 def _members(kind: t.Struct) -> list[tuple[str, t.Field]]:
-    """The members of a struct with their names in DuckDB, which are those of the values in Python."""
+    """Return a struct's members with their names in DuckDB, which the values in Python also have."""
     return list(zip(nested.member_names(kind), kind.fields, strict=True))
 
 

@@ -1,4 +1,5 @@
-"""Functions of Spark in Python, one value at a time; `expressions.scalar.udf` calls them for columns.
+"""Spark functions in Python, which compute one value at a time; `expressions.scalar.udf` applies them to columns.
 
-Dates are days and timestamps microseconds since 1970; texts, numbers, lists and maps (as pairs) are Python's own.
+Dates are days and timestamps are microseconds since 1970. Strings, numbers, lists and maps (as lists of pairs) are
+Python's own.
 """

@@ -1,4 +1,4 @@
-"""Aggregates of the values of a group, which are given as a list."""
+"""Aggregate functions over the values of a group, which are passed as a list."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["percentile_approx"]
 
 
 def mode(values: list[Any], takes_least: bool | None) -> Any:
-    """Return the most frequent value; of several, the first one, or the least."""
+    """Return the most frequent value; of several, the least if `takes_least`, else the first."""
     kept = [each for each in values if each is not None]
     if not kept:
         return None
@@ -24,7 +24,7 @@ def mode(values: list[Any], takes_least: bool | None) -> Any:
 
 
 def percentile(values: list[float], fraction: float) -> float | None:
-    """Return the percentile on the line between the two values next to it."""
+    """Return the percentile, interpolated linearly between the two nearest values; None without values."""
     kept = sorted((each for each in values if each is not None), key=lambda each: (math.isnan(each), each))
     if not kept:
         return None
@@ -38,24 +38,24 @@ def percentile(values: list[float], fraction: float) -> float | None:
 
 
 def percentiles(values: list[float], fractions: list[float]) -> list[float | None] | None:
-    """Return several percentiles; None of no values."""
+    """Return several percentiles; None without values."""
     found = [percentile(values, each) for each in fractions]
     return None if None in found else found
 
 
 def percentiles_approx(values: list[Any], fractions: list[float]) -> list[Any] | None:
-    """Return several approximate percentiles; None of no values."""
+    """Return several approximate percentiles; None without values."""
     found = [percentile_approx(values, each) for each in fractions]
     return None if None in found else found
 
 
 def percentile_disc(values: list[Any], fraction: float) -> Any:
-    """Return the first value in order at which so large a part of the values is reached."""
+    """Return the first value in order whose cumulative fraction of the values reaches `fraction`."""
     return percentile_approx(values, fraction)
 
 
 def _moments(values: list[float]) -> tuple[float, float, float, float]:
-    """The number of values, and the sums of the second to fourth powers of their distances from their mean."""
+    """Return the count of values, and the sums of the 2nd, 3rd and 4th powers of their deviations from the mean."""
     n = mean = second = third = fourth = 0.0
     for each in values:
         if each is None:
@@ -72,19 +72,19 @@ def _moments(values: list[float]) -> tuple[float, float, float, float]:
 
 
 def skewness(values: list[float]) -> float | None:
-    """Return the skewness of all values; None if they are all the same."""
+    """Return the skewness; None without values or if all values are equal."""
     n, second, third, _ = _moments(values)
     return None if not n or second == 0 else math.sqrt(n) * third / math.sqrt(second * second * second)
 
 
 def kurtosis(values: list[float]) -> float | None:
-    """Return the excess kurtosis of all values; None if they are all the same."""
+    """Return the excess kurtosis; None without values or if all values are equal."""
     n, second, _, fourth = _moments(values)
     return None if not n or second == 0 else n * fourth / (second * second) - 3.0
 
 
 def best(pairs: list[dict[str, Any]], count: int, is_most: bool) -> list[Any]:
-    """Return the values of the pairs with the greatest, or the least, second members."""
+    """Return the values `v` of the `count` pairs with the greatest order values `o`, or the least unless `is_most`."""
     kept = [each for each in pairs if each["o"] is not None]
     ordered = sorted(kept, key=lambda each: order_key(each["o"]), reverse=is_most)
     return [each["v"] for each in ordered[:count]]

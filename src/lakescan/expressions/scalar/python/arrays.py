@@ -1,4 +1,4 @@
-"""Functions of lists and maps. Values are equal as in Spark: NaN is NaN, and nulls are equal within lists."""
+"""Functions of lists and maps. Equality is Spark's: NaN equals NaN, and nulls inside nested values are equal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST = 2**31 - 16
 
 
 def key(value: Any) -> Any:
-    """Return a value that is equal, and has the same hash, for values that Spark takes for equal."""
+    """Return a hashable key that is equal for values that are equal in Spark."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     if isinstance(value, list):
@@ -30,7 +30,7 @@ def key(value: Any) -> Any:
 
 
 def distinct(values: list[Any]) -> list[Any]:
-    """Return the first of all values that are equal."""
+    """Return the distinct values, each at its first occurrence."""
     found: dict[Any, Any] = {}
     for each in values:
         found.setdefault(key(each), each)
@@ -38,41 +38,41 @@ def distinct(values: list[Any]) -> list[Any]:
 
 
 def union(left: list[Any], right: list[Any]) -> list[Any]:
-    """Return the values of both lists, each once."""
+    """Return the distinct values of both lists."""
     return distinct(left + right)
 
 
 def intersect(left: list[Any], right: list[Any]) -> list[Any]:
-    """Return the values of the first list that are in the second, each once."""
+    """Return the distinct values of the first list that are in the second."""
     others = {key(each) for each in right}
     return [each for each in distinct(left) if key(each) in others]
 
 
 def except_(left: list[Any], right: list[Any]) -> list[Any]:
-    """Return the values of the first list that are not in the second, each once."""
+    """Return the distinct values of the first list that are not in the second."""
     others = {key(each) for each in right}
     return [each for each in distinct(left) if key(each) not in others]
 
 
 def contains(values: list[Any], wanted: Any) -> bool | None:
-    """Return whether a value is in a list; None if it is not, and the list has nulls."""
+    """Return whether a value is in a list; None if it is not found and the list has nulls."""
     if any(each is not None and key(each) == key(wanted) for each in values):
         return True
     return None if None in values else False
 
 
 def position(values: list[Any], wanted: Any) -> int:
-    """Return the place of a value, from 1; 0 if it is not in the list."""
+    """Return the index of a value, from 1; 0 if it is not in the list."""
     return next((n for n, each in enumerate(values, 1) if each is not None and key(each) == key(wanted)), 0)
 
 
 def remove(values: list[Any], unwanted: Any) -> list[Any]:
-    """Return the list without a value."""
+    """Return the list without the values equal to `unwanted`."""
     return [each for each in values if each is None or key(each) != key(unwanted)]
 
 
 def repeat(value: Any, count: int | None) -> list[Any] | None:
-    """Return a list of a value, so many times."""
+    """Return a list with a value `count` times."""
     return None if count is None else [value] * max(count, 0)
 
 
@@ -82,21 +82,21 @@ def compact(values: list[Any]) -> list[Any]:
 
 
 def append(values: list[Any] | None, value: Any) -> list[Any] | None:
-    """Return the list with a value at its end."""
+    """Return the list with a value added at the end."""
     return None if values is None else [*values, value]
 
 
 def prepend(values: list[Any] | None, value: Any) -> list[Any] | None:
-    """Return the list with a value at its beginning."""
+    """Return the list with a value added at the beginning."""
     return None if values is None else [value, *values]
 
 
 def insert(values: list[Any] | None, place: int | None, value: Any) -> list[Any] | None:
-    """Return the list with a value at a place, from 1 or from the end; nulls fill a gap."""
+    """Return the list with a value inserted at an index, from 1 or (if negative) from the end; nulls fill a gap."""
     if values is None or place is None:
         return None
     if place == 0:
-        raise FailedValue("INVALID_INDEX_OF_ZERO: array_insert() takes a place other than 0")
+        raise FailedValue("INVALID_INDEX_OF_ZERO: the index of array_insert() must not be 0")
     if place > 0:
         if place > len(values):
             return [*values, *[None] * (place - 1 - len(values)), value]
@@ -106,7 +106,7 @@ def insert(values: list[Any] | None, place: int | None, value: Any) -> list[Any]
 
 
 def overlap(left: list[Any], right: list[Any]) -> bool | None:
-    """Return whether two lists have a value in common; None if they have none, and one has nulls."""
+    """Return whether two lists have a value in common; None if they have not, and a list has nulls."""
     ones, others = ({key(each) for each in side if each is not None} for side in (left, right))
     if ones & others:
         return True
@@ -115,7 +115,7 @@ def overlap(left: list[Any], right: list[Any]) -> bool | None:
 
 @type_factory
 def arrays_zip(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., list[Any]]:
-    """Make `arrays_zip(...)`."""
+    """Return the implementation of `arrays_zip(...)`."""
     assert isinstance(result, t.ListOf)
     assert isinstance(result.element.type, t.Struct)
     names = member_names(result.element.type)
@@ -130,7 +130,7 @@ def arrays_zip(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., list[An
 
 
 def _compare(left: Any, right: Any) -> int:
-    """The order of two values: nulls are the least, and NaN the greatest number."""
+    """Return the order of two values as -1, 0 or 1. Null is the least value, and NaN is the greatest number."""
     if left is None or right is None:
         return (left is not None) - (right is not None)
     if isinstance(left, float):
@@ -153,17 +153,17 @@ order_key = cmp_to_key(_compare)
 
 
 def sort_array(values: list[Any], ascending: bool) -> list[Any]:
-    """Return the list in order: nulls come first, or last in descending order."""
+    """Return the sorted list: nulls come first in ascending order, and last in descending order."""
     return sorted(values, key=order_key, reverse=not ascending)
 
 
 def sorted_by(values: list[Any], signs: list[list[int | None]]) -> list[Any]:
-    """Return the elements in the order of a comparator, whose results are given for all pairs of them."""
+    """Return the elements in the order of a comparator, whose results are given for all pairs of elements."""
 
     def compare_places(one: int, other: int) -> int:
         sign = signs[one][other]
         if sign is None:
-            raise FailedValue("COMPARATOR_RETURNS_NULL: the function of array_sort() has no result for two elements")
+            raise FailedValue("COMPARATOR_RETURNS_NULL: the function of array_sort() returned null for two elements")
         return sign
 
     return [values[n] for n in sorted(range(len(values)), key=cmp_to_key(compare_places))]
@@ -176,40 +176,40 @@ def array_sort(values: list[Any]) -> list[Any]:
 
 
 def least(values: list[Any]) -> Any:
-    """Return the least value that is not null."""
+    """Return the least non-null value; None without such values."""
     return min(compact(values), key=order_key, default=None)
 
 
 def greatest(values: list[Any]) -> Any:
-    """Return the greatest value that is not null."""
+    """Return the greatest non-null value; None without such values."""
     return max(compact(values), key=order_key, default=None)
 
 
 def slice_(values: list[Any], start: int, size: int) -> list[Any]:
-    """Return a part of a list, from 1, or from the end."""
+    """Return `size` elements of a list from `start`, which counts from 1, or from the end if negative."""
     if start == 0:
-        raise FailedValue("INVALID_PARAMETER_VALUE.START: slice() takes a start other than 0")
+        raise FailedValue("INVALID_PARAMETER_VALUE.START: the start of slice() must not be 0")
     if size < 0:
-        raise FailedValue("INVALID_PARAMETER_VALUE.LENGTH: slice() takes a length of 0 or more")
+        raise FailedValue("INVALID_PARAMETER_VALUE.LENGTH: the length of slice() must be 0 or more")
     begin = start - 1 if start > 0 else len(values) + start
     return values[begin : begin + size] if begin >= 0 else []
 
 
 def join(values: list[str | None], separator: str, null: str | None = None) -> str:
-    """Return the texts of a list with a separator between them; nulls are skipped, or written as a text."""
+    """Join strings with a separator; nulls are skipped, or replaced by `null` if it is given."""
     if null is None:
         return separator.join(each for each in values if each is not None)
     return separator.join(null if each is None else each for each in values)
 
 
 def flatten(values: list[Any]) -> list[Any] | None:
-    """Return the values of the lists in a list; None if one is null."""
+    """Return the elements of the inner lists; None if an inner list is null."""
     return None if None in values else [each for inner in values for each in inner]
 
 
 @type_factory
 def sequence(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., list[int]]:
-    """Make `sequence(start, stop, step)` of whole numbers, dates or timestamps."""
+    """Return the implementation of `sequence(start, stop, step)` for integers, dates or timestamps."""
     kind = kinds[0]
     step_type = kinds[2] if len(kinds) > 2 else None
 
@@ -232,13 +232,13 @@ def sequence(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., list[int]
 
 def _times(start: int, stop: int, step: int, of: Interval, kind: t.Type) -> list[int]:
     if step == 0 or (stop - start) * step < 0:
-        raise FailedValue("ILLEGAL_SEQUENCE_BOUNDARIES: sequence() by an interval that leads away from its end")
+        raise FailedValue("ILLEGAL_SEQUENCE_BOUNDARIES: sequence() with an interval that does not lead to its end")
     is_date = kind == t.DATE
     if not of.has_months:
         if is_date:
             step //= 86_400_000_000
             if step == 0:
-                raise FailedValue("a sequence() of dates takes steps of whole days")
+                raise FailedValue("the step of a sequence() of dates must be whole days")
         return list(range(start, stop + (1 if step > 0 else -1), step))
     found: list[int] = []
     n = 0
@@ -257,27 +257,27 @@ def _check_keys(pairs: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         if name is None:
             raise FailedValue("NULL_MAP_KEY: a key of a map is null")
         if key(name) in seen:
-            raise FailedValue(f"DUPLICATED_MAP_KEY: the key {name!r} is there twice")
+            raise FailedValue(f"DUPLICATED_MAP_KEY: the key {name!r} occurs twice")
         seen.add(key(name))
     return list(pairs)
 
 
 def map_from_arrays(keys: list[Any], values: list[Any]) -> list[tuple[Any, Any]]:
-    """Return a map of keys and values at the same places."""
+    """Return a map from each key to the value at the same index."""
     if len(keys) != len(values):
         raise FailedValue("map_from_arrays() of lists of different lengths")
     return _check_keys(list(zip(keys, values, strict=True)))
 
 
 def map_from_entries(entries: list[dict[str, Any] | None]) -> list[tuple[Any, Any]] | None:
-    """Return a map of structs of a key and a value; None if one is null."""
+    """Return a map of structs with a key and a value; None if a struct is null."""
     if None in entries:
         return None
     return _check_keys([tuple(each.values()) for each in entries if each is not None])
 
 
 def map_concat(*maps: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Return a map with the entries of several maps."""
+    """Return a map with the entries of several maps; raises `FailedValue` for duplicate keys."""
     return _check_keys([each for one in maps for each in one])
 
 
@@ -287,26 +287,26 @@ def map_contains_key(of: list[tuple[Any, Any]], wanted: Any) -> bool:
 
 
 def map_value(of: list[tuple[Any, Any]], wanted: Any) -> Any:
-    """Return the value of a key, None if the map does not have it."""
+    """Return the value of a key; None if the map does not have the key."""
     return next((value for name, value in of if key(name) == key(wanted)), None)
 
 
 @type_factory
 def map_entries(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., list[Any]]:
-    """Make `map_entries(map)`."""
+    """Return the implementation of `map_entries(map)`."""
     return lambda of: [{"key": name, "value": value} for name, value in of]
 
 
 def try_element_at(values: list[Any], place: int) -> Any:
-    """Return an element of a list, from 1, or from the end; None if there is none."""
+    """Return an element of a list, counted from 1, or from the end if negative; None if it does not exist."""
     if place == 0:
-        raise FailedValue("INVALID_INDEX_OF_ZERO: an element of a list has a place other than 0")
+        raise FailedValue("INVALID_INDEX_OF_ZERO: the index of a list element must not be 0")
     at = place - 1 if place > 0 else len(values) + place
     return values[at] if 0 <= at < len(values) else None
 
 
 def percentile_approx(values: list[Any], fraction: float) -> Any:
-    """Return the value of a list in order that is at a fraction of its length."""
+    """Return the value at a fraction of the sorted list; None without values."""
     ordered = sorted(compact(values), key=order_key)
     if not ordered:
         return None

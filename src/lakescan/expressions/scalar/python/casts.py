@@ -1,4 +1,4 @@
-"""Casts between texts and other values."""
+"""Casts from strings to other values, and from other values to strings."""
 
 from __future__ import annotations
 
@@ -27,61 +27,61 @@ def _or_fail(value: Any, text: str, kind: str) -> Any:
 
 
 def date(text: str) -> int | None:
-    """Return the day of a text, or None."""
+    """Cast a string to a date; None if it is invalid."""
     found: int | None = or_none(date_of_text, text)
     return found
 
 
 def timestamp(text: str) -> int | None:
-    """Return the instant of a text, in UTC if it names no zone, or None."""
+    """Cast a string to an instant, in UTC unless it has a time zone; None if it is invalid."""
     found: int | None = or_none(timestamp_of_text, text, t.Timestamp())
     return found
 
 
 def timestamp_ntz(text: str) -> int | None:
-    """Return the wall-clock time of a text, or None."""
+    """Cast a string to a wall-clock time; None if it is invalid."""
     found: int | None = or_none(timestamp_of_text, text, t.Timestamp(zoned=False))
     return found
 
 
 def byte(text: str) -> int | None:
-    """Return the whole number of 8 bits of a text, or None."""
+    """Cast a string to an 8-bit integer; None if it is invalid."""
     found: int | None = or_none(whole_of_text, text, 8)
     return found
 
 
 def short(text: str) -> int | None:
-    """Return the whole number of 16 bits of a text, or None."""
+    """Cast a string to a 16-bit integer; None if it is invalid."""
     found: int | None = or_none(whole_of_text, text, 16)
     return found
 
 
 def int_(text: str) -> int | None:
-    """Return the whole number of 32 bits of a text, or None."""
+    """Cast a string to a 32-bit integer; None if it is invalid."""
     found: int | None = or_none(whole_of_text, text, 32)
     return found
 
 
 def long(text: str) -> int | None:
-    """Return the whole number of 64 bits of a text, or None."""
+    """Cast a string to a 64-bit integer; None if it is invalid."""
     found: int | None = or_none(whole_of_text, text, 64)
     return found
 
 
 def double(text: str) -> float | None:
-    """Return the double of a text, or None."""
+    """Cast a string to a double; None if it is invalid."""
     found: float | None = or_none(double_of_text, text)
     return found
 
 
 def boolean(text: str) -> bool | None:
-    """Return the truth of a text, or None."""
+    """Cast a string to a boolean; None if it is invalid."""
     found: bool | None = or_none(boolean_of_text, text)
     return found
 
 
 def decimal(text: str, precision: int, scale: int) -> Decimal | None:
-    """Return the decimal of a text, or None."""
+    """Cast a string to a decimal; None if it is invalid."""
     found: Decimal | None = or_none(decimal_of_text, text, precision, scale)
     return found
 
@@ -91,7 +91,7 @@ def _failing(name: str, kind: str, read: Callable[..., Any]) -> Callable[..., An
         return _or_fail(read(text, *more), text, kind)
 
     apply.__name__ = name
-    apply.__doc__ = f"Return the {kind} of a text; raises `FailedValue`."
+    apply.__doc__ = f"Cast a string to {kind}; raises `FailedValue` if it is invalid."
     return apply
 
 
@@ -108,34 +108,34 @@ to_decimal = _failing("to_decimal", "DECIMAL", decimal)
 
 
 def double_as_text(value: float) -> str:
-    """Return a double as Java writes it."""
+    """Format a double as Java does."""
     return double_text(value)
 
 
 def float_as_text(value: float) -> str:
-    """Return a float as Java writes it."""
+    """Format a float as Java does."""
     return float_text(value)
 
 
 def decimal_as_text(value: Decimal) -> str:
-    """Return a decimal as Java's `toPlainString` writes it."""
+    """Format a decimal as Java's `toPlainString` does."""
     return f"{value:f}"
 
 
 def binary_as_text(value: bytes) -> str:
-    """Return bytes as a text in UTF-8; bytes that are none become the replacement character."""
+    """Decode bytes as UTF-8; invalid bytes become the replacement character."""
     return value.decode("utf-8", "replace")
 
 
 def date_as_text(days: int) -> str:
-    """Return a day as Spark writes it; years of more than four digits have a sign."""
+    """Format a date as Spark does; years with more than four digits have a sign."""
     year, month, day = civil(days)
     sign = "-" if year < 0 else "+" if year > 9999 else ""
     return f"{sign}{abs(year):04}-{month:02}-{day:02}"
 
 
 def timestamp_as_text(micros: int) -> str:
-    """Return a time as Spark writes it, without zeros at the end of the fraction."""
+    """Format a timestamp as Spark does, without trailing zeros in the fraction."""
     seconds, fraction = divmod(micros, 1_000_000)
     days, clock = divmod(seconds, 86_400)
     text = f"{date_as_text(days)} {clock // 3600:02}:{clock // 60 % 60:02}:{clock % 60:02}"
@@ -143,7 +143,7 @@ def timestamp_as_text(micros: int) -> str:
 
 
 def civil(days: int) -> tuple[int, int, int]:
-    """Return the year, month and day of a day since 1970, in the proleptic Gregorian calendar."""
+    """Return the year, month and day for days since 1970, in the proleptic Gregorian calendar."""
     era, of_era = divmod(days + 719_468, 146_097)
     year_of_era = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
     of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)

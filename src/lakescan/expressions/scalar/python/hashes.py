@@ -20,17 +20,17 @@ _Family = tuple[Callable[[int, int], int], Callable[[int, int], int], Callable[[
 
 
 def md5(value: bytes) -> str:
-    """Return the MD5 digest in hexadecimal digits."""
+    """Return the MD5 digest as hexadecimal digits."""
     return hashlib.md5(value, usedforsecurity=False).hexdigest()
 
 
 def sha1(value: bytes) -> str:
-    """Return the SHA-1 digest in hexadecimal digits."""
+    """Return the SHA-1 digest as hexadecimal digits."""
     return hashlib.sha1(value, usedforsecurity=False).hexdigest()
 
 
 def sha2(value: bytes, bits: int) -> str | None:
-    """Return the SHA-2 digest of 224, 256 (also 0), 384 or 512 bits; None for other lengths."""
+    """Return the SHA-2 digest of 224, 256 (also for 0), 384 or 512 bits; None for other lengths."""
     name = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}.get(bits)
     return None if name is None else hashlib.new(name, value).hexdigest()
 
@@ -41,7 +41,7 @@ def crc32(value: bytes) -> int:
 
 
 def base64(value: bytes) -> str:
-    """Return bytes in base 64."""
+    """Encode bytes in base 64."""
     return base64_codec.b64encode(value).decode()
 
 
@@ -49,7 +49,7 @@ _LETTERS = set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+
 
 
 def unbase64(text: str) -> bytes:
-    """Return the bytes of a text in base 64; characters that are none of it are ignored."""
+    """Decode a base 64 string, ignoring other characters; raises `FailedValue`."""
     kept = bytes(each for each in text.encode() if each in _LETTERS)
     try:
         return base64_codec.b64decode(kept + b"=" * (-len(kept.rstrip(b"=")) % 4) if b"=" not in kept else kept)
@@ -58,12 +58,12 @@ def unbase64(text: str) -> bytes:
 
 
 def to_base32(value: bytes) -> str:
-    """Return bytes in base 32."""
+    """Encode bytes in base 32."""
     return base64_codec.b32encode(value).decode()
 
 
 def from_base32(text: str) -> bytes:
-    """Return the bytes of a text in base 32."""
+    """Decode a base 32 string; raises `FailedValue`."""
     try:
         return base64_codec.b32decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 8))
     except binascii.Error as error:
@@ -71,9 +71,9 @@ def from_base32(text: str) -> bytes:
 
 
 def to_binary(text: str, form: str) -> bytes:
-    """Return the bytes of a text in a form: hex, utf-8, or base64."""
+    """Decode a string in the format hex, utf-8 or base64; raises `FailedValue`."""
     if form.lower() not in ("hex", "utf-8", "utf8", "base64"):
-        raise FailedValue(f"INVALID_PARAMETER_VALUE.BINARY_FORMAT: {form!r} is none of hex, utf-8, base64")
+        raise FailedValue(f"INVALID_PARAMETER_VALUE.BINARY_FORMAT: {form!r} is not hex, utf-8 or base64")
     value = try_to_binary(text, form)
     if value is None:
         raise FailedValue(f"CONVERSION_INVALID_INPUT: the text {text!r} is not in {form}")
@@ -81,7 +81,7 @@ def to_binary(text: str, form: str) -> bytes:
 
 
 def try_to_binary(text: str, form: str) -> bytes | None:
-    """Return the bytes of a text in a form, None for a text in another one."""
+    """Decode a string in the format hex, utf-8 or base64; None if it is invalid or the format is unknown."""
     from lakescan.expressions.scalar.python.texts import unhex
 
     match form.lower():
@@ -95,7 +95,7 @@ def try_to_binary(text: str, form: str) -> bytes | None:
 
 
 def _strict_base64(text: str) -> bytes | None:
-    """Return the bytes of a text in base 64, whose padding may be left out; None for other texts."""
+    """Decode a base 64 string, whose padding may be missing; None for an invalid string."""
     digits = text.rstrip("=")
     padding = len(text) - len(digits)
     is_padded = padding <= 2 and len(text) % 4 == 0
@@ -131,7 +131,7 @@ def _signed64(value: int) -> int:
 
 
 def xxhash64_of_bytes(value: bytes, seed: int) -> int:
-    """Return the XXH64 of bytes."""
+    """Return the XXH64 hash of bytes."""
     seed &= _MASK
     size, at = len(value), 0
     if size >= 32:
@@ -207,13 +207,13 @@ def _murmur_bytes(value: bytes, seed: int) -> int:
     whole = len(value) - len(value) % 4
     for at in range(0, whole, 4):
         hashed = _mix(hashed, int.from_bytes(value[at : at + 4], "little"))
-    for each in value[whole:]:  # each byte with its sign, as Spark has it
+    for each in value[whole:]:  # Spark hashes the remaining bytes as signed numbers
         hashed = _mix(hashed, (each - 256 if each > 127 else each) & 0xFFFFFFFF)
     return _final(hashed, len(value))
 
 
 def _hash_of(kind: t.Type, family: _Family) -> Callable[[Any, int], int]:
-    """The function that hashes a value of a type with a seed."""
+    """Return the function that hashes a value of a type with a seed."""
     of_int, of_long, of_bytes = family
     match kind:
         case t.ListOf():
@@ -274,11 +274,11 @@ def _hash_function(kinds: Sequence[t.Type], family: _Family) -> Callable[..., in
 
 @type_factory
 def murmur3(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., int]:
-    """Make `hash(...)`."""
+    """Return the implementation of `hash(...)`."""
     return _hash_function(kinds, (_murmur_int, _murmur_long, _murmur_bytes))
 
 
 @type_factory
 def xxhash64(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., int]:
-    """Make `xxhash64(...)`."""
+    """Return the implementation of `xxhash64(...)`."""
     return _hash_function(kinds, (_xx_int, _xx_long, xxhash64_of_bytes))

@@ -1,4 +1,4 @@
-"""JSON: values as texts, texts as values, and what a path finds in a text."""
+"""JSON functions: writing and parsing values, and evaluating paths."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakescan.expressions.text_casts import or_none, whole_of_text
 
 
 class _Number(str):
-    """A number as it is written."""
+    """A JSON number as its text."""
 
     __slots__ = ()
 
@@ -31,9 +31,9 @@ _QUOTE = re.compile(r"""\\'|\\.|\"""", re.DOTALL)
 
 
 def parse_json(text: str) -> Any:
-    """Return a JSON text as lists, pairs in a tuple for objects, texts, numbers as written, and constants.
+    """Parse JSON text to lists, tuples of pairs for objects, strings, `_Number`s and constants; raises `ValueError`.
 
-    As in Spark, texts may have single quotes, and what follows the first value is not read.
+    As in Spark, strings may have single quotes, and text after the first value is ignored.
     """
     if "'" in text:
         text = _QUOTED.sub(_requote, text)
@@ -52,7 +52,7 @@ def _quote_json(text: str) -> str:
 
 
 def write_json(value: Any) -> str:
-    """Return a parsed value as JSON without blanks, with fractions and exponents as doubles."""
+    """Write a parsed value as JSON without blanks. Numbers with a fraction or exponent are written as doubles."""
     if isinstance(value, _Number):
         if value.lstrip("-").isdecimal():
             return str(value)
@@ -85,7 +85,7 @@ def _steps(path: str) -> list[Any] | None:
 
 
 def get_json_object(text: str, path: str) -> str | None:
-    """Return what a path finds in a JSON text: a text as it is, other values as JSON; None if nothing."""
+    """Return the value at a path in JSON text: a string as it is, other values as JSON; None if nothing matches."""
     steps = _steps(path)
     try:
         value = parse_json(text)
@@ -110,7 +110,7 @@ def _as_text(value: Any) -> str:
 
 
 def _follow_path(value: Any, steps: Sequence[Any]) -> tuple[list[Any], bool]:
-    """The values that a path leads to, and whether it has a star."""
+    """Return the values at a path, and whether the path has a wildcard."""
     values, many = [value], False
     for step in steps:
         more: list[Any] = []
@@ -133,7 +133,7 @@ def _follow_path(value: Any, steps: Sequence[Any]) -> tuple[list[Any], bool]:
 
 
 def json_array_length(text: str) -> int | None:
-    """Return the number of elements of the outermost list."""
+    """Return the number of elements of the outermost array; None if the text is not an array."""
     try:
         value = parse_json(text)
     except (ValueError, RecursionError):
@@ -142,7 +142,7 @@ def json_array_length(text: str) -> int | None:
 
 
 def json_object_keys(text: str) -> list[str] | None:
-    """Return the keys of the outermost object."""
+    """Return the keys of the outermost object; None if the text is not an object."""
     try:
         value = parse_json(text)
     except (ValueError, RecursionError):
@@ -151,7 +151,7 @@ def json_object_keys(text: str) -> list[str] | None:
 
 
 def json_tuple(text: str | None, *names: str | None) -> list[str | None]:
-    """Return the members of an object by their names, as texts."""
+    """Return members of an object by name, as text."""
     try:
         value = parse_json(text) if text is not None else None
     except (ValueError, RecursionError):
@@ -172,13 +172,13 @@ def _options(value: Any) -> dict[str, str]:
 
 @type_factory
 def to_json(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., str | None]:
-    """Make `to_json(value, options)`."""
+    """Return the implementation of `to_json(value, options)`."""
     write = {False: _json_writer(kinds[0], False), True: _json_writer(kinds[0], True)}
 
     def apply(value: Any, options: Any = None) -> str:
         found = _options(options)
         if set(found) - {"ignorenullfields", "timestampformat", "dateformat"}:
-            raise FailedValue(f"the options {sorted(found)} of to_json() are not known in this process")
+            raise FailedValue(f"the options {sorted(found)} of to_json() are not supported outside Spark")
         if "timestampformat" in found or "dateformat" in found:
             times = {key: found.get(key) for key in ("timestampformat", "dateformat")}
             return _json_writer(kinds[0], found.get("ignorenullfields") == "false", times)(value)
@@ -246,19 +246,22 @@ def _json_writer(kind: t.Type, keeps: bool, times: dict[str, str | None] | None 
 
 
 def _timestamp(micros: int) -> str:
-    """A time as Spark writes it in JSON: with milliseconds, and no finer digits."""
+    """Format a timestamp as Spark does in JSON, with milliseconds."""
     text = casts.timestamp_as_text(micros).replace(" ", "T", 1)
     whole, _, fraction = text.partition(".")
     return f"{whole}.{fraction[:3].ljust(3, '0')}"
 
 
 class _Malformed(Exception):
-    """A value that does not have the wanted type."""
+    """Raised for a JSON value that does not have the expected type."""
 
 
 @type_factory
 def from_json(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Any]:
-    """Make `from_json(text, schema, options)`: members that do not fit are null (PERMISSIVE)."""
+    """Return the implementation of `from_json(text, schema, options)`.
+
+    Members with another type are null (PERMISSIVE).
+    """
     read = _json_reader(result)
     empty = dict.fromkeys(member_names(result)) if isinstance(result, t.Struct) else None
 
@@ -266,7 +269,9 @@ def from_json(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Any]:
         found = _options(options)
         known = {"mode", "timestampformat", "dateformat"}
         if set(found) - known:
-            raise FailedValue(f"the options {sorted(set(found) - known)} of from_json() are not known in this process")
+            raise FailedValue(
+                f"the options {sorted(set(found) - known)} of from_json() are not supported outside Spark"
+            )
         reader = read
         if "timestampformat" in found or "dateformat" in found:
             reader = _json_reader(result, found)
@@ -380,11 +385,11 @@ def _leaf_reader(kind: t.Type, options: dict[str, str]) -> Callable[[Any], Any]:
 
 
 def schema_of_json(text: str) -> str:
-    """Return the type of a JSON text, as SQL writes it."""
+    """Infer the schema of JSON text, written as an SQL type; raises `FailedValue`."""
     try:
         return _type_of(parse_json(text))
     except ValueError as error:
-        raise FailedValue(f"schema_of_json() of {text!r}, which is no JSON") from error
+        raise FailedValue(f"schema_of_json() of {text!r}, which is not valid JSON") from error
 
 
 def _type_of(value: Any) -> str:

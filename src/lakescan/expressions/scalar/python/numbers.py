@@ -1,4 +1,4 @@
-"""Functions of numbers."""
+"""Numeric functions."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ def _quantize(value: Any, places: int, rounding: str) -> Decimal:
 
 
 def round_double(value: float, places: int) -> float:
-    """Return a double rounded half up as it is written."""
+    """Round a double half up, by its decimal text."""
     return value if math.isnan(value) or math.isinf(value) else float(_quantize(value, places, ROUND_HALF_UP))
 
 
 def bround_double(value: float, places: int) -> float:
-    """Return a double rounded half even as it is written."""
+    """Round a double half even, by its decimal text."""
     return value if math.isnan(value) or math.isinf(value) else float(_quantize(value, places, ROUND_HALF_EVEN))
 
 
 def bround(value: Any, places: int) -> Decimal:
-    """Return a decimal or whole number rounded half even."""
+    """Round a decimal or integer half even."""
     return _quantize(value, places, ROUND_HALF_EVEN)
 
 
 def ceil_to(value: Any, places: int) -> Decimal:
-    """Return a number rounded up to so many places."""
+    """Round a number up to `places` decimal places."""
     return _quantize(value, places, "ROUND_CEILING")
 
 
 def floor_to(value: Any, places: int) -> Decimal:
-    """Return a number rounded down to so many places."""
+    """Round a number down to `places` decimal places."""
     return _quantize(value, places, "ROUND_FLOOR")
 
 
 def bround_whole(value: int, places: int) -> int:
-    """Return a whole number rounded half even."""
+    """Round an integer half even."""
     return int(_quantize(value, places, ROUND_HALF_EVEN))
 
 
 def factorial(value: int) -> int | None:
-    """Return the factorial of 0 to 20; None of others."""
+    """Return the factorial of 0 to 20; None for other numbers."""
     return math.factorial(value) if 0 <= value <= 20 else None
 
 
@@ -68,7 +68,7 @@ def cbrt(value: float) -> float:
 
 
 def rint(value: float) -> float:
-    """Return the nearest whole number, the even one of two."""
+    """Round to the nearest whole number, half even."""
     if math.isnan(value) or math.isinf(value) or abs(value) >= 2**52:
         return value
     return math.copysign(round(value), value)
@@ -80,7 +80,7 @@ def expm1(value: float) -> float:
 
 
 def log1p(value: float) -> float | None:
-    """Return `ln(1 + value)`; None up to -1."""
+    """Return `ln(1 + value)`; None for values of at most -1."""
     return None if value <= -1 else _call_math(math.log1p, value)
 
 
@@ -104,17 +104,20 @@ def cosh(value: float) -> float:
 
 
 def bit_count(value: int) -> int:
-    """Return the number of bits that are set, of 64."""
+    """Return the number of set bits in a 64-bit integer."""
     return (value & (2**64 - 1)).bit_count()
 
 
 def bit_get(value: int, place: int) -> int:
-    """Return one of 64 bits."""
+    """Return the bit of a 64-bit integer at a position."""
     return (value >> place) & 1
 
 
 def width_bucket(value: float, least: float, most: float, count: int) -> int | None:
-    """Return the number of the bucket between two ends that a value is in."""
+    """Return the number of the bucket of a value, if `count` equal buckets divide the range between two ends.
+
+    0 and `count + 1` are the buckets outside of the range. Returns None for an invalid range.
+    """
     if count <= 0 or count == 2**63 - 1 or math.isnan(value) or least == most:
         return None
     if not (math.isfinite(least) and math.isfinite(most)):
@@ -130,7 +133,7 @@ def width_bucket(value: float, least: float, most: float, count: int) -> int | N
 
 
 def shift(value: int, count: int, bits: int, kind: str) -> int:
-    """Return a number of so many bits shifted to the left, to the right, or to the right without its sign."""
+    """Shift an integer of `bits` bits; `kind` is `l` (left), `r` (right) or `u` (unsigned right)."""
     count &= bits - 1
     full = (1 << bits) - 1
     moved = (value << count if kind == "l" else value >> count if kind == "r" else (value & full) >> count) & full
@@ -138,7 +141,7 @@ def shift(value: int, count: int, bits: int, kind: str) -> int:
 
 
 class _Form:
-    """A format of numbers, taken apart: `S999,099.99`."""
+    """A parsed number format, such as `S999,099.99`."""
 
     def __init__(self, text: str) -> None:
         form = text.upper()
@@ -149,20 +152,20 @@ class _Form:
         plain = form.replace("MI", "").replace("S", "").replace("PR", "").replace("$", "").replace("L", "")
         self.whole, self.point, self.fraction = plain.replace("G", ",").replace("D", ".").partition(".")
         if not plain or set(self.whole + self.fraction) - set("09,") or "," in self.fraction:
-            raise FailedValue(f"INVALID_FORMAT: {text!r} is no format of numbers")
+            raise FailedValue(f"INVALID_FORMAT: {text!r} is not a number format")
         self.digits = self.whole.replace(",", "")
 
 
 def to_number(text: str, form: str) -> Decimal:
-    """Return the decimal of a text in a format; raises `FailedValue` for another text."""
+    """Parse a number in a format; raises `FailedValue` for text in another format."""
     value = try_to_number(text, form)
     if value is None:
-        raise FailedValue(f"INVALID_FORMAT.MISMATCH_INPUT: the text {text!r} is not of the format {form!r}")
+        raise FailedValue(f"INVALID_FORMAT.MISMATCH_INPUT: the text {text!r} does not match the format {form!r}")
     return value
 
 
 def try_to_number(text: str, form: str) -> Decimal | None:
-    """Return the decimal of a text in a format; None for another text."""
+    """Parse a number in a format; None for text in another format."""
     import re
 
     wanted = _Form(form)
@@ -216,12 +219,12 @@ def _exact(number: Any) -> Decimal:
 
 
 def interval_times(interval: int, number: Any) -> int:
-    """Return an interval multiplied by a number."""
+    """Multiply an interval by a number, rounding half up; raises `FailedValue` if the result is too long."""
     return _interval(_WIDE.multiply(Decimal(interval), _exact(number)))
 
 
 def interval_divided(interval: int, number: Any) -> int:
-    """Return an interval divided by a number."""
+    """Divide an interval by a number, rounding half up; raises `FailedValue` for zero."""
     if number == 0:
         raise FailedValue("INTERVAL_DIVIDED_BY_ZERO: an interval divided by zero. try_divide returns null for it")
     return _interval(_WIDE.divide(Decimal(interval), _exact(number)))
@@ -231,7 +234,7 @@ _OF_39_DIGITS = Context(prec=39, rounding=ROUND_HALF_UP)
 
 
 def _fit_decimal(value: Decimal, kind: t.Type) -> Decimal | None:
-    """Return a number rounded to a decimal type; None if it exceeds it."""
+    """Round a number to a decimal type; None if the type cannot hold it."""
     if not isinstance(kind, t.Decimal):
         raise TypeError(kind)
     rounded = value.quantize(Decimal(1).scaleb(-kind.scale), rounding=ROUND_HALF_UP, context=_WIDE)
@@ -240,25 +243,28 @@ def _fit_decimal(value: Decimal, kind: t.Type) -> Decimal | None:
 
 @type_factory
 def decimal_sum(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Decimal | None]:
-    """Make the sum of two decimals or whole numbers, None where it exceeds the type of the result."""
+    """Return a function that adds two decimals or integers; its result is None if it exceeds the result type."""
     return lambda left, right: _fit_decimal(_WIDE.add(Decimal(left), Decimal(right)), result)
 
 
 @type_factory
 def decimal_difference(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Decimal | None]:
-    """Make the difference of two decimals or whole numbers, None where it exceeds the type of the result."""
+    """Return a function that subtracts two decimals or integers; its result is None if it exceeds the result type."""
     return lambda left, right: _fit_decimal(_WIDE.subtract(Decimal(left), Decimal(right)), result)
 
 
 @type_factory
 def decimal_product(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Decimal | None]:
-    """Make the product of two decimals or whole numbers; as in Spark, it is rounded to 39 digits first."""
+    """Return a function that multiplies two decimals or integers, rounding to 39 digits first, as Spark does."""
     return lambda left, right: _fit_decimal(_OF_39_DIGITS.multiply(Decimal(left), Decimal(right)), result)
 
 
 @type_factory
 def decimal_quotient(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Decimal | None]:
-    """Make the quotient of two decimals or whole numbers; as in Spark, it is rounded to 39 places first."""
+    """Return a function that divides two decimals or integers, rounding to 39 places first, as Spark does.
+
+    The result is None for a division by zero.
+    """
 
     def apply(left: Any, right: Any) -> Decimal | None:
         if right == 0:

@@ -1,4 +1,4 @@
-"""Java's regular expressions, by Python's: both backtrack, and most of their syntax is the same."""
+"""Java regular expressions, translated to Python's: both engines backtrack, and most of the syntax is the same."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _HORIZONTAL = " \\t\\xa0\\u1680\\u180e\\u2000-\\u200a\\u202f\\u205f\\u3000"
 
 
 class UnknownPattern(Exception):
-    """A regular expression that Python reads otherwise than Java, or not at all."""
+    """Raised for a Java regular expression that Python cannot evaluate with the same meaning."""
 
 
 @lru_cache(500)
 def translate_pattern(pattern: str) -> re.Pattern[str]:
-    """Return a pattern of Java as Python's; raises `UnknownPattern`."""
+    """Translate a Java regular expression to a Python pattern; raises `UnknownPattern`."""
     flags = 0
     at, parts = 0, []
     opening = re.match(r"\(\?([imsxu]+)\)", pattern)
@@ -123,15 +123,15 @@ def _parse_escape(pattern: str, at: int, in_class: bool) -> tuple[str, int]:
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Return a pattern of Java as Python's; raises `FailedValue`."""
+    """Translate a Java regular expression to a Python pattern; raises `FailedValue`."""
     try:
         return translate_pattern(pattern)
     except UnknownPattern:
-        raise FailedValue(f"the regular expression {pattern!r} is not evaluated in this process") from None
+        raise FailedValue(f"the regular expression {pattern!r} is not supported outside Spark") from None
 
 
 def matches(text: str, pattern: str) -> bool:
-    """Return whether a pattern is found in a text."""
+    """Return whether a text contains a match of the pattern."""
     return compile_pattern(pattern).search(text) is not None
 
 
@@ -143,7 +143,7 @@ def _group(found: re.Pattern[str], group: int, name: str) -> None:
 
 
 def extract(text: str, pattern: str, group: int) -> str:
-    """Return a group of the first match; an empty text if there is none."""
+    """Return a group of the first match; an empty string if nothing matches."""
     found = compile_pattern(pattern)
     match = found.search(text)
     if match is None:
@@ -153,7 +153,7 @@ def extract(text: str, pattern: str, group: int) -> str:
 
 
 def extract_all(text: str, pattern: str, group: int) -> list[str]:
-    """Return a group of all matches."""
+    """Return a group of each match."""
     found = compile_pattern(pattern)
     _group(found, group, "regexp_extract_all")
     return [match[group] or "" for match in found.finditer(text)]
@@ -165,13 +165,13 @@ def count(text: str, pattern: str) -> int:
 
 
 def place(text: str, pattern: str) -> int:
-    """Return where the first match is, from 1; 0 if nowhere."""
+    """Return the position of the first match, from 1; 0 if nothing matches."""
     match = compile_pattern(pattern).search(text)
     return 0 if match is None else match.start() + 1
 
 
 def substring(text: str, pattern: str) -> str | None:
-    """Return the first match."""
+    """Return the first match; None if nothing matches."""
     match = compile_pattern(pattern).search(text)
     return None if match is None else match[0]
 
@@ -180,10 +180,10 @@ _REFERENCE = re.compile(r"\\(.)|\$(\d)|\$\{(\w+)\}|([\\$])", re.DOTALL)
 
 
 def replace(text: str, pattern: str, new: str, start: int = 1) -> str:
-    """Return the text with all matches from a place on replaced; `$1` in `new` is a group."""
+    """Replace all matches from position `start` on; `$1` in `new` refers to a group."""
     found = compile_pattern(pattern)
     if start < 1:
-        raise FailedValue("regexp_replace() takes a place from 1 on")
+        raise FailedValue("the position of regexp_replace() must be 1 or more")
 
     def by(match: re.Match[str]) -> str:
         def part(reference: re.Match[str]) -> str:
@@ -206,7 +206,7 @@ def replace(text: str, pattern: str, new: str, start: int = 1) -> str:
 
 
 def split(text: str, pattern: str, limit: int) -> list[str]:
-    """Return the parts of a text between matches; at most `limit` parts if that is above 0."""
+    """Split a text at matches, into at most `limit` parts if `limit` is positive."""
     if not pattern:
         letters = [*text] or [""]
         return letters if limit <= 0 or len(letters) <= limit else [*letters[: limit - 1], text[limit - 1 :]]
@@ -215,7 +215,7 @@ def split(text: str, pattern: str, limit: int) -> list[str]:
     for match in compile_pattern(pattern).finditer(text):
         if limit > 0 and len(parts) == limit - 1:
             break
-        if match.end() == 0:  # nothing at the beginning makes no part
+        if match.end() == 0:  # an empty match at the beginning does not split
             continue
         if match.start() == match.end() == len(text):
             break
@@ -246,5 +246,5 @@ def like(text: str, pattern: str, escape: str) -> bool:
 
 
 def ilike(text: str, pattern: str, escape: str) -> bool:
-    """Return `text ILIKE pattern`: both in lower case."""
+    """Return `text ILIKE pattern`, comparing both in lower case."""
     return _like(pattern.lower(), escape.lower(), False).fullmatch(text.lower()) is not None

@@ -1,4 +1,4 @@
-"""Functions of texts and bytes."""
+"""String and binary functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ upper, lower = str.upper, str.lower
 
 
 def initcap(text: str) -> str:
-    """Return the text in lower case, with a capital at the beginning of each word; spaces divide words."""
+    """Convert a text to lower case, with a capital at the beginning of each word; words are separated by spaces."""
     return " ".join(map(_capitalize, text.split(" ")))
 
 
@@ -29,32 +29,32 @@ def _capitalize(word: str) -> str:
 
 
 def ascii_(text: str) -> int:
-    """Return the code point of the first character, 0 of none."""
+    """Return the code point of the first character; 0 for an empty string."""
     return ord(text[0]) if text else 0
 
 
 def chr_(number: int) -> str:
-    """Return the character of a number of 8 bits; none of a negative number."""
+    """Return the character for the low 8 bits of a number; an empty string for a negative number."""
     return "" if number < 0 else chr(number & 0xFF)
 
 
 def bit_length(value: bytes) -> int:
-    """Return the number of bits."""
+    """Return the length of a binary in bits."""
     return 8 * len(value)
 
 
 def hex_text(value: bytes) -> str:
-    """Return bytes as hexadecimal digits."""
+    """Return bytes as upper-case hexadecimal digits."""
     return value.hex().upper()
 
 
 def hex_number(value: int) -> str:
-    """Return a long as hexadecimal digits."""
+    """Return a long as upper-case hexadecimal digits, in two's complement."""
     return f"{value & 0xFFFFFFFFFFFFFFFF:X}"
 
 
 def unhex(text: str) -> bytes | None:
-    """Return the bytes of hexadecimal digits; None for other texts."""
+    """Parse hexadecimal digits to bytes; None for other text."""
     try:
         return bytes.fromhex("0" * (len(text) % 2) + text) if re.fullmatch("[0-9a-fA-F]*", text) else None
     except ValueError:
@@ -62,7 +62,7 @@ def unhex(text: str) -> bytes | None:
 
 
 def bin_(value: int) -> str:
-    """Return a long as binary digits."""
+    """Return a long as binary digits, in two's complement."""
     return f"{value & 0xFFFFFFFFFFFFFFFF:b}"
 
 
@@ -70,7 +70,7 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def conv(text: str, source: int, target: int) -> str | None:
-    """Return a number in another base, as an unsigned one of 64 bits if the base is positive."""
+    """Convert a number from one base to another; the result is an unsigned 64-bit number if `target` is positive."""
     if not (2 <= source <= 36 and 2 <= abs(target) <= 36):
         return None
     text = text.strip(" ")
@@ -100,7 +100,7 @@ def conv(text: str, source: int, target: int) -> str | None:
 
 
 def find_in_set(text: str, listed: str) -> int:
-    """Return the place of a text in a list with commas, from 1; 0 if it is not in it."""
+    """Return the position of a text in a comma-separated list, from 1; 0 if it is not in the list."""
     if "," in text:
         return 0
     parts = listed.split(",")
@@ -108,7 +108,7 @@ def find_in_set(text: str, listed: str) -> int:
 
 
 def levenshtein(left: str, right: str, most: int | None = None) -> int:
-    """Return the edit distance of two texts; -1 if it is above `most`."""
+    """Return the edit distance of two texts; -1 if it exceeds `most`."""
     row = list(range(len(right) + 1))
     for n, one in enumerate(left, 1):
         before, row[0] = row[0], n
@@ -118,8 +118,8 @@ def levenshtein(left: str, right: str, most: int | None = None) -> int:
 
 
 def soundex(text: str) -> str:
-    """Return the Soundex code of a text of ASCII letters; other texts stay as they are."""
-    codes = "0123012*02245501262301*202"  # of A to Z; * of H and W
+    """Return the Soundex code of a text that begins with an ASCII letter, and other texts unchanged."""
+    codes = "0123012*02245501262301*202"  # for A to Z; * is for H and W
     if not text or not ("A" <= text[0].upper() <= "Z") or not text[0].isascii():
         return text
     result, last = text[0].upper(), codes[ord(text[0].upper()) - 65]
@@ -140,13 +140,13 @@ def soundex(text: str) -> str:
 
 
 def overlay(text: str, new: str, start: int, size: int) -> str:
-    """Return the text with a part of it replaced: `size` characters from `start` on, those of `new` if negative."""
+    """Replace `size` characters from position `start` by `new`; if `size` is negative, use the length of `new`."""
     count = len(new) if size < 0 else size
     return _part(text, 1, start - 1) + new + _part(text, start + count, 2**31 - 1)
 
 
 def overlay_bytes(value: bytes, new: bytes, start: int, size: int) -> bytes:
-    """Return the bytes with a part of them replaced."""
+    """Replace `size` bytes from position `start` by `new`; if `size` is negative, use the length of `new`."""
     count = len(new) if size < 0 else size
     return value[: max(start - 1, 0)] + new + value[max(start + count - 1, 0) :]
 
@@ -157,13 +157,13 @@ def _part(text: str, start: int, size: int) -> str:
 
 
 def substring_bytes(value: bytes, start: int, size: int) -> bytes:
-    """Return a part of bytes, from 1, or from the end."""
+    """Return `size` bytes from `start`, which counts from 1, or from the end if negative."""
     begin = start - 1 if start > 0 else len(value) + start if start < 0 else 0
     return value[max(begin, 0) : max(begin + size, 0)]
 
 
 def substring_index(text: str, separator: str, count: int) -> str:
-    """Return what is before the `count`th separator, or behind the one counted from the end."""
+    """Return the text before the `count`th separator, or after it if `count` is negative and counts from the end."""
     if not count or not separator:
         return ""
     at = -1
@@ -182,16 +182,16 @@ def substring_index(text: str, separator: str, count: int) -> str:
 
 
 def split_part(text: str, separator: str, number: int) -> str:
-    """Return the part between separators, counted from 1 or from the end; an empty text if there is none."""
+    """Return a part between separators, counted from 1, or from the end if negative; empty if it does not exist."""
     if not number:
-        raise FailedValue("INVALID_INDEX_OF_ZERO: split_part() takes a number other than 0")
+        raise FailedValue("INVALID_INDEX_OF_ZERO: the number of split_part() must not be 0")
     parts = text.split(separator) if separator else [text]
     place = number - 1 if number > 0 else len(parts) + number
     return parts[place] if 0 <= place < len(parts) else ""
 
 
 def translate(text: str, letters: str, others: str) -> str:
-    """Return the text with letters exchanged; those without another one are left out."""
+    """Replace each of `letters` by the character at its position in `others`, or remove it if `others` is shorter."""
     known: dict[int, str | None] = {}
     for n, each in enumerate(letters):
         known.setdefault(ord(each), others[n] if n < len(others) else None)
@@ -199,19 +199,19 @@ def translate(text: str, letters: str, others: str) -> str:
 
 
 def trim(text: str, letters: str, side: str) -> str:
-    """Return the text without these letters at its ends, or at one of them."""
+    """Remove the given letters from the left (`side` is `l`), right (`r`) or both ends."""
     if not letters:
         return text
     return text.lstrip(letters) if side == "l" else text.rstrip(letters) if side == "r" else text.strip(letters)
 
 
 def locate(part: str, text: str, start: int) -> int:
-    """Return where a part is from a place on, from 1; 0 if nowhere."""
+    """Return the position of `part` from position `start` on, counted from 1; 0 if it is not found."""
     return 0 if start < 1 or start - 1 > len(text) else text.find(part, start - 1) + 1
 
 
 def pad(value: bytes, size: int, pad: bytes, left: bool) -> bytes:
-    """Return bytes cut to a length, or filled up to it."""
+    """Truncate bytes to a length, or pad them to it, on the left or right."""
     size = max(size, 0)
     if len(value) >= size or not pad:
         return value[:size]
@@ -220,7 +220,7 @@ def pad(value: bytes, size: int, pad: bytes, left: bool) -> bytes:
 
 
 def luhn_check(text: str) -> bool:
-    """Return whether digits satisfy the Luhn algorithm."""
+    """Return whether a text consists of digits that satisfy the Luhn algorithm."""
     if not re.fullmatch("[0-9]+", text):
         return False
     total = 0
@@ -231,7 +231,7 @@ def luhn_check(text: str) -> bool:
 
 
 def mask(text: str | None, upper: str | None, lower: str | None, digit: str | None, other: str | None) -> str | None:
-    """Return the text with letters, digits and others replaced; None leaves them."""
+    """Replace upper-case letters, lower-case letters, digits and other characters; None keeps a kind of characters."""
     if text is None:
         return None
     found = []
@@ -243,37 +243,37 @@ def mask(text: str | None, upper: str | None, lower: str | None, digit: str | No
 
 
 def quote(text: str) -> str:
-    """Return the text in single quotes, with a backslash before those in it."""
+    """Put a text in single quotes, with a backslash before inner single quotes."""
     return "'" + text.replace("'", "\\'") + "'"
 
 
 def str_to_map(text: str, pairs: str, key: str) -> list[tuple[str, str | None]]:
-    """Return the keys and values of a text; both separators are regular expressions."""
+    """Split a text into the entries of a map; both separators are regular expressions."""
     from lakescan.expressions.scalar.python.patterns import split
 
     found: dict[str, str | None] = {}
     for each in split(text, pairs, -1):
         parts = split(each, key, 2)
         if parts[0] in found:
-            raise FailedValue(f"DUPLICATED_MAP_KEY: the key {parts[0]!r} is there twice")
+            raise FailedValue(f"DUPLICATED_MAP_KEY: the key {parts[0]!r} occurs twice")
         found[parts[0]] = parts[1] if len(parts) > 1 else None
     return list(found.items())
 
 
 def url_encode(text: str) -> str:
-    """Return the text as a form encodes it."""
+    """Encode a text as `application/x-www-form-urlencoded`."""
     return urllib.parse.quote_plus(text, safe="*-._").replace("~", "%7E")
 
 
 def url_decode(text: str) -> str:
-    """Return the text that a form has encoded."""
+    """Decode a text in `application/x-www-form-urlencoded`; raises `FailedValue`."""
     if re.search("%(?![0-9a-fA-F]{2})", text):
         raise FailedValue(f"CANNOT_DECODE_URL: {text!r} is not encoded as a URL")
     return urllib.parse.unquote_plus(text)
 
 
 def try_url_decode(text: str) -> str | None:
-    """Return the text that a form has encoded; None for another one."""
+    """Decode a text in `application/x-www-form-urlencoded`; None if it is invalid."""
     return None if re.search("%(?![0-9a-fA-F]{2})", text) else urllib.parse.unquote_plus(text)
 
 
@@ -282,14 +282,14 @@ _NO_URL = re.compile(r"[\s<>\"{}|\\^`]|%(?![0-9a-fA-F]{2})")
 
 
 def parse_url(url: str, part: str, key: str | None = None) -> str | None:
-    """Return a part of a URL, or the value of a key of its query; raises `FailedValue` for no URL."""
+    """Return a part of a URL, or the value of a query key; raises `FailedValue` for an invalid URL."""
     if _NO_URL.search(url):
-        raise FailedValue(f"INVALID_URL: {url!r} is no URL. try_parse_url returns null for it")
+        raise FailedValue(f"INVALID_URL: {url!r} is not a URL. try_parse_url returns null for it")
     return try_parse_url(url, part, key)
 
 
 def try_parse_url(url: str, part: str, key: str | None = None) -> str | None:
-    """Return a part of a URL, or the value of a key of its query; None for no URL."""
+    """Return a part of a URL, or the value of a query key; None for an invalid URL."""
     found = _URL.fullmatch(url)
     if found is None or _NO_URL.search(url):
         return None
@@ -323,12 +323,12 @@ _CHARSETS = {"us-ascii", "iso-8859-1", "utf-8", "utf-16", "utf-16be", "utf-16le"
 
 def _charset(name: str) -> str:
     if name.lower() not in _CHARSETS:
-        raise FailedValue(f"INVALID_PARAMETER_VALUE.CHARSET: {name!r} is none of {', '.join(sorted(_CHARSETS))}")
+        raise FailedValue(f"INVALID_PARAMETER_VALUE.CHARSET: {name!r} is not in {', '.join(sorted(_CHARSETS))}")
     return name.lower()
 
 
 def encode(text: str, charset: str) -> bytes:
-    """Return the text in a charset; characters that it lacks fail."""
+    """Encode a text in a charset; raises `FailedValue` for characters that the charset lacks."""
     name = _charset(charset)
     try:
         if name == "utf-16":
@@ -339,7 +339,7 @@ def encode(text: str, charset: str) -> bytes:
 
 
 def decode(value: bytes, charset: str) -> str:
-    """Return the text of bytes in a charset; bytes that are none of it fail."""
+    """Decode bytes in a charset; raises `FailedValue` for invalid bytes."""
     name = _charset(charset)
     try:
         if name == "utf-16" and value[:2] not in (b"\xff\xfe", b"\xfe\xff"):
@@ -350,7 +350,7 @@ def decode(value: bytes, charset: str) -> str:
 
 
 def format_number(value: Any, places: int) -> str | None:
-    """Return a number with commas and so many decimal places, rounded half even."""
+    """Format a number with thousands separators and `places` decimal places, rounded half even."""
     if places < 0:
         return None
     is_double = isinstance(value, float)
@@ -366,7 +366,7 @@ def format_number(value: Any, places: int) -> str | None:
 
 
 def is_valid_utf8(value: bytes) -> bool:
-    """Return whether bytes are a text in UTF-8."""
+    """Return whether bytes are valid UTF-8."""
     try:
         value.decode("utf-8")
     except UnicodeDecodeError:
@@ -379,7 +379,7 @@ _CONVERSION = re.compile(r"%(?:(\d+)\$)?([-#+ 0,(]*)(\d+)?(?:\.(\d+))?([a-zA-Z%]
 
 @type_factory
 def format_string(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., str | None]:
-    """Make `format_string(form, ...)`, which writes values as Java's `String.format` does."""
+    """Return the implementation of `format_string(form, ...)`, which formats values as Java's `String.format` does."""
     bits = [8 << t.INTEGRAL.index(kind) if kind in t.INTEGRAL else 64 for kind in kinds[1:]]
     return lambda form, *args: None if form is None else _format_values(form, args, bits)
 
@@ -457,12 +457,12 @@ def _add_sign(digits: str, negative: bool, flags: str, width: str | None) -> str
 
 @type_factory
 def nested_as_text(kinds: Sequence[t.Type], result: t.Type) -> Callable[[Any], str]:
-    """Make the cast of a list, map or struct to text: `[1, 2]`, `{a -> 1}`, `{1, a}`."""
+    """Return a function that casts a list, map or struct to a string: `[1, 2]`, `{a -> 1}`, `{1, a}`."""
     return writer_of(kinds[0])
 
 
 def writer_of(kind: t.Type) -> Callable[[Any], str]:
-    """Return the function that writes values of a type as Spark's cast to text does."""
+    """Return a function that formats values of a type as Spark's cast to string does."""
     match kind:
         case t.ListOf():
             element = writer_of(kind.element.type)
@@ -505,7 +505,7 @@ def writer_of(kind: t.Type) -> Callable[[Any], str]:
 
 @type_factory
 def interval_as_text(kinds: Sequence[t.Type], result: t.Type) -> Callable[[int], str]:
-    """Make the cast of an interval to text."""
+    """Return a function that casts an interval to a string."""
     return writer_of(kinds[0])
 
 

@@ -1,4 +1,4 @@
-"""Functions of dates and timestamps: patterns, zones, and calendars of any year. The session's zone is UTC."""
+"""Date and timestamp functions: patterns, time zones, and calendar arithmetic for any year. The session zone is UTC."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _PIECE = re.compile(r"([A-Za-z])\1*|'((?:[^']|'')*)'|([^A-Za-z'\[\]]+|[\[\]])", 
 
 @lru_cache(200)
 def _pieces(pattern: str) -> tuple[tuple[str, str], ...]:
-    """The letters of a pattern, each with how often it is repeated, and the texts between them, under no letter."""
+    """Split a pattern into (letter, repeated letters) pairs, and literal text with an empty letter."""
     found, at = [], 0
     while at < len(pattern):
         piece = _PIECE.match(pattern, at)
         if piece is None:
-            raise FailedValue(f"the pattern {pattern!r} is not evaluated in this process")
+            raise FailedValue(f"the pattern {pattern!r} is not supported outside Spark")
         if piece[1]:
             found.append((piece[1], piece[0]))
         elif piece[2] is not None:
@@ -51,7 +51,7 @@ def _pieces(pattern: str) -> tuple[tuple[str, str], ...]:
 
 
 def date_format(micros: int, pattern: str) -> str:
-    """Return a time in a pattern of Spark."""
+    """Format a timestamp by a Spark pattern; raises `FailedValue`."""
     days, rest = divmod(micros, _DAY)
     year, month, day = civil(days)
     seconds, fraction = divmod(rest, _SECOND)
@@ -133,11 +133,11 @@ def _first_day(year: int) -> int:
 
 
 def to_timestamp(text: str, pattern: str) -> int:
-    """Return the time of a text in a pattern; raises `FailedValue` for another text."""
+    """Parse a timestamp by a pattern; raises `FailedValue` for text that does not match."""
     found = try_to_timestamp(text, pattern)
     if found is None:
         raise FailedValue(
-            f"CANNOT_PARSE_TIMESTAMP: the text {text!r} is not of the pattern {pattern!r}. "
+            f"CANNOT_PARSE_TIMESTAMP: the text {text!r} does not match the pattern {pattern!r}. "
             "try_to_timestamp returns null for it"
         )
     return found
@@ -178,13 +178,13 @@ def _pattern_reader(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
         elif letter in "XxZVzO":
             form = r"Z|[+-]\d{1,2}(?::?\d\d(?::?\d\d)?)?|[A-Za-z][\w/+:-]*"
         else:
-            raise FailedValue(f"the pattern {pattern!r} is not read in this process")
+            raise FailedValue(f"the pattern {pattern!r} is not supported outside Spark")
         parts.append(f"({form})")
     return re.compile("".join(parts), re.ASCII), tuple(fields)
 
 
 def try_to_timestamp(text: str, pattern: str) -> int | None:
-    """Return the time of a text in a pattern; None for another text."""
+    """Parse a timestamp by a pattern; None for text that does not match."""
     form, fields = _pattern_reader(pattern)
     found = form.fullmatch(text)
     if found is None:
@@ -223,7 +223,7 @@ def try_to_timestamp(text: str, pattern: str) -> int | None:
 
 
 def to_seconds(text: str, pattern: str) -> int:
-    """Return the seconds since 1970 of a text in a pattern."""
+    """Parse a timestamp by a pattern, and return the seconds since 1970."""
     return to_timestamp(text, pattern) // _SECOND
 
 
@@ -231,26 +231,26 @@ def _zone(name: str) -> tzinfo:
     try:
         return zone_of_name(name)
     except ValueError:
-        raise FailedValue(f"INVALID_TIMEZONE: {name!r} is no time zone") from None
+        raise FailedValue(f"INVALID_TIMEZONE: {name!r} is not a time zone") from None
 
 
 def from_utc(micros: int, zone: str) -> int:
-    """Return the wall-clock time in a zone of a time in UTC."""
+    """Convert a time in UTC to wall-clock time in a zone."""
     return wall_clock(micros, _zone(zone))
 
 
 def to_utc(micros: int, zone: str) -> int:
-    """Return the time in UTC of a wall-clock time in a zone."""
+    """Convert wall-clock time in a zone to UTC."""
     return micros - offset_of_wall(micros, _zone(zone))
 
 
 def convert_timezone(source: str, target: str, micros: int) -> int:
-    """Return the wall-clock time in a zone of one in another zone."""
+    """Convert wall-clock time in the zone `source` to wall-clock time in the zone `target`."""
     return from_utc(to_utc(micros, source), target)
 
 
 def months_between(end: int, start: int, rounds: bool) -> float:
-    """Return the months between two times; whole ones for the same day, or both at the end of a month."""
+    """Return the months between two times; a whole number for the same day of month, or if both are the last day."""
     (days1, rest1), (days2, rest2) = divmod(end, _DAY), divmod(start, _DAY)
     (year1, month1, day1), (year2, month2, day2) = civil(days1), civil(days2)
     months = (year1 - year2) * 12 + month1 - month2
@@ -271,11 +271,11 @@ def _half_up(value: float, places: int) -> float:
 
 
 def make_timestamp(year: int, month: int, day: int, hour: int, minute: int, second: Decimal, zone: str) -> int:
-    """Return the instant of a wall-clock time in a zone; raises `FailedValue` for none."""
+    """Return the instant of a wall-clock time in a zone; raises `FailedValue` for a time that does not exist."""
     found = try_make_timestamp(year, month, day, hour, minute, second, zone)
     if found is None:
         raise FailedValue(
-            f"DATETIME_FIELD_OUT_OF_BOUNDS: {year}-{month}-{day} {hour}:{minute}:{second} is no time. "
+            f"DATETIME_FIELD_OUT_OF_BOUNDS: {year}-{month}-{day} {hour}:{minute}:{second} is not a valid time. "
             "try_make_timestamp returns null for it"
         )
     return found
@@ -284,7 +284,10 @@ def make_timestamp(year: int, month: int, day: int, hour: int, minute: int, seco
 def try_make_timestamp(
     year: int, month: int, day: int, hour: int, minute: int, second: Decimal, zone: str
 ) -> int | None:
-    """Return the instant of a wall-clock time in a zone; None for none. The second 60 is the next minute's first."""
+    """Return the instant of a wall-clock time in a zone; None for a time that does not exist.
+
+    The second 60 is the first second of the next minute.
+    """
     days: int | None = or_none(days_of_date, year, month, day)
     micros = int(second * _SECOND)
     if days is None or not (0 <= hour <= 23 and 0 <= minute <= 59 and 0 <= micros <= 60 * _SECOND):
@@ -294,15 +297,15 @@ def try_make_timestamp(
 
 
 def make_date(year: int, month: int, day: int) -> int:
-    """Return a day; raises `FailedValue` for one that does not exist."""
+    """Return a date as days since 1970; raises `FailedValue` for a date that does not exist."""
     found: int | None = or_none(days_of_date, year, month, day)
     if found is None:
-        raise FailedValue(f"DATETIME_FIELD_OUT_OF_BOUNDS: {year}-{month}-{day} is no date")
+        raise FailedValue(f"DATETIME_FIELD_OUT_OF_BOUNDS: {year}-{month}-{day} is not a valid date")
     return found
 
 
 def make_dt_interval(days: int, hours: int, minutes: int, seconds: Decimal) -> int:
-    """Return an interval of days and times, in microseconds."""
+    """Return a day-time interval in microseconds."""
     total = ((days * 24 + hours) * 60 + minutes) * 60 * _SECOND + int(seconds * _SECOND)
     if not -(2**63) <= total < 2**63:
         raise FailedValue("INTERVAL_ARITHMETIC_OVERFLOW: the interval is too long")
@@ -310,20 +313,20 @@ def make_dt_interval(days: int, hours: int, minutes: int, seconds: Decimal) -> i
 
 
 def timestamp_of_double(seconds: float) -> int | None:
-    """Return the time of seconds since 1970."""
+    """Convert seconds since 1970 to microseconds, limited to 64 bits; raises `FailedValue` for NaN and infinity."""
     if math.isnan(seconds) or math.isinf(seconds):
-        raise FailedValue("CAST_INVALID_INPUT: NaN and infinity are no times")
+        raise FailedValue("CAST_INVALID_INPUT: NaN and infinity cannot be cast to a timestamp")
     micros = int(seconds * _SECOND)
     return max(min(micros, 2**63 - 1), -(2**63))
 
 
 def timestamp_of_decimal(seconds: Decimal) -> int:
-    """Return the time of seconds since 1970."""
+    """Convert seconds since 1970 to microseconds, truncating further digits."""
     return int(seconds * _SECOND)
 
 
 def timestamp_seconds(seconds: Decimal) -> int:
-    """Return the time of seconds since 1970, which must have no more than six places."""
+    """Convert seconds since 1970 to microseconds; raises `FailedValue` if there are more than six decimal places."""
     micros = seconds * _SECOND
     if micros != int(micros):
         raise FailedValue("ROUNDING_NECESSARY: timestamp_seconds() of more than six decimal places")
@@ -331,13 +334,13 @@ def timestamp_seconds(seconds: Decimal) -> int:
 
 
 def next_day(days: int, name: str) -> int:
-    """Return the first such day of the week after a day; raises `FailedValue` for no day of the week."""
+    """Return the first date after a date with the named day of the week; raises `FailedValue` for an unknown name."""
     wanted = name.strip().lower()
     for n, each in enumerate(_DAYS):
         if wanted and wanted in (each.lower(), each[:3].lower(), each[:2].lower()):
             ahead = (n - (days + 3) % 7) % 7
             return days + (ahead or 7)
-    raise FailedValue(f"ILLEGAL_DAY_OF_WEEK: {name!r} is no day of the week")
+    raise FailedValue(f"ILLEGAL_DAY_OF_WEEK: {name!r} is not a day of the week")
 
 
 _TRUNCATED = {"year": 12, "yyyy": 12, "yy": 12, "quarter": 3, "month": 1, "mon": 1, "mm": 1}
@@ -346,7 +349,7 @@ _SIZES |= {"day": _DAY, "dd": _DAY}
 
 
 def date_trunc(unit: str, micros: int) -> int | None:
-    """Return the beginning of the unit that a time is in; None for an unknown unit."""
+    """Return the start of the unit that contains a timestamp; None for an unknown unit."""
     name = unit.lower()
     if name in _SIZES:
         return micros - micros % _SIZES[name]
@@ -355,7 +358,7 @@ def date_trunc(unit: str, micros: int) -> int | None:
 
 
 def trunc(days: int, unit: str) -> int | None:
-    """Return the first day of the unit that a day is in; None for an unknown unit."""
+    """Return the first day of the unit that contains a date; None for an unknown unit."""
     name = unit.lower()
     if name == "week":
         return days - (days + 3) % 7
@@ -366,13 +369,13 @@ def trunc(days: int, unit: str) -> int | None:
 
 
 def add_months_to_time(micros: int, months: int) -> int:
-    """Return a time so many months later, at most the last day of the month."""
+    """Add months to a timestamp; a day beyond the end of the month becomes its last day."""
     days, rest = divmod(micros, _DAY)
     return add_months(days, months) * _DAY + rest
 
 
 def add_months(days: int, months: int) -> int:
-    """Return a day so many months later, at most the last day of the month."""
+    """Add months to a date; a day beyond the end of the month becomes its last day."""
     year, month, day = civil(days)
     total = year * 12 + month - 1 + months
     year, month = total // 12, total % 12 + 1
@@ -380,7 +383,7 @@ def add_months(days: int, months: int) -> int:
 
 
 def whole_months(start: int, end: int) -> int:
-    """Return the whole months from one time to another."""
+    """Return the number of whole months from one time to another."""
     sign = 1
     if end < start:
         start, end, sign = end, start, -1
@@ -391,5 +394,5 @@ def whole_months(start: int, end: int) -> int:
 
 
 def time_bucket(size: int, micros: int, origin: int) -> int:
-    """Return the beginning of the bucket of so many microseconds that a time is in, counted from an origin."""
+    """Return the start of the bucket of `size` microseconds that contains a time; buckets are counted from `origin`."""
     return micros - (micros - origin) % size
