@@ -1,4 +1,4 @@
-"""Writing data files: rows are conformed to the table schema, split by partition, written as Parquet of a target size.
+"""Writing data files: rows are conformed to the table schema, split by partition, and written as Parquet files.
 
-Any process can write, Spark workers included. The result is small file metadata, which the table's format commits.
+Any process can write, including Spark workers. A write returns small file metadata, which the table's format commits.
 """

@@ -1,8 +1,9 @@
-"""Arrow arrays in one canonical layout: no views, dictionaries, run-end encoding, narrow types or data beneath nulls.
+"""Conversion of Arrow arrays to one canonical layout.
 
-Arrow has many layouts for a list or a string, and allows any bytes beneath a null. Files are written from one layout:
-`list` and `map` with 32-bit offsets that begin at 0 and no elements beneath nulls, structs whose members are null
-wherever the struct is, `string`, `binary`, `decimal128`; UUIDs are 16 bytes.
+Arrow has many layouts for a list or a string, and allows arbitrary bytes beneath a null. Files are written from one
+layout: `list` and `map` with 32-bit offsets that begin at 0 and no elements beneath nulls, structs whose members are
+null wherever the struct is null, `string`, `binary` and `decimal128`. There are no views, dictionaries, run-end
+encoding or extension types. A UUID is a binary of 16 bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pyarrow import types as kinds
 
 from lakescan.definition.arrow_schema import decimal_digits, is_any_list
 
-_MOST = 2**31 - 1  # elements or bytes of an array with 32-bit offsets
+_MOST = 2**31 - 1  # most elements or bytes of an array with 32-bit offsets
 _LARGE = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
@@ -50,16 +51,16 @@ def canonical_layout(array: pa.Array) -> pa.Array:
 
 
 def with_children(array: pa.Array, kind: pa.DataType, children: list[pa.Array]) -> pa.Array:
-    """Replace the elements of a list, or the keys and values of a map, in the canonical layout; offsets stay."""
+    """Replace the elements of a list, or the keys and values of a map, in the canonical layout, keeping the offsets."""
     return pa.Array.from_buffers(
         kind, len(array), array.buffers()[:2], array.null_count, array.offset, _elements(kind, children)
     )
 
 
 def drop_validity(array: pa.Array) -> pa.Array:
-    """Drop the array's validity bitmap: each null becomes an arbitrary value, empty for types of variable length.
+    """Drop the array's validity bitmap, so that each null becomes an arbitrary value (empty for variable-length types).
 
-    For required members beneath null structs: Arrow's Parquet writer rejects nulls there, too.
+    Use it for required members beneath null structs: Arrow's Parquet writer rejects nulls there, too.
     """
     kind = array.type
     if not array.null_count:
@@ -75,7 +76,7 @@ def drop_validity(array: pa.Array) -> pa.Array:
 
 
 def _elements(kind: pa.DataType, children: list[pa.Array]) -> list[pa.Array]:
-    """The child arrays of a list or a map: a map has one, a struct of keys and values."""
+    """Return the child arrays of a list or map. A map has one child array: a struct of keys and values."""
     if not kinds.is_map(kind):
         return children
     return [pa.StructArray.from_arrays(children, fields=[kind.key_field, kind.item_field])]
@@ -87,7 +88,7 @@ def _plain_storage(array: pa.ExtensionArray) -> pa.Array:
 
 
 def _narrow_offsets(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Large strings or binaries with 32-bit offsets. Arrow's cast would also count the bytes before a slice."""
+    """Convert large strings or binaries to 32-bit offsets. Arrow's cast would also count the bytes before a slice."""
     _, offsets, data = array.buffers()
     if not len(array) or data is None:
         return array.cast(kind)
@@ -100,7 +101,7 @@ def _narrow_offsets(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _convert_views(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """String or binary views with 32-bit offsets. Arrow's cast does not check that their bytes fit."""
+    """Convert string or binary views to 32-bit offsets. Arrow's cast does not check that their bytes fit."""
     if len(array):
         views = np.frombuffer(array.buffers()[1], np.int32, count=4 * len(array), offset=16 * array.offset)
         sizes = views[::4].astype(np.int64)  # a view begins with the length
@@ -111,15 +112,18 @@ def _convert_views(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _valid(array: pa.Array) -> pa.Buffer | None:
-    """The validity bitmap, moved to bit 0; None if nothing is null."""
+    """Return the validity bitmap, moved to bit 0; None if nothing is null."""
     return pa.array(array.is_valid()).buffers()[1] if array.null_count else None
 
 
 def _decimals(array: pa.Array) -> pa.Array:
-    """Decimals as `decimal128`, 0 <= scale <= precision; raises `ArrowInvalid` for values beyond the precision."""
+    """Convert decimals to `decimal128` with 0 <= scale <= precision.
+
+    Raises `ArrowInvalid` for a value with more digits than the precision.
+    """
     kind = array.type
     precision, scale = decimal_digits(kind)
-    if kind.bit_width < 128:  # Arrow has no compute functions for these
+    if kind.bit_width < 128:  # Arrow has no compute functions for narrower decimals
         array = array.cast(pa.decimal128(kind.precision, kind.scale))
     if len(array) - array.null_count:
         largest = max(each.copy_abs() for each in pc.min_max(array).as_py().values())  # `abs` would round
@@ -152,7 +156,7 @@ def _map(array: Any) -> pa.Array:
 def _gather_elements(
     array: pa.Array, starts: np.ndarray, lengths: np.ndarray, children: list[pa.Array]
 ) -> tuple[np.ndarray, list[pa.Array]]:
-    """New offsets, and the elements of the non-null lists without gaps between them."""
+    """Return new offsets, and the elements of the non-null lists without gaps between them."""
     starts, lengths = starts.astype(np.int64), lengths.astype(np.int64)
     if array.null_count:
         lengths = np.where(array.is_null().to_numpy(zero_copy_only=False), 0, lengths)

@@ -1,8 +1,9 @@
-"""What a table demands of the columns of new rows, and the values with which it fills columns that rows lack.
+"""Column rules of a table: constraints on new rows, and the values that fill columns missing from the rows.
 
-New rows are completed in this order: texts shortened, defaults, ids, generated columns, texts padded; then all of it is
-checked. SQL expressions see CHAR values before they are padded, as in Delta on Spark; filters ignore the padding. Rows
-that are only written again (compaction, kept rows of an overwrite) are not: they stay as they are.
+New rows are completed in this order: strings are shortened, defaults, ids and generated columns are added, strings are
+padded. Then all rules are checked. SQL expressions see CHAR values before padding, as in Delta on Spark, and filters
+ignore the padding. Rows that are only rewritten (compaction, rows kept by an overwrite) are neither completed nor
+checked.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ from lakescan.writing.arrow_layout import with_children
 from lakescan.writing.conform import Fit, fit_array, places_of
 from lakescan.writing.identity_values import Identity, IdentityValues
 
-MARKS = "identity marks"  # the detail of a written file: by identity column, the last id that its task assigned
+MARKS = "identity marks"  # key in the details of a written file: by identity column, the last id that its task assigned
 
 
 @dataclass(frozen=True)
 class ColumnRules:
     """The rules of a table's columns. Pickled for workers.
 
-    - `constraints`: conditions by name; a row for which one is false or null is a violation.
-    - `generated`: by column, the expression of its values.
-    - `defaults`: by column, the value for rows that lack the column; not for those that give null.
+    - `constraints`: conditions by name. A row for which a condition is false or null violates it.
+    - `generated`: by column, the expression that computes its values.
+    - `defaults`: by column, the value for rows without the column. Nulls in the rows are not replaced.
     - `identities`: by column, how its ids are assigned.
-    - `lengths`: by column, the lengths of its texts.
+    - `lengths`: by column, the CHAR and VARCHAR lengths of its strings.
     """
 
     constraints: Mapping[str, RowCondition] = field(default_factory=dict)
@@ -48,9 +49,9 @@ class ColumnRules:
         return any((self.constraints, self.generated, self.defaults, self.identities, self.lengths))
 
     def input_columns(self, schema: Schema, rows: pa.Schema) -> Schema:
-        """The columns that rows must have: without those that they lack, and that are filled.
+        """Return the columns that rows must have: all of `schema` except missing ones that the rules fill.
 
-        Raises `SchemaMismatch` for rows with ids of a column whose ids are always assigned.
+        Raises `SchemaMismatch` if rows have values for a column that is GENERATED ALWAYS AS IDENTITY.
         """
         present = places_of(schema.fields, tuple(t.Field(0, name, t.UNKNOWN) for name in rows.names))
         filled = {*self.generated, *self.defaults, *self.identities}
@@ -66,15 +67,16 @@ class ColumnRules:
         return Schema(tuple(fields), schema.id)
 
     def missing_identities(self, schema: Schema, rows: pa.Schema) -> list[str]:
-        """The identity columns that rows lack."""
+        """Return the names of the identity columns that rows lack."""
         given = self.input_columns(schema, rows).names
         return [name for name in self.identities if name not in given]
 
 
 class RowCompleter:
-    """Completes and checks the rows of one task; `task` tells it from the write's other tasks, None if it is alone.
+    """Completes and checks the rows of one task.
 
-    `more` are conditions beside the constraints, by what is said of rows that violate them.
+    `more` are further conditions, keyed by the end of the message about rows that violate them ("N rows ..."). `task`
+    is the task's number within the write; None for a write of one task.
     """
 
     def __init__(self, rules: ColumnRules, schema: Schema, more: Mapping[str, RowCondition], task: int | None) -> None:
@@ -84,13 +86,13 @@ class RowCompleter:
 
     @property
     def marks(self) -> dict[str, int]:
-        """By column, the last id that was assigned in the direction of its step."""
+        """By identity column, the last id that this task assigned, in the direction of the column's step."""
         return {name: each.mark for name, each in self._ids.items() if each.mark is not None}
 
     def complete(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches with all columns of the table, checked.
+        """Yield the batches with all columns of the table, after checking them.
 
-        Raises `SchemaMismatch` for rows that do not fit the table or violate a rule, with an example.
+        Raises `SchemaMismatch`, with an example, for rows that do not fit the table or violate a rule.
         """
         given: Schema | None = None
         for batch in batches:
@@ -123,7 +125,7 @@ class RowCompleter:
         )
 
     def _fit_texts(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows with the texts of all columns fitted to their lengths, computed ones too."""
+        """Return the rows with the strings of all columns, including generated ones, fitted to their lengths."""
         for name, lengths in self._rules.lengths.items():
             place = rows.schema.get_field_index(name)
             values = lengths.apply(rows.column(place), name, pads=True)
@@ -131,7 +133,7 @@ class RowCompleter:
         return rows
 
     def _generate(self, columns: dict[str, pa.Array], count: int) -> None:
-        """Add the generated columns; values that are given must be those of the expression."""
+        """Add the generated columns. If rows already have such a column, check its values against the expression."""
         fields = {each.name: each for each in self._schema.fields}
         arrays = [columns.get(name, pa.nulls(count, each.type.arrow())) for name, each in fields.items()]
         base = pa.RecordBatch.from_arrays(arrays, names=list(fields))
@@ -149,7 +151,7 @@ class RowCompleter:
         if count := pc.sum(differs).as_py():
             example = example_of(rows, differs, self._schema, (self._schema.column(name).id, *expression.columns))
             raise SchemaMismatch(
-                f"{count:,} rows have other values of the generated column {name!r} than its expression: "
+                f"{count:,} rows have values of the generated column {name!r} that differ from its expression: "
                 f"{expression.text}. For example: {example}. Leave the column out, so that it is computed"
             )
 
@@ -165,7 +167,7 @@ class RowCompleter:
 
 
 def _null_safe_equal(left: pa.Array, right: pa.Array) -> pa.Array:
-    """`left <=> right`: nulls are equal, and so are NaNs."""
+    """Compare as `left <=> right` does: nulls are equal, and so are NaNs."""
     both_null = pc.and_(left.is_null(), right.is_null())
     equal = pc.fill_null(pc.equal(left, right), False)
     if pa.types.is_floating(left.type):
@@ -174,25 +176,31 @@ def _null_safe_equal(left: pa.Array, right: pa.Array) -> pa.Array:
 
 
 def example_of(rows: pa.RecordBatch, mask: pa.Array, schema: Schema, fields: tuple[int, ...]) -> str:
-    """The values of fields in the first row of a mask."""
+    """Describe the first row in the mask by its values of the given fields: `id = 1, name = 'x'`.
+
+    `fields` are field ids of the schema.
+    """
     first = rows.filter(mask).slice(0, 1)
     column = column_getter(first, schema)
     return ", ".join(f"{schema.path_of[each]} = {plain_value(column(each)[0])!r}" for each in dict.fromkeys(fields))
 
 
-# As in Spark, a longer text loses spaces at its end as far as it is too long, and is refused if that does not suffice;
-# a CHAR is padded with spaces to its length.
+# As in Spark, a string that is too long loses trailing spaces, and is rejected if it is still too long. CHAR values are
+# padded with spaces to their length.
 
 
 @dataclass(frozen=True)
 class TextLength:
-    """The length of a text: at most `length` characters, exactly as many if `is_padded`."""
+    """The length of a string column in characters: a maximum (VARCHAR), or exact if `is_padded` (CHAR)."""
 
     length: int
     is_padded: bool
 
     def apply(self, texts: pa.Array, path: str, *, pads: bool) -> pa.Array:
-        """Fit texts to the length; raises `SchemaMismatch` with an example. Without `pads`, short ones stay short."""
+        """Fit strings to the length; without `pads`, do not pad short ones.
+
+        Raises `SchemaMismatch`, with an example, for strings that are too long. `path` names the column in the message.
+        """
         sizes = pc.utf8_length(texts)
         if pc.any(pc.greater(sizes, self.length)).as_py():
             is_long = pc.fill_null(pc.greater(pc.utf8_length(pc.utf8_rtrim(texts, " ")), self.length), False)
@@ -215,7 +223,7 @@ class NestedLengths:
     children: tuple[TextLength | NestedLengths | None, ...]
 
     def apply(self, values: pa.Array, path: str, *, pads: bool) -> pa.Array:
-        """Fit the texts within; see `TextLength.apply`."""
+        """Fit the strings inside nested values; see `TextLength.apply`."""
         if pa.types.is_struct(values.type):
             members = [values.field(place) for place in range(values.type.num_fields)]
             fitted = [

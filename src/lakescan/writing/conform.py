@@ -26,17 +26,17 @@ _INSTEAD_OF_NANOS = (
 
 @dataclass(frozen=True)
 class Fit:
-    """How rows of one Arrow schema are conformed to a table schema."""
+    """Converts rows of one Arrow schema to a table schema."""
 
     schema: Schema
-    places: tuple[int | None, ...]  # per table column, its index in the rows; None if absent
+    places: tuple[int | None, ...]  # for each table column, its index in the rows; None if absent
 
     @staticmethod
     def match_columns(schema: Schema, rows: pa.Schema) -> Fit:
-        """Match the rows' columns to the table's.
+        """Match the rows' columns to the table's columns by name.
 
         Names match case-insensitively, unless the table has names that differ only in case. Raises `SchemaMismatch`
-        that lists every mismatch and both schemas, and `UnsupportedFeature` for column types that cannot be written.
+        with all mismatches and both schemas, and `UnsupportedFeature` for column types that cannot be written.
         """
         for column in t.walk(schema.fields):
             is_nested_null = column.type == t.UNKNOWN and column not in schema.fields
@@ -64,7 +64,10 @@ class Fit:
         return pa.RecordBatch.from_arrays(columns, schema=self._arrow) if columns else rows.select([])
 
     def pieces(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Apply, halving batches whose columns exceed 2 GiB of strings or 2^31 list elements."""
+        """Yield the rows converted by `apply`, halving batches with more than 2 GiB of strings or 2^31 list elements.
+
+        Raises `SchemaMismatch` for a value that does not fit, or a single row that is too large.
+        """
         try:
             yield self.apply(rows)
         except pa.ArrowCapacityError as error:
@@ -80,18 +83,18 @@ class Fit:
 
 
 def _check_depth(schema: Schema) -> None:
-    """Raise `UnsupportedFeature` for a column of more levels than readers of Parquet files take."""
+    """Raise `UnsupportedFeature` for a column with more nesting levels than Parquet readers accept."""
     most = PARQUET_LEVELS - 1
     for column in schema.fields:
         if _levels(column.type) > most:
             raise UnsupportedFeature(
                 f"writing column {column.name!r}, which has {_levels(column.type)} levels in Parquet",
-                f"At most {most} are read: a struct is one level, a list or a map two.",
+                f"Readers accept at most {most}: a struct is one level, a list or a map two.",
             )
 
 
 def _levels(kind: t.Type) -> int:
-    """The levels of a column in a Parquet schema."""
+    """Return the number of nesting levels of a column in a Parquet schema."""
     own = 2 if isinstance(kind, t.ListOf | t.MapOf) else 1
     return own + max((_levels(each.type) for each in t.children(kind)), default=0)
 
@@ -101,7 +104,7 @@ _NEW_OF_KEY = " is not in the table, and keys of maps get no new members"
 
 
 def _advice(problems: Sequence[str]) -> str:
-    """How new columns and members come into the table, and what to do about other types."""
+    """Advise how to add new columns and members to the table, and how to fix other types."""
     advice = "New ones are added with merge-schema=true."
     if all(each.endswith(_NEW_OF_KEY) for each in problems):
         advice = "Leave them out of the rows, or write the rows to a new table."
@@ -118,10 +121,11 @@ def _plain(array: pa.Array, field: t.Field) -> pa.Array:
 
 
 def fit_array(array: pa.Array, field: t.Field, where: str = "", hidden: int = 0) -> pa.Array:
-    """Cast values, in the canonical layout of `plain`, to a field's type.
+    """Cast values in the canonical layout (`canonical_layout`) to a field's type.
 
-    `hidden` is the number of nulls inherited from enclosing structs. Raises `SchemaMismatch` for any other null in a
-    required field, and for a value that the type cannot represent.
+    `where` is the prefix of the field's path in messages. `hidden` is the number of nulls inherited from enclosing
+    structs. Raises `SchemaMismatch` for any other null in a required field, and for a value that the type cannot
+    represent.
     """
     path = f"{where}{field.name}"
     if field.required and array.null_count > hidden:
@@ -155,7 +159,7 @@ def _cast(array: pa.Array, kind: t.Type, path: str) -> pa.Array:
         if isinstance(kind, t.Fixed) and pa.types.is_fixed_size_binary(array.type):  # the lengths differ
             return array.cast(pa.binary()).cast(kind.arrow())
         if isinstance(kind, t.Decimal) and pa.types.is_integer(array.type):
-            array = array.cast(pa.decimal128(20, 0))  # Arrow looks at the type of whole numbers, not at their values
+            array = array.cast(pa.decimal128(20, 0))  # Arrow checks the range of the integer type, not the values
         return array.cast(kind.arrow())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         finer = isinstance(kind, t.Timestamp) and kind.unit == "us" and getattr(array.type, "unit", "") == "ns"
@@ -165,26 +169,26 @@ def _cast(array: pa.Array, kind: t.Type, path: str) -> pa.Array:
 
 
 def _check_exact(array: pa.Array, path: str) -> None:
-    """Raise `SchemaMismatch` for whole floats so large that they may be other integers, rounded."""
+    """Raise `SchemaMismatch` for floats so large that they may be rounded integers."""
     limit = t.exact_integers(t.DOUBLE if array.type == pa.float64() else t.FLOAT)
     rounded = array.filter(pc.greater_equal(pc.abs(array), pa.scalar(limit, array.type)))
     if len(rounded):
         raise SchemaMismatch(
             f"column {path!r} holds integers, and the rows have {rounded[0].as_py()!r} as {array.type}, which may be a "
-            f"rounded value: floats of {limit:,} and more do not tell neighbouring integers apart. pandas makes floats "
-            'of integer columns with nulls: read them with to_pandas(dtype_backend="pyarrow"), or use the type Int64'
+            f"rounded value: floats of {limit:,} and more cannot represent every integer. pandas converts integer "
+            'columns with nulls to floats: read them with to_pandas(dtype_backend="pyarrow"), or use the type Int64'
         )
 
 
 def _missing_values(field: t.Field, rows: int) -> pa.Array:
-    """The values of a column that the rows lack: its write default, or null."""
+    """Return the values of a column that the rows lack: its write default, or null."""
     if field.write_default is None:
         return _nulls(field.type, rows)
     return pa.repeat(pa.scalar(field.write_default, field.type.arrow()), rows)
 
 
 def _nulls(kind: t.Type, rows: int) -> pa.Array:
-    """Nulls; required members of null structs have a value, as Parquet files have them."""
+    """Return nulls. Required members of null structs get arbitrary values, as Parquet files need them."""
     if not isinstance(kind, t.Struct):
         return pa.nulls(rows, kind.arrow())
     members = [_nulls(inner.type, rows) for inner in kind.fields]
@@ -208,9 +212,9 @@ def _fit_struct(array: pa.StructArray, kind: t.Struct, path: str) -> pa.Array:
 
 
 def retype(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Retype an array to names and ids of members that differ. Members match by position; Arrow's casts match by name.
+    """Change the names and field ids of an array's struct members and elements to those of `kind`.
 
-    The array is a result of `fitted`, or part of one.
+    Members match by position (Arrow's casts match them by name). The array is a result of `fit_array` or part of one.
     """
     if array.type == kind and not pa.types.is_nested(kind):
         return array
@@ -230,7 +234,10 @@ def _field(field: t.Field) -> pa.Field:
 
 
 def places_of(columns: tuple[t.Field, ...], given: tuple[t.Field, ...]) -> tuple[int | None, ...]:
-    """For each column (or struct member), the index in `given` of the one with its name, or None."""
+    """For each column or struct member, return the index in `given` of the field with its name, or None.
+
+    Names match exactly, else case-insensitively. If names of `columns` differ only in case, only exact matches count.
+    """
     names: dict[str, int] = {}
     lower: dict[str, int] = {}
     for n, field in enumerate(given):  # by name: tables may have thousands of columns
@@ -246,9 +253,10 @@ def places_of(columns: tuple[t.Field, ...], given: tuple[t.Field, ...]) -> tuple
 
 
 def misfits(theirs: t.Struct, ours: t.Struct, where: str = "", *, of_pandas: bool = False) -> Iterator[str]:
-    """Describe each mismatch between the rows' columns (`theirs`) and the table's (`ours`).
+    """Describe each mismatch between the rows' columns (`theirs`) and the table's columns (`ours`).
 
-    With `of_pandas`, doubles may go to integer columns: pandas stores nullable integers as doubles.
+    `where` is the prefix of column paths. With `of_pandas`, doubles are accepted for integer columns, because pandas
+    stores nullable integers as doubles.
     """
     names = [field.name for field in theirs.fields]
     counts = Counter(names)
@@ -280,7 +288,10 @@ def _type_misfits(theirs: t.Type, ours: t.Type, path: str, of_pandas: bool) -> I
 
 
 def _widens(source: t.Type, target: t.Type) -> bool:
-    """Whether a type can be written to another; where only some values fit, the cast checks each value."""
+    """Return whether values of a type can be written to another type.
+
+    True also if only some values fit: the cast checks each value.
+    """
     if source in (target, t.UNKNOWN):
         return True
     if source in t.INTEGRAL and target in t.INTEGRAL:
@@ -295,7 +306,7 @@ def _widens(source: t.Type, target: t.Type) -> bool:
             return source.zoned == target.zoned
         case t.Fixed(), _:
             return target == t.BINARY or (target == t.UUID and source.length == 16)
-        case t.STRING, t.UUID:  # as which SQL sees them
+        case t.STRING, t.UUID:  # SQL handles UUIDs as strings
             return True
         case t.UUID, _:
             return target in (t.STRING, t.BINARY, t.Fixed(16))

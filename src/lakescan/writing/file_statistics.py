@@ -1,10 +1,11 @@
-"""Statistics of a written file: exact counts and bounds of its columns, identified by position and not by name.
+"""Statistics of a written file: exact counts and bounds of its columns, which are identified by position.
 
 Bounds are read from the Parquet footer that Arrow wrote, in Parquet's encoding: integers for times and decimals, bytes
-for strings. Arrow omits the bounds of very long strings, and ignores NaN, which is counted here as rows pass.
+for strings. Arrow omits the bounds of very long strings, and ignores NaN, so NaNs are counted here while rows are
+written.
 
-A column with NaN has no statistics in the footer: Spark, which orders NaN above all numbers, would believe bounds that
-ignore it, and skip row groups whose rows it is asked for. What they would say is computed here.
+A column with NaN gets no statistics in the footer. Spark orders NaN above all numbers and would skip row groups by
+bounds that ignore NaN. For such columns, the statistics are computed here.
 """
 
 from __future__ import annotations
@@ -23,7 +24,12 @@ Extreme = bool | int | float | bytes
 
 @dataclass(frozen=True)
 class LeafColumn:
-    """A leaf column: the fields from the root to it, their positions, and whether a list or a map encloses it."""
+    """A leaf column of a Parquet file.
+
+    - `way`: the fields from the top-level column down to the leaf.
+    - `places`: their positions, each in its parent.
+    - `is_repeated`: whether a list or map encloses the leaf.
+    """
 
     way: tuple[t.Field, ...]
     places: tuple[int, ...]
@@ -31,13 +37,13 @@ class LeafColumn:
 
     @property
     def field(self) -> t.Field:
-        """The leaf's own field."""
+        """The leaf's field."""
         return self.way[-1]
 
 
 @dataclass(frozen=True)
 class NanStatistics:
-    """What rows have in a leaf column of floating-point numbers with NaN: NaNs, nulls, and the bounds of the rest."""
+    """Statistics of a floating-point leaf column with NaN: counts of NaNs and nulls, and bounds of the other values."""
 
     nans: int = 0
     nulls: int = 0
@@ -45,7 +51,7 @@ class NanStatistics:
     most: float | None = None
 
     def __add__(self, other: NanStatistics) -> NanStatistics:
-        """Of these rows and others."""
+        """Combine the statistics of two sets of rows."""
         least = [each for each in (self.least, other.least) if each is not None]
         most = [each for each in (self.most, other.most) if each is not None]
         nans, nulls = self.nans + other.nans, self.nulls + other.nulls
@@ -54,7 +60,13 @@ class NanStatistics:
 
 @dataclass(frozen=True)
 class LeafStatistics:
-    """One leaf column: compressed bytes, values (nulls and NaN included), nulls, NaNs; bounds of the rest, if known."""
+    """Statistics of one leaf column of a file.
+
+    - `size`: compressed bytes.
+    - `values`: the number of values, including nulls and NaNs.
+    - `nulls`, `nans`: their numbers, if known.
+    - `least`, `most`: bounds of the other values, if known.
+    """
 
     leaf: LeafColumn
     size: int | None
@@ -67,7 +79,7 @@ class LeafStatistics:
 
 @dataclass(frozen=True)
 class FileStatistics:
-    """One file: its row count, the offsets of its row groups, and its leaf columns in order."""
+    """Statistics of one file: its row count, the offsets of its row groups, and its leaf columns in order."""
 
     rows: int
     split_offsets: Sequence[int]
@@ -77,7 +89,10 @@ class FileStatistics:
     def read_footer(
         metadata: pq.FileMetaData, leaves: Sequence[LeafColumn], counted: Mapping[int, NanStatistics]
     ) -> FileStatistics:
-        """Read them from a footer; those of leaf columns without statistics there are `counted`, by their place."""
+        """Read statistics from a footer.
+
+        For leaf columns without statistics there, use `counted`, by the leaf's index.
+        """
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         columns = [
             _statistics(leaf, [group.column(place) for group in groups], counted.get(place))
@@ -87,7 +102,7 @@ class FileStatistics:
 
 
 def leaves_of(fields: Sequence[t.Field]) -> list[LeafColumn]:
-    """The leaf columns of a Parquet file with these fields, in order."""
+    """Return the leaf columns of a Parquet file with these fields, in order."""
     return [each for place, field in enumerate(fields) for each in _leaves((field,), (place,), is_repeated=False)]
 
 
@@ -101,7 +116,10 @@ def _leaves(way: tuple[t.Field, ...], places: tuple[int, ...], *, is_repeated: b
 
 
 def nan_columns(rows: pa.Table, leaves: Sequence[LeafColumn]) -> frozenset[int]:
-    """The places of the leaf columns that have NaN; columns without bounds (repeated) are left out."""
+    """Return the indexes in `leaves` of the leaf columns with NaN.
+
+    Repeated columns, which have no bounds, are left out.
+    """
     return frozenset(
         place
         for place, leaf in enumerate(leaves)
@@ -110,11 +128,11 @@ def nan_columns(rows: pa.Table, leaves: Sequence[LeafColumn]) -> frozenset[int]:
 
 
 def nan_statistics(rows: pa.Table, leaf: LeafColumn) -> NanStatistics:
-    """What rows have in a leaf column of floating-point numbers."""
+    """Compute the statistics of one floating-point leaf column of the rows."""
     values = _values(rows, leaf)
     is_nan = pc.fill_null(pc.is_nan(values), False)
     bounds = pc.min_max(values.filter(pc.invert(is_nan))).as_py()
-    # As in Parquet's bounds, zero stands for both of its signs.
+    # As Parquet requires, a lower bound of zero is -0.0, and an upper bound of zero is 0.0.
     least = -0.0 if bounds["min"] == 0 else bounds["min"]
     most = 0.0 if bounds["max"] == 0 else bounds["max"]
     return NanStatistics(pc.sum(is_nan).as_py() or 0, values.null_count, least, most)
@@ -139,7 +157,7 @@ def _statistics(
     nulls = sum(each.null_count for each in stats)
     bounded = [each for each in stats if each.has_min_max]
     unbounded_values = sum(each.num_values for each in stats if not each.has_min_max)
-    # A row group without bounds must hold nothing but nulls, else the file's bounds are unknown.
+    # Unless a row group without bounds has only nulls, the file's bounds are unknown.
     if not bounded or unbounded_values > 0 or leaf.is_repeated:
         return LeafStatistics(leaf, size, values, nulls, 0, None, None)
     least = min(_extreme(each.min_raw, leaf.field.type) for each in bounded)
@@ -154,6 +172,6 @@ def _extreme(value: Extreme, kind: t.Type) -> Extreme:
 
 
 def _start(first: pq.ColumnChunkMetaData) -> int:
-    """The offset of a row group: that of its first column's dictionary page, if it has one, else of its data page."""
+    """Return the offset of a row group from its first column: its dictionary page if any, else its data page."""
     offset: int = first.dictionary_page_offset if first.has_dictionary_page else first.data_page_offset
     return offset

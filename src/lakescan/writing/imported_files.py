@@ -1,4 +1,4 @@
-"""Parquet files that other writers wrote, in folders named after partitions: which there are, and what footers say."""
+"""Import of Parquet files that other writers wrote in Hive-partitioned folders: listing, checks and column types."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BOUNDED = (t.BOOLEAN, t.DATE, t.TIME, t.STRING, *t.INTEGRAL, *t.FLOATING)
 
 @dataclass(frozen=True)
 class FolderFiles:
-    """Files under a folder, and the values of their own folders (`day=2026-01-31`) by name."""
+    """The files below a folder, and the values in the names of their subfolders (`day=2026-01-31`) by column name."""
 
     folder: str
     entries: Sequence[FileEntry]
@@ -35,10 +35,10 @@ class FolderFiles:
 
     @classmethod
     def list_folder(cls, folder: str, storage: Storage) -> Self:
-        """List the files under a folder, or one file; hidden ones are left out, as Spark leaves them out.
+        """List the files below a folder, or a single file. Hidden files are skipped, as Spark skips them.
 
-        Raises `InvalidOption` if there is none, or files are in folders of different depth or names;
-        `UnsupportedFeature` for the folder of a Delta or Iceberg table, some of whose files may be removed ones.
+        Raises `InvalidOption` if there are no files, or if the files are in subfolders with different names. Raises
+        `UnsupportedFeature` for the folder of a Delta or Iceberg table, where some files may be removed from the table.
         """
         entries = storage.files_at(folder)
         below = [each.location[len(folder) :].strip("/").split("/") for each in entries]
@@ -60,7 +60,10 @@ class FolderFiles:
         return cls(folder, [one for one, _ in seen], {name: [each[name] for each in named] for name in names})
 
     def select_files(self, locations: Sequence[str], storage: Storage) -> Self:
-        """The files of these locations, in any spelling; raises `InvalidOption` if one is not under the folder."""
+        """Keep only the files at these locations, matching equivalent spellings of a location.
+
+        Raises `InvalidOption` if a location is not among the files.
+        """
         places = storage.places()
         there = places.canonicalize(pa.array([each.location for each in self.entries], pa.string()))
         wanted = places.canonicalize(pa.array(locations, pa.string()))
@@ -73,14 +76,14 @@ class FolderFiles:
 
 
 def check_parquet(entries: Sequence[FileEntry]) -> None:
-    """Raise `UnsupportedFeature` for files whose names say that they are ORC or Avro files."""
+    """Raise `UnsupportedFeature` for files whose names end in `.orc` or `.avro`."""
     names = pc.utf8_lower(pa.array([each.location for each in entries], pa.string()))
     for ending, kind in ((".orc", "ORC"), (".avro", "Avro")):
         at = pc.index(pc.ends_with(names, ending), True).as_py()
         if at >= 0:
             raise UnsupportedFeature(
                 f"adding the {kind} file {entries[at].location}",
-                "Parquet files are taken: read the others with Spark, and append their rows (Table.append).",
+                "Only Parquet files are supported: read other files with Spark and append their rows (Table.append).",
             )
 
 
@@ -94,9 +97,20 @@ def footer_bound(
     created_by: str | None,
     calendar: LegacyCalendar | None = None,
 ) -> Extreme | None:
-    """The bound of a column over all row groups; None unless each has one, or nothing but nulls (`empty`).
+    """Return a column's bound over all row groups, or None if it is unknown.
 
-    Bounds that a legacy `calendar` makes unreliable are none.
+    The bound is unknown if a row group that has values (see `empty`) has no bound, or if the calendar makes its bound
+    unreliable.
+
+    Args:
+        chunks: The footer's metadata of the column, by row group.
+        side: `"lower"` or `"upper"`.
+        type_name: The physical type of the column in the file.
+        source: The Arrow type of the column in the file.
+        column: The column of the table; its type determines the type of the bound.
+        empty: By row group, whether it has only nulls.
+        created_by: The writer that the footer names.
+        calendar: The calendar of a file whose dates may be in the hybrid calendar.
     """
     if column.type not in _BOUNDED and not isinstance(column.type, t.Decimal | t.Timestamp):
         return None
@@ -117,7 +131,7 @@ def footer_bound(
 
 
 def _values(folders: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The names and values of folders in Hive's layout."""
+    """Yield the names and values of folders in Hive's layout, `name=value`."""
     for each in folders:
         name, separator, value = each.partition("=")
         if separator:
@@ -138,12 +152,12 @@ _DAY = r"\d{4}-\d{2}-\d{2}"
 
 
 def with_instants(field: FileField, column: t.Field, types: Sequence[str]) -> t.Field:
-    """A column whose timestamps of 96 bits are instants, as Spark writes and reads them.
+    """Return the column with its INT96 timestamps as timestamps with a time zone, as Spark writes and reads them.
 
     Args:
-        field: The column as the file has it.
-        column: The same as a table has it.
-        types: The physical types of its leaves, and of those after them.
+        field: The column in the file.
+        column: The same column as a table column.
+        types: The physical types of the column's leaves, and possibly of later leaves.
 
     Example:
         >>> with_instants(field, t.Field(1, "at", t.Timestamp("ns", zoned=False)), ["INT96"]).type
@@ -166,7 +180,7 @@ def with_instants(field: FileField, column: t.Field, types: Sequence[str]) -> t.
 
 
 def physical_types(data: ParquetData) -> list[str]:
-    """The physical types of a file's leaf columns, in order, as `with_instants` takes them.
+    """Return the physical types of a file's leaf columns, in order, for `with_instants`.
 
     Args:
         data: The open file.
@@ -180,12 +194,12 @@ def physical_types(data: ParquetData) -> list[str]:
 
 
 def check_times(data: ParquetData, doing: str, advice: str) -> None:
-    """Raise `UnsupportedFeature` for a file with times of nanoseconds.
+    """Raise `UnsupportedFeature` for a file with nanosecond timestamps or times.
 
     Args:
         data: The open file.
-        doing: What is refused, with the path of the file at its end.
-        advice: What to do instead.
+        doing: The refused operation, ending in the path of the file.
+        advice: The alternative, for the message.
 
     Example:
         >>> check_times(data, f"converting {data.path}", "Write the rows to a new table.")
@@ -198,9 +212,9 @@ def check_times(data: ParquetData, doing: str, advice: str) -> None:
 
 
 def merge_columns(files: Iterable[tuple[str, Sequence[t.Field]]]) -> list[t.Field]:
-    """The columns of all files, in the order in which they come; by their names in any case.
+    """Return the union of the columns of all files in order of first appearance, matched case-insensitively by name.
 
-    Raises `SchemaMismatch` for a column of different types.
+    Raises `SchemaMismatch` if files have a column with different types or in different case.
 
     Args:
         files: The location and the columns of each file.
@@ -243,14 +257,14 @@ def _merge_fields(one: t.Field, other: t.Field, path: str, where: tuple[str, str
             )
     if one.type != other.type:
         raise SchemaMismatch(
-            f"column {path!r} is {one.type} in {where[0]}, and {other.type} in {where[1]}: files of one table have the "
-            "table's type. Write the rows of one of them again"
+            f"column {path!r} is {one.type} in {where[0]}, and {other.type} in {where[1]}: all files of a table need "
+            "the same type. Rewrite one of them"
         )
     return one
 
 
 def folder_type(values: Sequence[str | None]) -> t.Type:
-    """The type of the values of folders, such as `day=2026-01-31`: whole numbers, fractions, days, or else text.
+    """Infer the column type of folder values (`day=2026-01-31`): int, long, double, date or string.
 
     Example:
         >>> folder_type(["1", "27"])

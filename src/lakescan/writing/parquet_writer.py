@@ -1,4 +1,4 @@
-"""Write Parquet files by partition, row group by row group, rolling over to a new file at the target size."""
+"""Writing of Parquet files by partition and row group, with a new file when one reaches its target size."""
 
 from __future__ import annotations
 
@@ -29,12 +29,15 @@ from lakescan.writing.file_statistics import (
 from lakescan.writing.partition_key import exact_key, split_by_partition
 from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 
-GROUP_ROWS = 1 << 20  # the most rows of a row group that writers hold, whatever the table's limits are
+GROUP_ROWS = 1 << 20  # the most rows that a writer buffers for a row group, whatever the table's limits are
 _NO_LIMIT = 1 << 62
 
 
 def encryption_arguments(key: NewKey | None) -> dict[str, Any]:
-    """The argument of `pyarrow.parquet.ParquetWriter` for a file with a key: all of it encrypted, as Java writes it."""
+    """Return arguments for `pyarrow.parquet.ParquetWriter` that encrypt the whole file, as Iceberg's Java library does.
+
+    Empty without a key. Raises `MissingDependency` if pyarrow was built without encryption.
+    """
     if key is None:
         return {}
     try:
@@ -46,7 +49,7 @@ def encryption_arguments(key: NewKey | None) -> dict[str, Any]:
 
 
 class ParquetPartitionWriter:
-    """Writes the files of one partition; buffers rows until they make a row group."""
+    """Writes the files of one partition, buffering rows until they fill a row group."""
 
     def __init__(
         self,
@@ -60,20 +63,20 @@ class ParquetPartitionWriter:
         most, self._group_bytes = writes.row_group_limits
         self._group_rows = min(group_rows, most)
         self._writes, self._key, self._schema, self._leaves, self._new_name = writes, key, schema, leaves, new_name
-        self._counted: dict[int, NanStatistics] = {}  # of the open file: leaf columns without statistics in its footer
+        self._counted: dict[int, NanStatistics] = {}  # for leaf columns without footer statistics in the open file
         self._kept: list[pa.RecordBatch] = []
         self._rows = 0
-        self._written = 0  # rows of the open file
+        self._written = 0  # rows written to the open file
         self.kept_bytes: int = 0
         self._location = ""
         self._sink: pa.NativeFile | None = None
         self._writer: pq.ParquetWriter | None = None
-        self._encryption: NewKey | None = None  # of the open file
+        self._encryption: NewKey | None = None  # key of the open file
         self.locations: list[str] = []
         self.done: list[WrittenFile] = []
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Buffer rows of the partition; write row groups and roll files over as limits are reached."""
+        """Buffer rows of the partition, and write row groups and start new files as limits are reached."""
         while (room := self._room()) < rows.num_rows:
             self._take(rows.slice(0, room))
             self.flush()
@@ -84,7 +87,7 @@ class ParquetPartitionWriter:
             self.flush()
 
     def _room(self) -> int:
-        """How many more rows the open file may take."""
+        """Return how many more rows the open file may take."""
         most = self._writes.max_rows
         return _NO_LIMIT if most is None else most - self._written - self._rows
 
@@ -100,7 +103,7 @@ class ParquetPartitionWriter:
         table = pa.Table.from_batches(self._kept, self._schema)
         nans = nan_columns(table, self._leaves)
         if not nans <= self._counted.keys():
-            self._end()  # the open file has statistics of such a column, which would not tell of NaN
+            self._end()  # the open file already has footer statistics for such a column
         writer, sink = self._open_file(table, nans)
         self._counted = {n: each + nan_statistics(table, self._leaves[n]) for n, each in self._counted.items()}
         ordered = self._writes.sort_rows(table)
@@ -113,13 +116,16 @@ class ParquetPartitionWriter:
             self._end()
 
     def _rows_of_groups(self) -> int:
-        """How many of the buffered rows make a row group: one batch may hold several times the bytes of one."""
+        """Return how many of the buffered rows make a row group.
+
+        A batch may hold several times the bytes of a row group.
+        """
         if self._group_bytes is None or self.kept_bytes <= self._group_bytes:
             return self._group_rows
         return min(self._group_rows, max(1, self._rows * self._group_bytes // self.kept_bytes))
 
     def close(self) -> list[WrittenFile]:
-        """Finish the last file; return all files of the partition."""
+        """Finish the last file and return all files of the partition."""
         self.flush()
         self._end()
         return self.done
@@ -131,7 +137,10 @@ class ParquetPartitionWriter:
                 self._sink.close()
 
     def _open_file(self, first: pa.Table, nans: Collection[int]) -> tuple[pq.ParquetWriter, pa.NativeFile]:
-        """The open file; a new one is made for its `first` rows, without statistics of leaf columns with `nans`."""
+        """Return the open file, creating one for its `first` rows if needed.
+
+        A new file gets no footer statistics for the leaf columns `nans`.
+        """
         if self._writer is None or self._sink is None:
             self._location = self._writes.new_location(self._key, self._new_name())
             self.locations.append(self._location)
@@ -151,7 +160,7 @@ class ParquetPartitionWriter:
         return self._writer, self._sink
 
     def _columns_without(self, leaves: Collection[int]) -> list[str]:
-        """The paths of all leaf columns but these."""
+        """Return the paths of all leaf columns except those at these indexes."""
         left_out = {leaf_path(self._schema, self._leaves[n].places) for n in leaves}
         paths = (path for field in self._schema for path in leaf_paths(field.name, field.type))
         return [path for path in paths if path not in left_out]
@@ -173,18 +182,18 @@ class ParquetPartitionWriter:
         self._written, self._counted = 0, {}
 
 
-# Arrow builds a dictionary of each column and drops it when it grows past its limit (1 MiB). For keys, times and
-# measures that is most of the time of writing, and the part that is written before makes the file larger.
+# Arrow builds a dictionary for each column and drops it when it exceeds 1 MiB. For keys, times and measures, this takes
+# most of the writing time, and the dictionary written until then makes the file larger.
 
-_SAMPLE = 1 << 14  # rows that are looked at
-_DISTINCT = 0.97  # of the sample: then there are some 260,000 values, too many for a dictionary of any type
+_SAMPLE = 1 << 14  # sampled rows
+_DISTINCT = 0.97  # distinct fraction of the sample; implies about 260,000 values, too many for any dictionary
 
 
 def dictionary_columns(rows: pa.Table) -> bool | list[str]:
-    """Return the paths of the leaf columns that are encoded by a dictionary, or True for all.
+    """Return the paths of the leaf columns to dictionary-encode, or True for all.
 
     Args:
-        rows: The first rows of the file. The same rows always have the same answer.
+        rows: The first rows of the file. The same rows always give the same result.
 
     Example:
         >>> dictionary_columns(pa.table({"id": range(100_000), "kind": [7] * 100_000}))
@@ -209,12 +218,12 @@ def _hardly_repeats(column: pa.ChunkedArray, sample: pa.Array) -> bool:
 
 
 def _is_wide(kind: pa.DataType) -> bool:
-    """Whether a type has values of more than two bytes: the others have few values."""
+    """Return whether a type has values of more than two bytes; narrower types have few distinct values."""
     return kind not in (pa.null(), pa.bool_(), pa.int8(), pa.int16())
 
 
 def leaf_paths(path: str, kind: pa.DataType) -> Iterator[str]:
-    """The paths of the leaf columns of a field, as Arrow names them in Parquet files."""
+    """Yield the paths of a field's leaf columns, as Arrow names them in Parquet files."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if pa.types.is_struct(kind):
@@ -230,7 +239,7 @@ def leaf_paths(path: str, kind: pa.DataType) -> Iterator[str]:
 
 
 def leaf_path(schema: pa.Schema, places: Sequence[int]) -> str:
-    """The path of a leaf column inside of structs, by the positions of the fields from the root to it."""
+    """Return the path of a leaf column inside structs, given the positions of the fields from the top level down."""
     field = schema.field(places[0])
     names = [field.name]
     for place in places[1:]:
@@ -239,29 +248,29 @@ def leaf_path(schema: pa.Schema, places: Sequence[int]) -> str:
     return ".".join(names)
 
 
-_KEPT = 128 * 2**20  # bytes of rows buffered over all partitions
+_KEPT = 128 * 2**20  # most bytes of buffered rows in all partitions
 _OPEN = 128  # maximum number of partitions with an open file
-_TOGETHER = 1 << 16  # rows that are split by partition at once: each partition in a batch costs microseconds
+_TOGETHER = 1 << 16  # rows that are split by partition at once, since each partition in a batch has a fixed cost
 _TOGETHER_BYTES = 32 * 2**20
 
 
 def new_write_id() -> str:
-    """A random prefix for the file names of one write."""
+    """Return a random prefix for the file names of one write."""
     return uuid.uuid4().hex[:16]
 
 
 def remove_written(writes: TableWrites, write_id: str) -> Sequence[str]:
-    """Remove all files of a write, whichever task wrote them; return those that could not be removed."""
+    """Delete all files of a write, whichever task wrote them, and return those that could not be deleted."""
     return writes.storage.remove(writes.storage.find(writes.data_folder, write_id))
 
 
 def write_rows(
     writes: TableWrites, batches: Iterable[pa.RecordBatch], write_id: str, group_rows: int = GROUP_ROWS
 ) -> list[WrittenFile]:
-    """Write rows of any partitions, in any order; the name of each file contains `write_id`.
+    """Write rows of any partitions in any order; the name of each file contains `write_id`.
 
-    `group_rows` is the most that a row group has: its rows are held until it is written. Raises `SchemaMismatch` if the
-    rows do not fit the table.
+    `group_rows` is the maximum number of rows of a row group, which are buffered until it is written. Raises
+    `SchemaMismatch` if the rows do not fit the table. All written files are removed if the write fails.
     """
     writer = PartitionedWriter(writes, write_id, group_rows)
     try:
@@ -274,20 +283,20 @@ def write_rows(
 
 
 class PartitionedWriter:
-    """Writes batches of rows of any partitions, one after the other; `close` or `undo` ends it."""
+    """Writes batches of rows of any partitions; `close` or `undo` ends it."""
 
     def __init__(self, writes: TableWrites, write_id: str, group_rows: int = GROUP_ROWS) -> None:
         self._writes, self._group_rows = writes, group_rows
         self._fit: tuple[pa.Schema, Fit] | None = None
         columns = writes.file_columns()
-        if not columns:  # a file without columns would have no rows
+        if not columns:  # a Parquet file without columns has no rows
             raise UnsupportedFeature(f"writing to {writes.data_folder}, which has no columns for data files")
         self._places, self._schema = [place for place, _ in columns], pa.schema([field for _, field in columns])
         self._leaves = leaves_of([writes.schema.fields[place] for place in self._places])
         self._is_split = bool(writes.partition_names) and writes.is_fanned_out
         self._unsplit: list[pa.RecordBatch] = []
         self._unsplit_rows = self._unsplit_bytes = 0
-        self._open: dict[Key, ParquetPartitionWriter] = {}  # in order of use, the latest last
+        self._open: dict[Key, ParquetPartitionWriter] = {}  # in order of use, most recent last
         self._done: list[WrittenFile] = []
         self._locations: list[str] = []
         stem, number = f"{write_id}-{uuid.uuid4().hex[:12]}", count()
@@ -304,7 +313,7 @@ class PartitionedWriter:
                 self._write_fitted(rows)
 
     def _collect(self, rows: pa.RecordBatch) -> None:
-        """Hold rows back until there are enough to split: Spark's batches have 10,000 rows or fewer."""
+        """Buffer rows until there are enough to split by partition: Spark's batches have at most 10,000 rows."""
         self._unsplit.append(rows)
         self._unsplit_rows += rows.num_rows
         self._unsplit_bytes += rows.nbytes
@@ -327,14 +336,14 @@ class PartitionedWriter:
             max(self._open.values(), key=lambda each: each.kept_bytes).flush()
 
     def close(self) -> list[WrittenFile]:
-        """Finish all files, and return them."""
+        """Finish all files and return them."""
         self._split()
         for writer in self._open.values():
             self._done += writer.close()
         return self._done
 
     def undo(self) -> None:
-        """Remove all files that were written, unfinished ones included."""
+        """Delete all files that were written, including unfinished ones."""
         for writer in self._open.values():
             with contextlib.suppress(OSError, pa.ArrowException):
                 writer.abandon()
@@ -342,7 +351,7 @@ class PartitionedWriter:
         self._writes.storage.remove([*self._locations, *(file.location for file in self._done)])
 
     def _rename_columns(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows under the column names and field ids that files use."""
+        """Return the rows with the column names and field ids of data files."""
         arrays = [retype(column, field.type) for column, field in zip(rows.columns, self._schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 

@@ -20,9 +20,9 @@ from lakescan.writing.table_writes import Key, TableWrites
 
 
 def physical_values(values: pa.Array) -> pa.Array:
-    """Dates as days since 1970, times and timestamps as their units, extension types as their storage.
+    """Convert dates to days since 1970, times and timestamps to integers, extension types to their storage.
 
-    Python's own types would not do: they have no years beyond 1 to 9999, and no nanoseconds.
+    Python's own date and time types are not used: their years are limited to 1 to 9999, and they have no nanoseconds.
     """
     if isinstance(values, pa.ExtensionArray):
         return values.storage
@@ -32,15 +32,15 @@ def physical_values(values: pa.Array) -> pa.Array:
 
 
 def exact_key(key: Key) -> Key:
-    """A form of the key that is equal exactly when two keys are the same partition: -0.0 differs from 0.0, NaN is NaN.
+    """Convert a key so that keys of different partitions differ: -0.0 differs from 0.0, and NaN equals NaN.
 
-    Both formats distinguish them this way (Iceberg's Java library compares by `Double.compare`, Delta by the string).
+    Both formats distinguish partitions in this way (Iceberg's Java library by `Double.compare`, Delta by the string).
     """
     return tuple(value.hex() if isinstance(value, float) else value for value in key)
 
 
 def split_by_partition(keys: Iterable[pa.Array], rows: pa.RecordBatch) -> Iterator[tuple[Key, pa.RecordBatch]]:
-    """Split rows by partition and yield each part with its key; one step per partition in the batch."""
+    """Split rows by partition, and yield each partition's key and rows."""
     values = [physical_values(key) for key in keys]
     if not values or not rows.num_rows:
         if rows.num_rows:
@@ -55,16 +55,17 @@ def split_by_partition(keys: Iterable[pa.Array], rows: pa.RecordBatch) -> Iterat
 
 
 def _value(scalar: pa.Scalar) -> Any:
-    """A partition value. NaN is always the same object, so that it is one dictionary key."""
+    """Return a partition value as a Python object. NaN is always the same object, so that it is one dictionary key."""
     value = scalar.as_py()
     return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
 def partition_codes(writes: TableWrites, columns: Mapping[str, pa.Array]) -> pa.Array:
-    """Hash each row's partition values to 64 bits. `columns` are the partition source columns; absent ones are null.
+    """Hash each row's partition values to 64 bits.
 
-    A collision of two partitions is harmless: it only makes a larger task. Nulls in required columns are the writer's
-    to refuse: rows that a statement only deletes have no values.
+    `columns` are the source columns of the partition fields by name; missing ones are null. A collision of two
+    partitions only makes a larger task. Nulls in required columns are accepted, because rows that a statement only
+    deletes have no values. The writer rejects them in other rows.
     """
     rows = len(next(iter(columns.values())))
     arrays = [

@@ -1,4 +1,4 @@
-"""Write Puffin files (Puffin specification): deletion vectors or other blobs, then a footer that lists them.
+"""Writing of Puffin files (Puffin specification): deletion vectors or other blobs, then a footer that lists them.
 
 Only one blob is in memory at a time.
 """
@@ -15,12 +15,12 @@ from pyroaring import BitMap64
 from lakescan.reading.deletes.deletion_vectors import encode_framed
 
 MAGIC = b"PFA1"
-_POSITION_ID = 2147483645  # the reserved field `_pos`, which vectors are about
+_POSITION_ID = 2147483645  # the reserved field `_pos`
 _NO_FLAGS = bytes(4)
 
 
 class PuffinWriter:
-    """Writes deletion vectors, or other blobs, into an open file. `size` is how many bytes it has so far.
+    """Writes deletion vectors or other blobs to an open file. `size` is the number of bytes written so far.
 
     Example:
         >>> with storage.create(location) as file:
@@ -36,9 +36,9 @@ class PuffinWriter:
         self._write(MAGIC)
 
     def add(self, path: str, positions: BitMap64) -> tuple[int, int]:
-        """Write the vector of a data file; return its offset and length in bytes.
+        """Write the deletion vector of the data file `path`, and return its offset and length in bytes.
 
-        Raises `LimitExceeded` for a vector that readers would refuse.
+        Raises `LimitExceeded` for a vector that readers would reject.
         """
         blob, offset = encode_framed(positions), self.size
         self._write(blob)
@@ -46,7 +46,7 @@ class PuffinWriter:
             {
                 "type": "deletion-vector-v1",
                 "fields": [_POSITION_ID],
-                "snapshot-id": -1,  # inherited, as is the sequence number
+                "snapshot-id": -1,  # -1: inherited
                 "sequence-number": -1,
                 "offset": offset,
                 "length": len(blob),
@@ -56,14 +56,14 @@ class PuffinWriter:
         return offset, len(blob)
 
     def add_blob(self, data: bytes, described: Mapping[str, Any]) -> None:
-        """Write a blob, compressed with zstd; `described` is what the footer says of it beside its place."""
+        """Write a blob, compressed with zstd; `described` are the other fields of its metadata in the footer."""
         packed, offset = pa.compress(data, codec="zstd", asbytes=True), self.size
         self._write(packed)
         place = {"offset": offset, "length": len(packed), "compression-codec": "zstd"}
         self._blobs.append({**described, **place})
 
     def finish(self) -> int:
-        """Write the footer; return the size of the file in bytes."""
+        """Write the footer and return the size of the file in bytes."""
         footer = {"blobs": self._blobs, "properties": {"created-by": "lakescan"}}
         payload = json.dumps(footer, ensure_ascii=False).encode()
         self._write(MAGIC + payload + len(payload).to_bytes(4, "little") + _NO_FLAGS + MAGIC)

@@ -1,4 +1,4 @@
-"""The keys that rows are sorted by: columns, or transforms of them, as ranks within one table of rows."""
+"""Sort keys of rows: columns, or transforms of columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ from lakescan.errors import InvalidOption
 
 @dataclass(frozen=True)
 class SortKey:
-    """A key: the column by its name, the places of a member in its structs, a transform of values, and the order."""
+    """One key that rows are sorted by.
+
+    - `column`: the name of the top-level column.
+    - `members`: positions that lead from the column to a member of nested structs.
+    - `transform`: applied to the values, if given.
+    """
 
     column: str
     members: tuple[int, ...] = ()
@@ -27,16 +32,16 @@ class SortKey:
     nulls_first: bool = True
 
     def values(self, rows: pa.Table | pa.RecordBatch) -> pa.Array:
-        """The key of each row."""
+        """Return the key's value for each row."""
         values = value_at(rows, rows.schema.get_field_index(self.column), self.members)
         return values if self.transform is None else self.transform(values)
 
     def ranks(self, rows: pa.Table | pa.RecordBatch) -> np.ndarray:
-        """The rank of each row's key among the rows; see `ranks_of`."""
+        """Return the rank of each row's key among the rows; see `ranks_of`."""
         return ranks_of(self.values(rows), descending=self.descending, nulls_first=self.nulls_first)
 
     def places(self, rows: pa.Table | pa.RecordBatch) -> np.ndarray:
-        """The places of rows in the order of the key; rows with equal keys stay in their order."""
+        """Return the row indexes in the order of the key; rows with equal keys keep their order."""
         values = self.values(rows)
         if pa.types.is_floating(values.type):
             values = _as_integers(values)
@@ -46,7 +51,7 @@ class SortKey:
 
 
 def ranks_of(values: pa.Array, *, descending: bool = False, nulls_first: bool = True) -> np.ndarray:
-    """The dense rank of each value: equal values have the same rank.
+    """Return the dense rank of each value: equal values have the same rank.
 
     NaN is the greatest value, and -0.0 is less than 0.0, as in Iceberg.
     """
@@ -60,7 +65,7 @@ def ranks_of(values: pa.Array, *, descending: bool = False, nulls_first: bool = 
 
 
 def _as_integers(values: pa.Array) -> pa.Array:
-    """Numbers that have the order of floating-point values, with NaN as the greatest."""
+    """Return integers in the same order as the floating-point values, with NaN as the greatest."""
     is_null = values.is_null().to_numpy(zero_copy_only=False)
     floats = pc.fill_null(values.cast(pa.float64()), 0).to_numpy(zero_copy_only=False)
     bits = floats.view(np.int64)
@@ -70,11 +75,11 @@ def _as_integers(values: pa.Array) -> pa.Array:
 
 
 def value_at(rows: pa.RecordBatch | pa.Table, place: int, members: Sequence[int]) -> pa.Array:
-    """A column, or a nested field of one by the places of its members."""
+    """Return a column by its index, or a nested member of it by the indexes of members."""
     column = rows.column(place)
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    if isinstance(column, pa.ChunkedArray):  # no chunk, or too long for one
+    if isinstance(column, pa.ChunkedArray):  # has no chunks, or is too long for a single one
         column = pa.concat_arrays(column.chunks)
     if members:
         column = pc.struct_field(column, list(members))
@@ -84,15 +89,18 @@ def value_at(rows: pa.RecordBatch | pa.Table, place: int, members: Sequence[int]
 
 
 def sort_order(keys: Sequence[SortKey], rows: pa.Table | pa.RecordBatch) -> np.ndarray:
-    """The places of rows in the order of the keys; rows with equal keys stay in their order."""
-    if len(keys) == 1:  # in half of the time of ranks
+    """Return the row indexes in the order of the keys; rows with equal keys keep their order."""
+    if len(keys) == 1:  # takes half of the time of ranks
         return keys[0].places(rows)
     result: np.ndarray = np.lexsort([key.ranks(rows) for key in reversed(keys)])
     return result
 
 
 def sort_key(term: SortTerm, schema: Schema, transform: Callable[[pa.Array], pa.Array] | None = None) -> SortKey:
-    """The key of a term; raises `NoSuchColumn`, and `InvalidOption` for a column whose values have no order."""
+    """Return the sort key of a term, with an optional transform of its values.
+
+    Raises `NoSuchColumn`, or `InvalidOption` for a column whose type has no order.
+    """
     path = schema.struct_path(schema.field(term.term.column).id)
     kind = path[-1].type
     if isinstance(kind, t.Struct | t.ListOf | t.MapOf) or not _has_order(kind):
@@ -112,5 +120,5 @@ def _has_order(kind: t.Type) -> bool:
 
 
 def plain_terms(names: Sequence[str]) -> list[SortTerm]:
-    """The terms of columns by their names, ascending."""
+    """Return ascending sort terms for columns given by name."""
     return [SortTerm(Term(name)) for name in names]

@@ -1,4 +1,4 @@
-"""The interface through which writers see a table: how to write its data files, and its deletes by position."""
+"""The interface of tables for writers: how to write data files and position deletes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ from lakescan.writing.column_rules import ColumnRules
 from lakescan.writing.file_statistics import FileStatistics
 from lakescan.writing.sort_keys import SortKey
 
-Key = tuple[Any, ...]  # partition values, one per partition field; times as numbers (`partition_key.physical`)
+Key = tuple[Any, ...]  # partition values, one per partition field; times as numbers (`partition_key.physical_values`)
 
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A written data file: location, partition key, rows, size in bytes, and `details` that the format commits."""
+    """A written data file.
+
+    - `key`: its partition values.
+    - `rows`, `size`: its rows and bytes.
+    - `details`: further metadata that the format commits.
+    """
 
     location: str
     key: Key
@@ -35,27 +40,27 @@ class WrittenFile:
 
 
 class CommonWriteOptions:
-    """The write options that mean the same in every format."""
+    """The write options that have the same meaning in every format."""
 
     options: WriteOptions
 
     @property
     def note(self) -> str:
-        """What the result of a write says of its files; empty if there is nothing to say."""
+        """A remark about the written files for the result of a write; empty by default."""
         return ""
 
     def new_key(self) -> NewKey | None:
-        """The key of a new file; None if files are not encrypted."""
+        """Return the encryption key for a new file; None if files are not encrypted."""
         return None
 
     @property
     def max_rows(self) -> int | None:
-        """The option `maxRecordsPerFile`: maximum rows per file, or None."""
+        """The option `maxRecordsPerFile`: the maximum number of rows per file, or None."""
         return self.options.max_records_per_file
 
     @property
     def row_group_limits(self) -> tuple[int, int | None]:
-        """The most rows of a row group, and the bytes of rows in memory that make one; None if only rows decide."""
+        """The maximum number of rows of a row group, and its target size in bytes of memory (None for no target)."""
         return 1 << 20, None
 
     @property
@@ -65,7 +70,7 @@ class CommonWriteOptions:
 
 
 class TableWrites(Protocol):
-    """A table to write to. Each format implements it; instances are sent to workers."""
+    """A table to write to. Each format implements this interface; instances are sent to workers."""
 
     @property
     def options(self) -> WriteOptions:
@@ -77,31 +82,31 @@ class TableWrites(Protocol):
 
     @property
     def storage(self) -> Storage:
-        """The storage that files are written to."""
+        """The storage to write files to."""
 
     @property
     def note(self) -> str:
-        """What the result of a write says of its files; empty if there is nothing to say."""
+        """A remark about the written files for the result of a write; empty if there is none."""
 
     @property
     def target_size(self) -> int:
-        """Target file size in bytes: past it, the next file is started."""
+        """The target size of a file in bytes. A file that reaches it is finished."""
 
     @property
     def rules(self) -> ColumnRules:
-        """What new rows must satisfy, and how columns that they lack are filled."""
+        """The rules for new rows: constraints, and values for missing columns."""
 
     @property
     def max_rows(self) -> int | None:
-        """Maximum rows per file, or None."""
+        """The maximum number of rows per file, or None."""
 
     @property
     def is_fanned_out(self) -> bool:
-        """Whether many partitions have open files at once; otherwise one, for rows that arrive sorted by partition."""
+        """Whether many partitions have open files at once. If not, rows should arrive sorted by partition."""
 
     @property
     def is_clustered(self) -> bool:
-        """Whether a data frame is shuffled by partition before it is written."""
+        """Whether Spark shuffles a data frame by partition before it is written."""
 
     @property
     def partition_sources(self) -> Sequence[str]:
@@ -109,46 +114,47 @@ class TableWrites(Protocol):
 
     @property
     def row_group_limits(self) -> tuple[int, int | None]:
-        """The most rows of a row group, and the bytes of rows in memory that make one; None if only rows decide."""
+        """The maximum number of rows of a row group, and its target size in bytes of memory (None for no target)."""
 
     @property
     def parquet_options(self) -> Mapping[str, Any]:
         """Arguments for `pyarrow.parquet.ParquetWriter`."""
 
     def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
-        """Convert the rows' Arrow schema to table columns, of types that the format supports."""
+        """Convert the rows' Arrow schema to table columns with types that the format supports."""
 
     @property
     def fills_members(self) -> bool:
-        """Whether statements with schema evolution may leave out members of structs."""
+        """Whether rows may lack members of structs in statements with schema evolution."""
 
     def widens(self, old: t.Type, new: t.Type) -> bool:
-        """Whether rows of a type may give a column a wider one, in a write that changes the table's columns."""
+        """Return whether a write with schema evolution may change a column's type from `old` to the wider `new`."""
 
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
-        """The columns stored in files: position in the table schema, and the field under its physical name."""
+        """Return the columns stored in files: position in the table schema, and field with its physical name."""
 
     @property
     def own_order(self) -> tuple[SortTerm, ...]:
         """The table's sort order; empty if it has none."""
 
     def sort_keys(self, terms: Sequence[SortTerm]) -> tuple[SortKey, ...]:
-        """The keys of an order, for rows with the table's columns.
+        """Return the sort keys of terms, for rows with the table's columns.
 
-        Raises `NoSuchColumn`, and `InvalidOption` or `UnsupportedFeature` for what rows cannot be sorted by.
+        Raises `NoSuchColumn`, or `InvalidOption` or `UnsupportedFeature` for a term by which rows cannot be sorted.
         """
 
     def keep_row_order(self, terms: Sequence[SortTerm]) -> TableWrites:
-        """These writes for rows that arrive in this order over all files, or in another one that is none of columns.
+        """Return these writes for rows that are already ordered over all files and must keep their order.
 
-        They stay in their order, and files claim it where the format has a place for that.
+        `terms` are the order of the rows; empty for an order that terms cannot express, such as a space-filling curve.
+        Files record the sort order where the format supports that.
         """
 
     def sort_rows(self, rows: pa.Table) -> pa.Table:
-        """Sort rows by the table's sort order, if it has one, unless they arrive sorted."""
+        """Sort rows by the table's sort order, unless it has none or the rows are already sorted."""
 
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
-        """The partition values of conformed rows, one array per partition field."""
+        """Return the partition values of conformed rows, one array per partition field."""
 
     @property
     def spec_id(self) -> int:
@@ -156,13 +162,13 @@ class TableWrites(Protocol):
 
     @property
     def partition_names(self) -> Sequence[str]:
-        """The names of the partition fields, as in file tables."""
+        """The names of the partition fields, in the order of `Key`."""
 
     def new_key(self) -> NewKey | None:
-        """The key of a new file, made where it is written; None if files are not encrypted."""
+        """Create the encryption key for a new file, in the process that writes it; None if files are not encrypted."""
 
     def new_location(self, key: Key, name: str) -> str:
-        """The location of a new file in a partition."""
+        """Return the location of a new file in a partition."""
 
     @property
     def data_folder(self) -> str:
@@ -170,20 +176,20 @@ class TableWrites(Protocol):
 
     @property
     def lineage_writes(self) -> TableWrites:
-        """These writes for rows rewritten from other files: row lineage is preserved where the table tracks it."""
+        """These writes for rows rewritten from other files, preserving row lineage if the table tracks it."""
 
     def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
-        """What to commit for a file besides its location, partition and size."""
+        """Return the metadata to commit for a file in addition to its location, partition and size."""
 
 
 @dataclass(frozen=True)
 class WrittenDeletes:
-    """The deletes of one data file that were written, and that no commit names yet. Pickled by workers.
+    """Written but uncommitted deletes of one data file. Pickled by workers.
 
-    - `path`: the data file, as file tables have it.
-    - `rows`: how many of its rows are deleted now that were not before.
-    - `location`: the file with the deletes; several data files may share it.
-    - `details`: what the format commits.
+    - `path`: the data file's path, as in file tables.
+    - `rows`: the number of its rows that these deletes remove in addition to earlier deletes.
+    - `location`: the file with the deletes, which several data files may share.
+    - `details`: further metadata that the format commits.
     """
 
     path: str
@@ -194,9 +200,11 @@ class WrittenDeletes:
 
 @dataclass(frozen=True)
 class DeleteLimits:
-    """Which files of position deletes are rewritten: all, or those of partitions that have enough too small or large.
+    """Selects the position delete files to rewrite: all, or those in partitions with enough files of unsuitable size.
 
-    Sizes are in bytes; None stands for 75% and 180% of the target size.
+    - `everything`: rewrite all delete files.
+    - `files`: otherwise, the minimum number of unsuitable files in a partition.
+    - `smallest`, `largest`: the range of suitable sizes in bytes. None stands for 75% and 180% of the target size.
     """
 
     everything: bool = False
@@ -206,26 +214,28 @@ class DeleteLimits:
 
 
 class DeleteWriter(Protocol):
-    """Writes deletes of rows by position. Pickled for workers."""
+    """Writes position deletes. Pickled for workers."""
 
     def write(self, files: FileTable, positions: Sequence[BitMap64]) -> Sequence[WrittenDeletes]:
-        """Write the deletes of data files: those to make, united with those that the files have, where these are by
-        position and the format has one delete for each file.
+        """Write the position deletes of data files.
+
+        If the format allows only one delete file per data file, the new deletes are merged with the existing position
+        deletes.
 
         Args:
-            files: The data files, each once, with the deletes that they have; of the base.
-            positions: The rows to delete of each, counted from 0; rows that are deleted already, too.
+            files: The data files in the snapshot or version that is changed, each once, with their existing deletes.
+            positions: For each data file, the rows to delete, counted from 0. Already deleted rows may be included.
 
         Returns:
-            The deletes of each data file that loses rows; a file whose rows are deleted already has none.
+            The deletes of each data file that loses rows. A file whose rows were all deleted before has none.
 
         Raises:
-            CorruptData: A row does not exist, or an existing delete does not fit its file; nothing is written.
-            StorageError: Storage failed; what was written is removed if that is possible.
+            CorruptData: A row does not exist, or an existing delete does not fit its file. Nothing is written.
+            StorageError: Storage failed. Written files are removed if possible.
         """
 
     def remove_written(self) -> Sequence[str]:
-        """Remove all files of this write, whichever worker wrote them; return those that could not be removed.
+        """Delete all files of this write, whichever worker wrote them, and return those that could not be deleted.
 
-        Not for files that a commit may name. It lists the table's folder.
+        Do not call it after a commit that may have succeeded. It lists the table's folder.
         """

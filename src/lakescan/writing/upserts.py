@@ -1,4 +1,4 @@
-"""Writes rows that replace those with their keys, and the keys of what they replace, without reading the table."""
+"""Upserts without reading the table: writes new rows, and equality deletes for their keys."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from lakescan.writing.conform import Fit
 from lakescan.writing.parquet_writer import PartitionedWriter
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 
-_TOGETHER = 1 << 16  # rows that are written at once
+_TOGETHER = 1 << 16  # rows per written batch
 
 
 @dataclass
 class UpsertFiles:
-    """Files of new rows, and files of keys whose older rows are deleted. Pickled by workers."""
+    """Data files of new rows, and equality delete files with the keys of replaced rows. Pickled by workers."""
 
     files: list[WrittenFile] = field(default_factory=list)
     deletes: list[WrittenFile] = field(default_factory=list)
 
     def add(self, other: UpsertFiles) -> None:
-        """Add those of another task."""
+        """Add the files of another task."""
         self.files += other.files
         self.deletes += other.deletes
 
     @property
     def all(self) -> list[WrittenFile]:
-        """All files."""
+        """All files, data files first."""
         return [*self.files, *self.deletes]
 
 
 class UpsertWriter:
-    """Takes batches of rows, each key once over all tasks; `close` or `undo` ends it.
+    """Writes batches of upserted rows, with each key at most once over all tasks; `close` or `undo` ends it.
 
-    `keys` is the table to write the keys of deleted rows to. Rows are deletes where the column `deletes` says so.
+    `rows` writes the data files, `keys` the delete files. `deletes` names a boolean column that marks rows to delete.
     """
 
     def __init__(self, rows: TableWrites, keys: TableWrites, write_id: str, deletes: str | None = None) -> None:
@@ -58,11 +58,11 @@ class UpsertWriter:
             self._rows.write(batch)
 
     def close(self) -> UpsertFiles:
-        """Finish all files."""
+        """Finish all files and return them."""
         return UpsertFiles(self._rows.close(), self._keys.close())
 
     def undo(self) -> None:
-        """Remove all files that were written."""
+        """Delete all files that were written."""
         self._rows.undo()
         self._keys.undo()
 
@@ -72,7 +72,8 @@ def write_newest(
 ) -> UpsertFiles:
     """Write the last row of each key, and the keys, as one task; see `UpsertWriter`.
 
-    All rows are held in memory. Raises `SchemaMismatch` for rows that do not fit the table.
+    All rows are held in memory. `task` is the number of the task, None for a write of one task. Raises `SchemaMismatch`
+    for rows that do not fit the table.
     """
     fitted = list(_conform_rows(rows, batches, task))
     if not fitted:
@@ -89,7 +90,7 @@ def write_newest(
 
 
 def _conform_rows(rows: TableWrites, batches: Iterable[pa.RecordBatch], task: int | None) -> Iterator[pa.RecordBatch]:
-    """Rows with all columns of the table, in its types: keys are compared as the table stores them."""
+    """Yield rows with all columns and types of the table, so that keys are compared as the table stores them."""
     if rows.rules:
         yield from RowCompleter(rows.rules, rows.schema, {}, task).complete(batches)
         return
@@ -99,7 +100,7 @@ def _conform_rows(rows: TableWrites, batches: Iterable[pa.RecordBatch], task: in
 
 
 def last_rows(rows: pa.Table, keys: Sequence[str]) -> pa.Array:
-    """The numbers of the rows of which no later row has the same key, in order."""
+    """Return the sorted indexes of the rows that are the last ones with their key."""
     columns = [_plain(rows[name]) for name in keys]
     names = [f"k{n}" for n in range(len(columns))]
     numbered = pa.table([*columns, pa.array(np.arange(rows.num_rows))], names=[*names, "row"])
@@ -112,10 +113,10 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def merge_upserts(parts: Sequence[UpsertFiles], rows: TableWrites, keys: TableWrites, write_id: str) -> UpsertFiles:
-    """The files of several tasks, each of which has written every key once.
+    """Merge the files of several tasks, each of which wrote every key at most once.
 
-    If tasks have a key in common, the last task's row counts: all rows are written again, and the files of the tasks
-    are removed.
+    If tasks have keys in common, the row of the last task wins. Then all rows are rewritten, and the files of the tasks
+    are removed. Raises `UnsupportedFeature` in that case if the files are encrypted.
     """
     whole = UpsertFiles()
     for part in parts:
@@ -124,7 +125,7 @@ def merge_upserts(parts: Sequence[UpsertFiles], rows: TableWrites, keys: TableWr
         return whole
     if rows.new_key() is not None:
         raise UnsupportedFeature(
-            "df.write of rows of which several tasks have the same key, to an encrypted table", "Use Table.append."
+            "df.write of rows with the same key in several tasks, to an encrypted table", "Use Table.append."
         )
     again = write_newest(
         rows, keys, (each for file in whole.files for each in _read(rows, file).to_batches()), write_id
@@ -134,13 +135,13 @@ def merge_upserts(parts: Sequence[UpsertFiles], rows: TableWrites, keys: TableWr
 
 
 def _repeats(files: Sequence[WrittenFile], keys: TableWrites) -> bool:
-    """Whether files of keys have a key twice."""
+    """Return whether a key occurs twice in key files."""
     whole = pa.concat_tables([_read(keys, file) for file in files])
     return len(last_rows(whole, whole.column_names)) < whole.num_rows
 
 
 def _read(writes: TableWrites, file: WrittenFile) -> pa.Table:
-    """The rows of a file that was written, under the names that the table has for its columns."""
+    """Read a written file, with the column names of the table."""
     import pyarrow.parquet as pq
 
     with writes.storage.open(file.location) as handle:
