@@ -1,4 +1,4 @@
-"""Arrow arrays: chunks as one array, values and rows as numbers, offsets of structs, and nulls without a type."""
+"""Helpers for Arrow arrays: combining chunks, numbering values and rows, removing offsets, casting to the null type."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ _BITS = {pa.float64(): pa.int64(), pa.float32(): pa.int32(), pa.float16(): pa.in
 
 
 def as_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Values as one array."""
+    """Return the values as one array, combining the chunks of a chunked array."""
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
 def empty_table(schema: pa.Schema) -> pa.Table:
-    """A table without rows; `schema.empty_table()` fails if UUIDs are inside other types."""
+    """Return a table without rows. `schema.empty_table()` fails if UUIDs are inside other types."""
     return pa.Table.from_batches([], schema=schema)
 
 
 def empty_structs(rows: int) -> pa.StructArray:
-    """So many structs without members."""
+    """Return an array of `rows` structs without members."""
     return pa.Array.from_buffers(pa.struct([]), rows, [None])
 
 
 def struct_member(values: pa.StructArray, name: str) -> pa.Array:
-    """A member of structs by its name, null where the struct is; Arrow takes names that begin with a dot for paths."""
+    """Return a member of structs by name, null where the struct is null; raises `KeyError` if it does not exist.
+
+    Arrow's own lookup takes names that begin with a dot for paths.
+    """
     index = values.type.get_field_index(name)
     if index < 0:
         raise KeyError(name)
@@ -36,14 +39,17 @@ def struct_member(values: pa.StructArray, name: str) -> pa.Array:
 
 
 def dictionary_codes(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """A number for each distinct value, from 0 in order of appearance; -1 for null."""
+    """Number the distinct values from 0 in order of appearance, and return the number of each value; -1 for null."""
     indices = as_array(values).dictionary_encode().indices
     result: np.ndarray = indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return result
 
 
 def float_bits(values: pa.Array) -> pa.Array:
-    """Floating-point numbers as bits, which distinguish -0.0 from 0.0, with one NaN; other values as they are."""
+    """Return floating-point numbers as integers with the same bits, and values of other types unchanged.
+
+    The bits distinguish -0.0 from 0.0. All NaNs become the same integer.
+    """
     if values.type not in _BITS:
         return values
     one_nan = pc.if_else(pc.is_nan(values), pa.scalar(math.nan, values.type), values)
@@ -51,9 +57,10 @@ def float_bits(values: pa.Array) -> pa.Array:
 
 
 def remove_inner_offsets(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """The column; a copy of what has an offset at or above a struct that is inside another array.
+    """Copy a column of nested structs if one of its arrays has an offset; otherwise return it unchanged.
 
-    Slices have offsets. DuckDB drops that of a struct in a struct, list or map: versions before 2.0 read other rows.
+    Slices have offsets. DuckDB before 2.0 ignores the offset of a struct inside a struct, list or map, and reads other
+    rows.
     """
     if not _holds_struct(column.type):
         return column
@@ -63,14 +70,14 @@ def remove_inner_offsets(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.Ch
 
 
 def remove_table_offsets(table: pa.Table) -> pa.Table:
-    """A table with `remove_inner_offsets` of all its chunks."""
+    """Apply `remove_inner_offsets` to all columns of a table."""
     if not any(_holds_struct(kind) for kind in table.schema.types):
         return table
     return pa.table([remove_inner_offsets(column) for column in table.columns], schema=table.schema)
 
 
 def _holds_struct(kind: pa.DataType) -> bool:
-    """Whether arrays inside arrays of a type are structs, or unions."""
+    """Return whether a nested type contains a struct or union below its top level."""
     return any(_is_struct(each) or _holds_struct(each) for each in _inner_types(kind))
 
 
@@ -100,10 +107,10 @@ def _has_offset(array: pa.Array) -> bool:
 
 
 def row_numbers(columns: Iterable[pa.Array | pa.ChunkedArray]) -> np.ndarray:
-    """A number for each row, from 0; equal for rows that are equal in all columns.
+    """Number the distinct rows of several columns from 0, and return the number of each row.
 
     Null equals null, and NaN equals NaN. Whether 0.0 equals -0.0 is not defined: pass floating-point numbers as bits
-    (`arrays.float_bits`), or with one kind of zero. The types are those that Arrow can hash: no lists, maps or structs.
+    (`float_bits`), or with one kind of zero. The columns need types that Arrow can hash: no lists, maps or structs.
     """
     numbers: np.ndarray | None = None
     for column in columns:
@@ -117,19 +124,19 @@ def row_numbers(columns: Iterable[pa.Array | pa.ChunkedArray]) -> np.ndarray:
 def combine_codes(numbers: np.ndarray, codes: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Combine row numbers with the codes of another column, which are less than `count`.
 
-    Returns the distinct combinations, `number * count + code`, sorted; and the place of each row's combination in them.
-    Places are dense, so that the next product cannot overflow.
+    Returns the distinct combinations (`number * count + code`, sorted), and for each row the index of its combination.
+    These indices are dense, so that the next product cannot overflow.
     """
     combinations, places = np.unique(numbers * max(count, 1) + codes, return_inverse=True)
     return combinations, places.astype(np.int64, copy=False)
 
 
 def cast_nulls(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast values to a type, in which what is null may be of the type `null`, at any depth.
+    """Cast values to a type that may contain the type `null` at any depth.
 
     Args:
-        values: Any values; those that become of type `null` are lost.
-        kind: The wanted type, of the same shape.
+        values: Values of any type. Values that are cast to `null` are lost.
+        kind: The target type, nested in the same way.
 
     Returns:
         Values of that type.
@@ -143,11 +150,11 @@ def cast_nulls(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """
     if pa.types.is_null(kind):
         return pa.nulls(len(values))
-    if kind == pa.month_day_nano_interval() and pa.types.is_integer(values.type):  # of months
+    if kind == pa.month_day_nano_interval() and pa.types.is_integer(values.type):  # numbers of months
         return pa.array([None if each is None else (each, 0, 0) for each in values.to_pylist()], kind)
     if not _has_null(kind):
         return values.cast(kind)
-    if values.offset:  # Arrow makes no lists of offsets that do not begin at the first value
+    if values.offset:  # `from_arrays` rejects offsets of a sliced array
         values = pa.concat_arrays([values, values.slice(0, 0)])
     is_null = values.is_null()
     if pa.types.is_struct(kind):

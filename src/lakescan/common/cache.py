@@ -1,8 +1,8 @@
-"""The one in-memory cache of a process, for what is decoded from immutable files.
+"""The in-memory cache of a process for data decoded from immutable files.
 
-It holds values of several kinds: decoded manifests, parsed pieces of Delta logs, deleted rows. All kinds share one
-limit in bytes, `set_cache_limit`; the least recently used values are evicted first. A module declares what it caches as
-a `Kind`. `common.folder_cache` keeps tables on disk as well.
+It holds decoded manifests, parsed parts of Delta logs, deleted rows and other kinds of values. All kinds share one
+limit in bytes, which `set_cache_limit` sets. The least recently used values are evicted first. A module declares what
+it caches as a `CacheKind`. `common.folder_cache` keeps decoded tables on disk as well.
 """
 
 from __future__ import annotations
@@ -24,28 +24,31 @@ T = TypeVar("T")
 
 DEFAULT_LIMIT = 384 * 2**20
 ENTRY = 512  # approximate bytes of an entry without its key and value
-_NODE = 900  # bytes of an Arrow field and its array, whatever their length: measured, from 640 to 1,200
+_NODE = 900  # approximate bytes of an Arrow field and its array without buffers; measured: 640 to 1,200
 
 
 def table_size(table: pa.Table) -> int:
-    """The approximate bytes of a table in memory.
+    """Return the approximate size of a table in memory, in bytes.
 
-    Its buffers count whole, and each array as an object of its own: of a table of few rows, and most tables of
-    metadata are that, these take ten times the bytes of the values.
+    The size counts whole buffers plus a fixed overhead per Arrow array. Most metadata tables have few rows, and for
+    those the overhead is ten times the size of the values.
     """
     objects = sum(_nodes(column.type) * max(1, column.num_chunks) for column in table.columns)
     return int(table.get_total_buffer_size()) + _NODE * objects
 
 
 def _nodes(type_: pa.DataType) -> int:
-    """A type, and those of its members at all levels."""
+    """Return the number of types in a type: itself and its members at all levels."""
     if pa.types.is_dictionary(type_):
         return 1 + _nodes(type_.value_type)
     return 1 + sum(_nodes(type_.field(number).type) for number in range(type_.num_fields))
 
 
 def entry_size(key: Hashable) -> int:
-    """The approximate bytes of an entry without its value: keys name each file of a batch, so they may be long."""
+    """Return the approximate size of a cache entry without its value, in bytes.
+
+    Keys may be long: some name each file of a batch.
+    """
     return ENTRY + _key_size(key)
 
 
@@ -56,7 +59,10 @@ def _key_size(key: object) -> int:
 
 @dataclass(eq=False)
 class _Computation:
-    """A value that a thread computes, for the others that wait for it: a tuple of one, so that a value may be None."""
+    """A value that a thread is computing while other threads wait for it.
+
+    `value` is a tuple of one, so that a computed None differs from no value.
+    """
 
     thread: int
     value: tuple[Any] | None = None
@@ -64,7 +70,7 @@ class _Computation:
 
 
 class Cache:
-    """A least-recently-used cache of any values, bounded in bytes, for all threads of a process.
+    """A least-recently-used cache bounded in bytes and shared by all threads of a process.
 
     Threads that ask for the same key at the same time compute its value once.
     """
@@ -75,27 +81,27 @@ class Cache:
         self._bytes = 0
         self._lock = threading.Lock()  # never held while a value is computed
         self._computations: dict[Hashable, _Computation] = {}
-        self._waiting: dict[int, _Computation] = {}  # what each waiting thread waits for
+        self._waiting: dict[int, _Computation] = {}  # by waiting thread
 
     def __len__(self) -> int:
         return len(self._entries)
 
     @property
     def nbytes(self) -> int:
-        """The approximate number of bytes of all entries."""
+        """The approximate size of all entries in bytes."""
         return self._bytes
 
     def get(self, key: Hashable, make: Callable[[], T], size_of: Callable[[T], int]) -> T:
         """Return the value cached under `key`, else call `make` and cache its result.
 
         A value larger than the limit is returned, but not cached. If another thread is computing the value, wait for
-        it. If that thread fails, the threads that waited compute the value themselves: the cause may be its own, such
-        as an interrupt. `make` may get other keys.
+        it. If that thread fails, each waiting thread computes the value itself, because the cause may concern only the
+        failed thread (an interrupt). `make` may call `get` for other keys.
 
         Args:
             key: Everything that the value depends on.
-            make: Computes the value; an exception of it is raised, and nothing is cached.
-            size_of: The size of the value in bytes.
+            make: Computes the value. If it raises, the error propagates and nothing is cached.
+            size_of: Returns the size of the value in bytes.
         """
         with self._lock:
             found = self._lookup(key)
@@ -111,19 +117,19 @@ class Cache:
         return cast(T, found[0])
 
     def find(self, key: Hashable) -> tuple[Any] | None:
-        """The value cached under `key` as a tuple of one; None if there is none."""
+        """Return the value cached under `key` as a tuple of one; None if the key is not cached."""
         with self._lock:
             return self._lookup(key)
 
     def put(self, key: Hashable, value: Any, size: int) -> None:
-        """Cache a value of so many bytes under `key`, in place of the one before."""
+        """Cache a value of `size` bytes under `key`, replacing the previous value."""
         with self._lock:
             _, before = self._entries.pop(key, ((None,), 0))
             self._bytes -= before
         self._keep(key, (value,), size + entry_size(key))
 
     def resize(self, limit: int) -> None:
-        """Set the limit in bytes, and evict entries that exceed it."""
+        """Set the limit in bytes, and evict entries until the cache is within it."""
         with self._lock:
             self.limit = limit
             self._make_room()
@@ -141,7 +147,11 @@ class Cache:
         return self._entries[key][0]
 
     def _find_or_wait(self, key: Hashable, own: _Computation) -> tuple[Any] | None:
-        """The value that is cached by now, or that another thread computes; None if `own` has to compute it."""
+        """Return the value that is cached or that another thread is computing; None if the caller has to compute it.
+
+        The value is a tuple of one. None also means that the other thread failed, or that waiting for it would
+        deadlock. If nobody is computing the value, register `own` as its computation.
+        """
         with self._lock:
             if (found := self._lookup(key)) is not None:
                 return found
@@ -163,7 +173,7 @@ class Cache:
         own.done.set()
 
     def _waits_for(self, computation: _Computation | None, thread: int) -> bool:
-        """Whether a computation cannot end before one of `thread` does: waiting for it would never end."""
+        """Return whether `computation` belongs to `thread` or waits for it, so that waiting for it would deadlock."""
         while computation is not None and computation.thread != thread:
             computation = self._waiting.get(computation.thread)
         return computation is not None
@@ -187,7 +197,7 @@ class Cache:
         self._lock.release()
 
     def _reset_child(self) -> None:
-        """Forget the threads that a forked process does not have."""
+        """Forget computations and waiting threads in a forked process, which has only the forking thread."""
         self._computations.clear()
         self._waiting.clear()
         self._lock.release()
@@ -199,11 +209,11 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 class CacheKind(Generic[T]):
-    """One kind of values in the process's cache: `name` keeps its keys apart from those of other kinds.
+    """One kind of cached values, whose keys are kept apart from those of other kinds by its name.
 
     Args:
         name: A name that no other kind has.
-        size_of: The approximate size of a value in bytes.
+        size_of: Returns the approximate size of a value in bytes.
     """
 
     def __init__(self, name: str, size_of: Callable[[T], int]) -> None:
@@ -215,12 +225,12 @@ class CacheKind(Generic[T]):
         return CACHE.get((self.name, key), make, self._size_of)
 
     def find(self, key: Hashable) -> T | None:
-        """The value cached under `key`; None if there is none."""
+        """Return the value cached under `key`; None if the key is not cached."""
         found = CACHE.find((self.name, key))
         return None if found is None else cast(T, found[0])
 
     def put(self, key: Hashable, value: T) -> None:
-        """Cache a value under `key`, in place of the one before: for what is known of something that grows."""
+        """Cache a value under `key`, replacing the previous one. Use it for sources that grow, such as a log."""
         CACHE.put((self.name, key), value, self._size_of(value))
 
 
@@ -229,7 +239,7 @@ METADATA: CacheKind[pa.Table] = CacheKind("metadata", table_size)
 
 
 def set_cache_limit(limit: int) -> None:
-    """Set the maximum memory of the cache of decoded metadata and deletes, which all tables of the process share.
+    """Set the memory limit of the cache of decoded metadata and deletes, which all tables of the process share.
 
     The least recently used entries are evicted first.
 
@@ -237,7 +247,7 @@ def set_cache_limit(limit: int) -> None:
         limit: Bytes; 384 MiB by default. 0 disables the cache.
 
     Raises:
-        InvalidOption: The limit is negative, or not a whole number.
+        InvalidOption: The limit is negative or not a whole number.
 
     Example:
         >>> lakescan.set_cache_limit(64 * 1024 * 1024)

@@ -1,6 +1,6 @@
-"""Names that DuckDB tells apart: it compares names of columns and of members of structs without their letters' case.
+"""Names that stay distinct in DuckDB, which compares names of columns and struct members case-insensitively.
 
-Rows are handed to DuckDB under these names, and SQL for DuckDB uses them. Results get their own names back.
+Rows are passed to DuckDB under these names, and SQL for DuckDB uses them. Results get the original names back.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _rename_field(field: pa.Field, name: str) -> pa.Field:
 
 
 def check_distinct(schema: pa.Schema, place: str) -> None:
-    """Raise `UnsupportedFeature` for the rows of a place whose names DuckDB would take for one."""
+    """Raise `UnsupportedFeature` if DuckDB would confuse two names of a schema; `place` names its source in errors."""
     for had, named in zip(schema, distinct_schema(schema), strict=True):
         if had.name != named.name:
             raise UnsupportedFeature(
@@ -61,7 +61,7 @@ def check_distinct(schema: pa.Schema, place: str) -> None:
 
 
 def distinct_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type with distinct names of members of structs; lists and maps may be around them."""
+    """Return the type with distinct names of struct members at any depth, also inside lists and maps."""
     if pa.types.is_struct(kind):
         names = distinct_names([each.name for each in kind])
         return pa.struct([_rename_field(each, name) for each, name in zip(kind, names, strict=True)])
@@ -77,7 +77,7 @@ def distinct_type(kind: pa.DataType) -> pa.DataType:
 
 
 class _TypeView:
-    """An array or a batch with the names of another type, by Arrow's C interface: nothing is copied."""
+    """An array or batch exported through Arrow's C interface with the names of another type, without a copy."""
 
     def __init__(self, arrays: pa.RecordBatch | pa.Array, named: pa.Schema | pa.DataType) -> None:
         self._arrays, self._named = arrays, named
@@ -87,12 +87,12 @@ class _TypeView:
 
 
 def rename_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the batch with the names of a schema, whose types are the same but for names of members."""
+    """Return the batch with the column and member names of a schema that has the same types otherwise."""
     return batch if batch.schema.equals(schema) else pa.record_batch(_TypeView(batch, schema))
 
 
 def distinct_table(table: pa.Table) -> pa.Table:
-    """Return the table with distinct names."""
+    """Return the table with distinct names of columns and of struct members."""
     schema = distinct_schema(table.schema)
     if schema is table.schema:
         return table
@@ -100,13 +100,13 @@ def distinct_table(table: pa.Table) -> pa.Table:
 
 
 def restore_names(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return the values with the names of members of a type of the same shape; the types of values stay."""
+    """Return the values with the struct member names of `kind`, a type of the same shape; other types do not change."""
     named = _restore_type(values.type, kind)
     return values if named == values.type else pa.array(_TypeView(values, named))
 
 
 def _restore_type(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    """The type with the names of members of another."""
+    """Return the type `found` with the struct member names of `wanted`."""
     if pa.types.is_struct(found) and pa.types.is_struct(wanted) and found.num_fields == wanted.num_fields:
         pairs = zip(found, wanted, strict=True)
         return pa.struct(

@@ -1,7 +1,7 @@
-"""Executors for planning: any object with `map(work, items)` that returns results in order.
+"""Executors for planning: any object with a method `map(work, items)` that returns results in order.
 
-The thread and process pools of `concurrent.futures` qualify, and so does `lakescan.spark.SparkExecutor`. Work and
-results are picklable.
+The thread and process pools of `concurrent.futures` and `lakescan.spark.SparkExecutor` are executors. Functions, items
+and results must be picklable.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ R = TypeVar("R")
 
 
 class PlanningExecutor(Protocol):
-    """Runs a function over items: reads manifests or log files and prunes their entries.
+    """Runs a function over items: scans use it to read manifests or log files and to prune their entries.
 
-    An executor may have an attribute `min_bytes`: scans with less metadata are planned by local threads instead.
+    An executor may have an attribute `min_bytes`. Scans with fewer bytes of metadata are planned by local threads
+    instead.
     """
 
     def map(self, work: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
@@ -31,7 +32,7 @@ class PlanningExecutor(Protocol):
 
 @runtime_checkable
 class ShufflingExecutor(PlanningExecutor, Protocol):
-    """An executor that also shuffles: splits items by key and merges per key."""
+    """An executor that can also shuffle: it splits items by key and merges the tables of each key."""
 
     def shuffle(
         self,
@@ -45,7 +46,7 @@ class ShufflingExecutor(PlanningExecutor, Protocol):
 
 @runtime_checkable
 class ExchangingExecutor(PlanningExecutor, Protocol):
-    """An executor whose workers also exchange rows: they divide items into shares, and take whole shares."""
+    """An executor that can also exchange rows: workers split items into shards, and one worker takes each shard."""
 
     def exchange(
         self,
@@ -55,15 +56,15 @@ class ExchangingExecutor(PlanningExecutor, Protocol):
         shares: int,
         /,
     ) -> Iterator[R]:
-        """Split each item into (share, table) pairs, then take the tables of each share one by one.
+        """Split each item into (shard, table) pairs, then call `take` once per shard with an iterator over its tables.
 
-        Unlike `ShufflingExecutor.shuffle`, no worker has all tables of a share at once. `shares` is how many there are,
-        numbered from 0. The results are in no order.
+        Unlike `ShufflingExecutor.shuffle`, no worker holds all tables of a shard at once. `shares` is the number of
+        shards, numbered from 0. The results come in any order.
         """
 
 
 class ReadAhead:
-    """A thread pool that stays only a few items ahead of its consumer, so memory is bounded."""
+    """A thread pool that stays only a few items ahead of its consumer, so that memory is bounded."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
@@ -95,7 +96,8 @@ LOCAL = ReadAhead(min(8, max(2, os.cpu_count() or 1)))
 def executor_for(given: PlanningExecutor | None, mode: str, size: int) -> PlanningExecutor:
     """Choose the executor for `size` bytes of metadata; `mode` is an Iceberg planning mode: auto, local or distributed.
 
-    A given executor is used unless the mode is local, or the mode is auto and `size` is below its `min_bytes`.
+    The given executor is used unless the mode is local, or the mode is auto and `size` is below the executor's
+    `min_bytes`. Otherwise local threads are used. A given `ReadAhead` is always used.
     """
     if isinstance(given, ReadAhead):
         return given

@@ -1,6 +1,6 @@
 """A cache of decoded metadata on disk, for tables opened with the option `cache-folder`.
 
-It outlives the process, and the processes of a machine share it.
+It outlives the process, and all processes of a machine can share it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _FORMAT = 3  # version of the cached tables' layout, part of each key: increase 
 
 
 def cache_in_folder(folder: str | None, key: Hashable, make: Callable[[], pa.Table]) -> Callable[[], pa.Table]:
-    """`make`, looked up in the folder's cache first; `make` itself without a folder."""
+    """Wrap `make` so that its result is looked up in the folder's cache first; return `make` if `folder` is None."""
     return make if folder is None else lambda: FolderCache(folder).get(key, make)
 
 
 class FolderCache:
-    """A cache of Arrow tables as files in a folder, bounded in bytes; a hit is memory-mapped.
+    """A cache of Arrow tables as files in a folder, bounded in bytes. Cached tables are memory-mapped.
 
     Cached files are trusted, so only you should be able to write to the folder. Files are renamed into place when
-    complete, so processes may share the folder. An unreadable file is made again; a failed write (a full disk) is
-    ignored.
+    complete, so processes may share the folder. An unreadable file is replaced. A failed write (such as on a full disk)
+    is ignored.
     """
 
     def __init__(self, folder: str | os.PathLike[str], limit: int = DEFAULT_LIMIT) -> None:

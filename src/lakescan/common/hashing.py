@@ -1,4 +1,4 @@
-"""Hashes over columns: of strings or binaries, the same in every process, and Murmur3 of Iceberg's buckets."""
+"""Hash functions: 64-bit hashes of strings and binaries, equal in every process, and Iceberg's Murmur3 for buckets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Rows and bytes hashed at once: hashing takes some 33 bytes of memory per byte.
+# Rows and bytes hashed at once. Hashing needs about 33 bytes of memory per byte of input.
 _ROWS, _BYTES = 1 << 16, 1 << 21
 _PRIME = 1_099_511_628_211
 
@@ -19,7 +19,7 @@ def hashes(values: pa.Array) -> np.ndarray:
 
 
 def _slices(values: pa.Array) -> Iterator[pa.Array]:
-    """The values in slices of at most `_ROWS` values and `_BYTES` bytes; a longer value is in a slice of its own."""
+    """Yield the values in slices of at most `_ROWS` values and `_BYTES` bytes; a longer value gets its own slice."""
     ends, start = np.cumsum(pc.binary_length(values).to_numpy(zero_copy_only=False), dtype=np.int64), 0
     while start < len(values):
         most = (ends[start - 1] if start else 0) + _BYTES
@@ -29,14 +29,14 @@ def _slices(values: pa.Array) -> Iterator[pa.Array]:
 
 
 def _mix_bits(sums: np.ndarray) -> np.ndarray:
-    """The sums with their upper bits mixed into the lower ones."""
+    """Mix the upper bits of each sum into its lower bits."""
     mixed = (sums ^ (sums >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
     result: np.ndarray = mixed ^ (mixed >> np.uint64(33))
     return result
 
 
 def _sums(values: pa.Array) -> np.ndarray:
-    """The value of a polynomial in the bytes of each value, modulo 2^64."""
+    """Return, for each value, a polynomial in its bytes modulo 2^64."""
     if len(values) == 1 and (size := pc.binary_length(values)[0].as_py()) > _BYTES:
         return _sum_of_long(values.cast(pa.large_binary()), size)
     # A byte is appended because `reduceat` needs non-empty segments.
@@ -53,7 +53,7 @@ def _sums(values: pa.Array) -> np.ndarray:
 
 
 def _sum_of_long(value: pa.Array, size: int) -> np.ndarray:
-    """The same for one long value, of which a part at a time is multiplied."""
+    """Compute the same polynomial as `_sums` for one value of `size` bytes, a block of bytes at a time."""
     start = np.frombuffer(value.buffers()[1], dtype=np.int64)[value.offset]
     data = np.frombuffer(value.buffers()[2], dtype=np.uint8)[start : start + size]
     powers = np.full(_BYTES, _PRIME, dtype=np.uint64)
@@ -73,7 +73,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur3(data: bytes) -> int:
-    """The Murmur3 hash of bytes, as a signed 32-bit integer."""
+    """Return the Murmur3 hash of bytes as a signed 32-bit integer."""
     state = 0
     whole = len(data) - len(data) % 4
     for at in range(0, whole, 4):

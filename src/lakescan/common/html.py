@@ -1,4 +1,7 @@
-"""HTML for notebooks. Names, values and locations may have any characters, in any number: text is escaped and cut."""
+"""HTML for notebooks.
+
+Text is escaped and truncated, since names, values and locations may be long and have any character.
+"""
 
 from __future__ import annotations
 
@@ -14,27 +17,27 @@ import pyarrow.compute as pc
 
 from lakescan.common.control_characters import harmless
 
-_MOST_CHARACTERS = 1_000  # of a name, a value or a cell
-_MOST_OF_A_TEXT = 20_000  # of a query, or an error
+_MOST_CHARACTERS = 1_000  # in a name, a value or a cell
+_MOST_OF_A_TEXT = 20_000  # characters in a query or an error
 _MOST_ROWS, _MOST_COLUMNS, _MOST_FACTS = 200, 50, 50
 
 
 def section(title: str, *content: str) -> str:
-    """A block with a title; `content` is HTML."""
+    """Return a block with a title; `content` is HTML and is not escaped."""
     return f"<div><b>{_text(title)}</b>{''.join(content)}</div>"
 
 
 def facts_table(facts: Mapping[str, str]) -> str:
-    """A table of names and values, one a row."""
+    """Return a table with one row per name and value."""
     shown = list(facts.items())[:_MOST_FACTS]
     rows = "".join(f"<tr><th>{_text(name)}</th><td>{_text(value)}</td></tr>" for name, value in shown)
     return f"<table>{rows}{_rest(len(facts) - len(shown))}</table>"
 
 
 def grid(header: Sequence[str], rows: Sequence[Sequence[str]], all_rows: int = 0) -> str:
-    """A table with a header; of many rows and columns, the first ones, and how many more there are.
+    """Return a table with a header. Of many rows and columns, it shows the first ones and the number of the others.
 
-    `all_rows` is how many there are, if `rows` are not all.
+    `all_rows` is the total number of rows, if `rows` has only some of them.
     """
     names = header[:_MOST_COLUMNS]
     top = "".join(f"<th>{_text(name)}</th>" for name in names)
@@ -46,12 +49,15 @@ def grid(header: Sequence[str], rows: Sequence[Sequence[str]], all_rows: int = 0
 
 
 def pre_block(text: str) -> str:
-    """Text as it is."""
+    """Return preformatted text."""
     return f"<pre>{_text(text, _MOST_OF_A_TEXT)}</pre>"
 
 
 def name_list(names: Sequence[str], most: int = 20) -> str:
-    """Names as one text; of many, the first ones, and how many more there are."""
+    """Join names with commas.
+
+    Of more than `most` names, only the first are listed, followed by the number of the others.
+    """
     more = f", and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
@@ -62,13 +68,13 @@ def _rest(count: int) -> str:
 
 def _text(text: str, most: int = _MOST_CHARACTERS) -> str:
     cut = text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
-    # Halves of surrogate pairs, which JSON can hold, cannot be sent to a browser.
+    # JSON can contain halves of surrogate pairs, which cannot be sent to a browser.
     return escape(harmless(cut).encode("utf-8", "backslashreplace").decode())
 
 
 _SHOWN_ROWS = 20
-_MOST_BYTES = 32  # of a binary value
-_OURS: dict[int, weakref.ref[pa.Table]] = {}  # tables of which `register_display` was told, by `id`
+_MOST_BYTES = 32  # the most bytes shown of a binary value
+_OURS: dict[int, weakref.ref[pa.Table]] = {}  # tables given to `register_display`, by `id`
 
 _BYTES = (
     pa.types.is_binary,
@@ -76,13 +82,13 @@ _BYTES = (
     pa.types.is_fixed_size_binary,
     pa.types.is_binary_view,
 )
-_NESTED = Repr()  # of lists, structs and maps: enough to see what they are
+_NESTED = Repr()  # for lists, structs and maps
 _NESTED.maxlevel, _NESTED.maxlist, _NESTED.maxtuple, _NESTED.maxdict = 4, 10, 10, 4
 _NESTED.maxstring = _NESTED.maxother = _NESTED.maxlong = 100
 
 
 def arrow_as_html(table: pa.Table, title: str = "") -> str:
-    """The first and last rows of a table, and how many it has; `title` replaces their number."""
+    """Return HTML with the first and last rows of a table; the default title is the number of rows."""
     rows = table.num_rows
     if rows > _SHOWN_ROWS:
         half = _SHOWN_ROWS // 2
@@ -93,12 +99,15 @@ def arrow_as_html(table: pa.Table, title: str = "") -> str:
 
 
 def register_display(table: pa.Table) -> pa.Table:
-    """The same table. IPython, if this process has its shell, shows it as HTML; tables of others as before."""
+    """Make IPython show this table as HTML, if it runs in this process, and return the table.
+
+    Tables that are not registered are shown as before.
+    """
     html = _formatter()
     if html is None:
         return table
     try:
-        html.lookup_by_type(pa.Table)  # ours, or one that the user has chosen, which is kept
+        html.lookup_by_type(pa.Table)  # keeps a formatter that the user has registered
     except KeyError:
         html.for_type(pa.Table, _notebook_html)
     key = id(table)
@@ -107,14 +116,14 @@ def register_display(table: pa.Table) -> pa.Table:
 
 
 def _formatter() -> Any:
-    """What makes IPython's HTML; None without IPython's shell. IPython is not imported for it."""
+    """Return IPython's HTML formatter; None outside of an IPython shell. IPython is not imported."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return None if shell is None else shell.display_formatter.formatters["text/html"]
 
 
 def _notebook_html(table: pa.Table) -> str | None:
-    """What IPython shows of an Arrow table; of those of others, what Arrow says itself."""
+    """Return HTML for IPython: ours for registered tables, pyarrow's own (or None) for others."""
     known = _OURS.get(id(table))
     if known is not None and known() is table:
         return arrow_as_html(table)
@@ -123,7 +132,7 @@ def _notebook_html(table: pa.Table) -> str | None:
 
 
 def _cells(table: pa.Table) -> list[list[str]]:
-    """The values of a few rows as text."""
+    """Return the rows of a small table as lists of text."""
     columns = [_texts(column) for column in table.columns[:100]]  # the grid shows fewer
     return [list(row) for row in zip(*columns, strict=True)]
 
@@ -133,7 +142,7 @@ def _texts(column: pa.ChunkedArray) -> list[str]:
     if any(is_kind(kind) for is_kind in _BYTES):
         return [_text_of_bytes(value) for value in column]
     if not pa.types.is_nested(kind):
-        try:  # also dates that Python's have no years for
+        try:  # Arrow also formats dates beyond Python's years
             return ["null" if text is None else text for text in pc.cast(column, pa.string()).to_pylist()]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             pass
@@ -151,5 +160,5 @@ def _text_of_bytes(value: pa.Scalar) -> str:
 def _text_of(value: pa.Scalar) -> str:
     try:
         return _NESTED.repr(value.as_py(maps_as_pydicts="lossy"))
-    except (ValueError, OverflowError):  # a time that Python does not have
+    except (ValueError, OverflowError):  # a time that Python cannot represent
         return str(value.type)

@@ -15,9 +15,9 @@ _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`\s/\\:]+)")
 
 @dataclass(frozen=True)
 class Identifier:
-    """A table's full name: catalog, parts of the namespace, table.
+    """A table's full name: catalog, namespace parts and table name.
 
-    A table without a catalog has its location for a name; see `of_path`.
+    A table that is opened by path has no catalog, and its location is its name; see `of_path`.
     """
 
     catalog: str
@@ -31,12 +31,12 @@ class Identifier:
 
     @staticmethod
     def of_path(location: str) -> Identifier:
-        """Return the identifier of a table that is known by its location."""
+        """Return the identifier of a table that is opened by its location."""
         return Identifier("", (), location.rstrip("/") or "/")
 
     @property
     def is_path(self) -> bool:
-        """Whether the table is known by its location, in no catalog."""
+        """Whether the table is identified by its location and belongs to no catalog."""
         return not self.catalog
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class Identifier:
 
 
 def dotted_name(parts: Iterable[str]) -> str:
-    """Join parts of a name into text that `parts_of` splits into the same ones; those that need it are quoted."""
+    """Join name parts into text that `split_name` splits into the same parts; quotes parts that need it."""
     return ".".join(part if _is_plain(part) else backquote(part) for part in parts)
 
 
@@ -55,7 +55,7 @@ def _is_plain(part: str) -> bool:
 
 
 def split_name(text: str) -> tuple[str, ...] | None:
-    """Split a dotted name, whose parts may be quoted by backticks; return None if the text is not such a name."""
+    """Split a dotted name, whose parts may be quoted with backquotes; return None if the text is not such a name."""
     parts, at = [], 0
     while part := _PART.match(text, at):
         parts.append(part[2] if part[1] is None else part[1].replace("``", "`"))
@@ -69,7 +69,7 @@ def split_name(text: str) -> tuple[str, ...] | None:
 
 
 def parse_identifier(catalog: str, name: str | Iterable[str]) -> Identifier:
-    """Parse a table's name in a catalog, such as `db.events`; the catalog's name may come first.
+    """Parse a table name within a catalog, such as `db.events`; the catalog's name may come first.
 
     Raises `InvalidOption` for a name without a namespace.
     """
@@ -84,9 +84,9 @@ def parse_identifier(catalog: str, name: str | Iterable[str]) -> Identifier:
 
 
 def folder_of(root: str, *names: str) -> str:
-    """The folder of a table or namespace under a warehouse or database.
+    """Return the folder of a table or namespace below `root`, the location of a warehouse or database.
 
-    Raises `InvalidOption` for a name that leads elsewhere.
+    Raises `InvalidOption` for a name that is not a single folder name.
 
     Example:
         >>> folder_of("s3://lake/warehouse", "shop", "orders")
@@ -100,7 +100,10 @@ def folder_of(root: str, *names: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raise `InvalidOption` for a name that nothing can have: catalogs make paths and addresses of it."""
+    """Raise `InvalidOption` for a name that cannot be the name of a table, view or namespace.
+
+    Catalogs build paths and URLs from names.
+    """
     if not name.strip() or name in (".", "..") or any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
         raise InvalidOption(
             f"{name!r} cannot be the name of a table, view or namespace: names are not empty, . or .., and have no "
@@ -109,7 +112,7 @@ def check_name(name: str) -> None:
 
 
 def location_of(table: str | os.PathLike[str] | Identifier) -> str:
-    """A table's path or identifier as text; raises `InvalidOption` for a value that is neither."""
+    """Return a table's path or identifier as text; raises `InvalidOption` for any other value."""
     if isinstance(table, Identifier):
         return str(table)
     if isinstance(table, str | os.PathLike) and (text := os.fsdecode(table)):

@@ -1,8 +1,8 @@
-"""Floating-point numbers as text, as Java's `Double.toString` and `Float.toString` write them.
+"""Floating-point numbers as text, formatted as Java's `Double.toString` and `Float.toString` format them.
 
-Which digits: the fewest that name the number among its neighbours, at least two, and of these the nearest to it, as
-from JDK 19 on. Older ones write a digit more of a few doubles (JDK 17 has 4.9999999999999996E22 for 5.0E22) and of many
-floats (1.15133484E15 for 1.1513348E15): both texts name the same number.
+The digits are the fewest that identify the number, at least two, and among these the nearest to it, as in JDK 19 and
+later. Older versions write one more digit for a few doubles (JDK 17 writes 4.9999999999999996E22 for 5.0E22) and for
+many floats (1.15133484E15 for 1.1513348E15). Both texts parse to the same number.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import math
 
 import numpy as np
 
-_LEAST, _MOST = -3, 7  # numbers from 10^-3 up to 10^7 have no exponent
+_LEAST, _MOST = -3, 7  # numbers from 10^-3 up to 10^7 are written without an exponent
 
 
 def double_text(value: float) -> str:
-    """A double: `1.0E10`, `1.0E-30`, `0.001`, `-0.0`, `NaN`, `Infinity`."""
+    """Format a double: `1.0E10`, `1.0E-30`, `0.001`, `-0.0`, `NaN`, `Infinity`."""
     return _text(value, np.float64)
 
 
 def float_text(value: float) -> str:
-    """A float, given as the double of the same value: `0.1` for the float that is nearest to it."""
+    """Format a float, given as a double of the same value: `0.1` for the float nearest to 0.1."""
     return _text(value, np.float32)
 
 
@@ -42,10 +42,10 @@ def _text(value: float, of: type[np.floating]) -> str:
 
 
 def _digits(value: float, of: type[np.floating]) -> tuple[str, int]:
-    """Significant digits, without zeros at their end, and the power of ten of the first."""
+    """Return the significant digits without trailing zeros, and the power of ten of the first digit."""
     text = np.format_float_scientific(of(value), unique=True, trim="-")
     digits, _, exponent = text.partition("e")
-    if len(digits) == 1:  # two digits may be nearer than one: 4.9E-324, where 5E-324 names the same number
+    if len(digits) == 1:  # two digits may be nearer than one: 4.9E-324, although 5E-324 is the same number
         two = f"{value:.1e}"
         if of(two) == of(value):
             digits, _, exponent = two.partition("e")

@@ -1,6 +1,7 @@
 """Metadata columns, such as a row's file and position (Iceberg specification, "Reserved Field IDs").
 
-They are read only if selected or filtered by. In a table that has a column of the same name, they have another name.
+They are read only if a query selects them or filters by them. If a column of the table has the same name, the metadata
+column is renamed.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ FIRST_RESERVED_ID = CHANGE_TYPE.id
 
 
 def avoid_name_clashes(columns: Iterable[t.Field], table_columns: Iterable[str]) -> tuple[t.Field, ...]:
-    """Return metadata columns under names that no column of the table has in any case.
+    """Return metadata columns, renamed where a column of the table has the same name in any case.
 
-    Statements that change rows need them next to all columns of the table. A column that has its name in data files as
-    well gets the new name there, too: readers find it by its id.
+    Statements that change rows read metadata columns together with all columns of the table. If a column's physical
+    name equals its name, the physical name changes with it: readers find the column by its id.
     """
     taken = {each.lower() for each in table_columns}
     return tuple(_avoid_name_clash(each, taken) for each in columns)
@@ -54,12 +55,12 @@ def _avoid_name_clash(column: t.Field, taken: Collection[str]) -> t.Field:
     return replace(column, name=name, physical_name=physical_name)
 
 
-# Members of Spark's and Delta's column `_metadata` that are metadata columns here, too.
+# Members of the column `_metadata` of Spark and Delta that are metadata columns here.
 _MEMBERS = {"row_index": POS.id, "row_id": ROW_ID.id, "row_commit_version": LAST_UPDATED.id}
 
 
 def metadata_member(path: tuple[str, ...]) -> int | None:
-    """Return the id of the metadata column that `_metadata.row_id` and the like refer to; None for other references."""
+    """Return the id of the metadata column for a reference such as `_metadata.row_id`; None for other references."""
     is_member = len(path) == 2 and path[0].lower() == "_metadata"
     return _MEMBERS.get(path[1].lower()) if is_member else None
 
@@ -75,14 +76,15 @@ def row_tracking_columns(row_id_name: str | None, commit_version_name: str | Non
 
 
 def partition_member_id(field_id: int) -> int:
-    """Return the id of a partition field as a member of the `_partition` column."""
+    """Return the id that a partition field has as a member of the `_partition` column."""
     return _FIRST_PARTITION_ID + field_id
 
 
 def partition_column(fields: tuple[t.Field, ...]) -> t.Field:
     """Return the `_partition` column: a struct with one member per partition field of all partition specs.
 
-    Partition fields are numbered from 1000, as are columns of wide tables: its members get ids of their own.
+    Its members get their own ids, because partition field ids, which start at 1000, can equal column ids of wide
+    tables.
     """
     members = tuple(replace(field, id=partition_member_id(field.id)) for field in fields)
     return t.Field(PARTITION_ID, "_partition", t.Struct(members), required=True, doc="partition values of the file")

@@ -1,4 +1,4 @@
-"""The values that options and properties take: how each is parsed, and what is said where it cannot be."""
+"""Parsers for the values of options and table properties."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _SECONDS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "min": 60, "h": 3600}
 
 @dataclass(frozen=True)
 class ValueParser(Generic[T]):
-    """A kind of value. Call it to parse one.
+    """Parses one kind of value. Call it with the value.
 
     Args:
-        parse: Converts a value, or text (all that Spark has), and raises `TypeError` or `ValueError` if it cannot.
-        expects: What is expected, for messages and documents.
-        accepts: The Python types that are accepted, as an annotation. Text always is.
-        is_secret: Whether no message may show a value.
+        parse: Converts a value or its text (Spark passes only text); raises `TypeError` or `ValueError` if it cannot.
+        expects: Describes valid values in messages and documentation.
+        accepts: The accepted Python types, as an annotation. Text is always accepted.
+        is_secret: Whether messages must not show the value.
     """
 
     parse: Callable[[Any], T]
@@ -38,7 +38,7 @@ class ValueParser(Generic[T]):
     is_secret: bool = False
 
     def __call__(self, value: Any) -> T:
-        """Parse a value; raises `ValueError` with what is expected."""
+        """Parse a value; for an invalid one, raise `ValueError` with `expects` as its message."""
         if value is None:
             raise ValueError(self.expects)
         try:
@@ -47,7 +47,7 @@ class ValueParser(Generic[T]):
             raise ValueError(self.expects) from error
 
     def describe(self, expects: str) -> ValueParser[T]:
-        """The same kind of value, described for one option."""
+        """Return the same parser with another description of valid values."""
         return replace(self, expects=expects)
 
 
@@ -86,7 +86,7 @@ def _duration(value: Any) -> float:
     text = _lower(value).replace(" ", "")
     number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
     seconds = float(number) * _SECONDS.get(text[len(number) :], float("nan"))
-    if not 0 < seconds <= TIMEOUT_MAX:  # nor NaN, of an unknown unit
+    if not 0 < seconds <= TIMEOUT_MAX:  # also rejects NaN, from an unknown unit
         raise ValueError(value)
     return seconds
 
@@ -142,7 +142,7 @@ def _lower(value: Any) -> str:
 
 
 def one_of(*choices: str) -> ValueParser[str]:
-    """One of `choices`, in any case."""
+    """Return a parser that accepts one of `choices` in any case."""
     by_name = {choice.lower(): choice for choice in choices}
     *rest, last = choices
 
@@ -178,6 +178,6 @@ moment: ValueParser[str] = ValueParser(
 any_text: ValueParser[str] = ValueParser(str, "text", "str")
 pattern: ValueParser[str] = ValueParser(_pattern, "a regular expression", "str")
 version_or_reference: ValueParser[str] = ValueParser(str, "a version, snapshot id, branch or tag", "int | str")
-text: ValueParser[str] = ValueParser(_text, "a string", "str")  # of a write: other types are not converted
+text: ValueParser[str] = ValueParser(_text, "a string", "str")  # for write options: rejects other types
 planning_mode: ValueParser[str] = one_of("auto", "local", "distributed")
 no_locality: ValueParser[bool] = ValueParser(_no_locality, "false", "bool | str")

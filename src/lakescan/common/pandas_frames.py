@@ -1,4 +1,4 @@
-"""Arrow tables as pandas data frames."""
+"""Conversion of Arrow tables to pandas data frames."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def pandas_frame(table: pa.Table, dtype_backend: str | None = None, **arguments:
 
     Args:
         table: The rows.
-        dtype_backend: pandas's own names of its data types: `"pyarrow"` for `pandas.ArrowDtype`, `"numpy_nullable"` for
-            types such as `Int64`. Both keep integers with nulls exact. By default, pandas has such a column as doubles,
-            which round integers of more than 53 bits.
-        arguments: Those of `pyarrow.Table.to_pandas`.
+        dtype_backend: The pandas data types to use: `"pyarrow"` for `pandas.ArrowDtype`, `"numpy_nullable"` for types
+            such as `Int64`. Both keep integers with nulls exact. By default, pandas stores integers with nulls as
+            doubles, which round integers of more than 53 bits.
+        arguments: Passed to `pyarrow.Table.to_pandas`.
 
     Raises:
-        InvalidOption: There is no such backend, or `types_mapper` is given, too.
+        InvalidOption: The backend is unknown, or `types_mapper` is also given.
         MissingDependency: pandas is not installed.
 
     Example:
@@ -45,16 +45,16 @@ def pandas_frame(table: pa.Table, dtype_backend: str | None = None, **arguments:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise InvalidOption(f"dtype_backend={dtype_backend!r}: expected {' or '.join(map(repr, _BACKENDS))}.{hint}")
     if "types_mapper" in arguments:
-        raise InvalidOption("to_pandas: both dtype_backend and types_mapper choose the types of pandas: give one")
+        raise InvalidOption("to_pandas: dtype_backend and types_mapper both choose the pandas types: give only one")
     mapper = pd.ArrowDtype if dtype_backend == "pyarrow" else _nullable
     return table.to_pandas(types_mapper=mapper, **arguments)
 
 
 def _nullable(kind: pa.DataType) -> Any:
-    """The pandas type with nulls for an Arrow type; None for those that NumPy's types hold without loss."""
+    """Return the nullable pandas type for an Arrow type; None if NumPy's types hold its values without loss."""
     import pandas as pd
 
-    if _has_integers_inside(kind):  # pyarrow makes doubles of integers inside, too, if one of them is null
+    if _has_integers_inside(kind):  # pyarrow converts nested integers with nulls to doubles, too
         return pd.ArrowDtype(kind)
     types = {
         pa.bool_(): pd.BooleanDtype,

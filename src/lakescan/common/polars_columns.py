@@ -1,6 +1,6 @@
-"""Polars, for work on columns of fixed width that it does in less time than pyarrow; results are the same without it.
+"""Optional use of Polars for fixed-width columns, on which it is faster than pyarrow. Results are the same without it.
 
-Arrays of such columns go to Polars and back without a copy.
+Arrays of such columns are passed to Polars and back without a copy.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import pyarrow as pa
 
 from lakescan.errors import UnsupportedFeature
 
-WORTH = 1 << 25  # bytes from which on importing Polars pays
+WORTH = 1 << 25  # bytes of work from which importing Polars pays off
 _is_usable = True
-_is_used = False  # whether this process has worked with Polars here
-_was_used = False  # whether this process is a fork of one that had
+_is_used = False  # whether this process has used Polars through this module
+_was_used = False  # whether the parent of this forked process had
 _bytes = 0
 
 
 def _reset_after_fork() -> None:
-    """After a fork, the threads of a Polars that the parent used are gone: it would wait for them for ever."""
+    """Stop using Polars in a forked process: it would wait forever for the threads that only the parent has."""
     global _is_usable, _was_used
     _is_usable = _is_usable and "polars" not in sys.modules
     _was_used |= _is_used
@@ -33,7 +33,10 @@ if hasattr(os, "register_at_fork"):
 
 
 def polars_for(size: int) -> Any:
-    """Polars, for work on so many bytes: it is imported once there was enough work; None if it is not to be used."""
+    """Return the module `polars` for work on `size` bytes; None if pyarrow should do the work.
+
+    Polars is imported only after the process has asked for `WORTH` bytes of work in total.
+    """
     global _bytes, _is_used
     if not _is_usable:
         return None
@@ -47,18 +50,21 @@ def polars_for(size: int) -> Any:
 
 
 def check_threads(what: str) -> None:
-    """Raise `UnsupportedFeature` where frames, which nothing but Polars makes, would be waited for for ever."""
+    """Raise `UnsupportedFeature` in a forked process in which Polars would hang; `what` names the operation.
+
+    Call it before work that only Polars can do, such as creating Polars frames.
+    """
     global _is_used
     if _was_used:
         raise UnsupportedFeature(
             f"{what} in a forked process whose parent has used Polars",
-            "Its threads are gone after a fork. Start processes by spawn or forkserver, or use to_arrow() here.",
+            "Its threads do not survive a fork. Start processes by spawn or forkserver, or use to_arrow() here.",
         )
     _is_used = True
 
 
 def is_fixed_width(kind: pa.DataType) -> bool:
-    """Whether Polars has arrays of a type as Arrow has them: whole numbers, floats, booleans, dates, timestamps."""
+    """Return whether Polars stores a type as Arrow does: signed integers, floats, booleans, dates, most timestamps."""
     return (
         pa.types.is_signed_integer(kind)
         or pa.types.is_boolean(kind)

@@ -1,7 +1,7 @@
-"""Typed table properties: each is declared once, with its name, its type, its default and what it does.
+"""Typed table properties. Each is declared once with its name, type, default and documentation.
 
-A property is parsed when it is first asked for, and then kept: an invalid one fails only what depends on it, so that a
-property of writers cannot make a read fail.
+A property is parsed on first access and then cached. An invalid property fails only the code that uses it, so that an
+invalid property for writers cannot fail a read.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ P = TypeVar("P", bound="Properties")
 
 
 class Property(Generic[T]):
-    """A table property, declared as an attribute of a class of `Properties`.
+    """A table property, declared as an attribute of a subclass of `Properties`.
 
-    - `name`: what tables call it; `default`: its value without it; `doc`: what it does.
-    - `read`: parses the text of an existing table; raises `ValueError` with what is expected.
-    - `check`: parses, or brings to its normal form, the value of a new table, where that is stricter; else `read`.
-    - `is_internal`: writers set it, users do not.
-    - `is_kept`: it is only checked and kept; no code of lakescan acts on it.
-    - `error`: what an invalid value of an existing table raises.
+    - `name`: the property's key in tables.
+    - `default`: its value in tables that do not set it.
+    - `doc`: its documentation.
+    - `read`: parses the text in an existing table; raises `ValueError` with a description of valid values.
+    - `check`: validates or normalizes the value for a new table, where that is stricter; `read` by default.
+    - `is_internal`: set by writers, not by users.
+    - `is_kept`: validated and stored, but not used by lakescan.
+    - `error`: the error class for an invalid value in an existing table.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class Property(Generic[T]):
         if properties is None:
             return self
         value = self._parse(properties)
-        properties.__dict__[self._attribute] = value  # found first from now on
+        properties.__dict__[self._attribute] = value  # cached: later accesses find it before this descriptor
         return value
 
     def _parse(self, properties: Properties) -> T:
@@ -74,7 +76,7 @@ class Property(Generic[T]):
 
 
 class Properties:
-    """The properties of one table; `where` begins the messages about those that are invalid."""
+    """The properties of one table; `where` is the prefix of messages about invalid ones."""
 
     def __init__(self, texts: Mapping[str, str], where: str) -> None:
         self.texts = texts
@@ -82,11 +84,11 @@ class Properties:
 
     @classmethod
     def declarations(cls) -> dict[str, Property[Any]]:
-        """The declared properties by name, sorted."""
+        """Return the declared properties by name, sorted."""
         found = [each for kind in cls.__mro__ for each in vars(kind).values() if isinstance(each, Property)]
         return {each.name: each for each in sorted(found, key=lambda each: each.name)}
 
 
 def is_true(text: str) -> bool:
-    """Whether a text is true; anything else is false, as Java's `Boolean.parseBoolean` has it."""
+    """Return whether a text is "true" in any case, as Java's `Boolean.parseBoolean` does."""
     return text.lower() == "true"

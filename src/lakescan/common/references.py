@@ -1,4 +1,4 @@
-"""References to columns: how users write the name of a column, or of a member of a struct, as text."""
+"""References to columns and struct members, as users write them in text."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _PART = re.compile(rf"`((?:[^`]|``)*)`|({_PLAIN.pattern})", re.DOTALL)
 def parse_reference(text: str) -> tuple[str, ...]:
     """Split a reference to a column into names, from the column down to the member.
 
-    This is the syntax of every place that takes a column as text: `select`, `where` and `col`, `partition_by`, keys,
-    sort orders and options. Names are parted by dots. A name with dots or backquotes is put in backquotes, in which a
-    backquote is doubled. Text that is no reference (`a..b`) is taken as one name, because columns may be named so.
+    All parameters that take a column as text use this syntax: `select`, `where` and `col`, `partition_by`, keys, sort
+    orders and options. Names are separated by dots. A name that contains dots or backquotes is put in backquotes, and a
+    backquote inside it is doubled. Text that is not a valid reference (`a..b`) is returned as one name, because a
+    column may have that name.
 
     Example:
         >>> parse_reference("address.city")
@@ -39,7 +40,7 @@ _ITEMS = re.compile(r"(?:(?<![^\s.,(])`(?:[^`]|``)*`|.)", re.DOTALL)  # a quoted
 
 
 def split_list(text: str, *, keep_calls: bool = False) -> tuple[str, ...]:
-    """Split text at commas outside of quoted names, and with `keep_calls` outside of parentheses.
+    """Split text at commas outside of quoted names and, with `keep_calls`, outside of parentheses.
 
     Example:
         >>> split_list("id, `a,b`")
@@ -58,16 +59,19 @@ def split_list(text: str, *, keep_calls: bool = False) -> tuple[str, ...]:
 
 
 def dotted_path(names: Iterable[str]) -> str:
-    """Join names into a reference that `parse_reference` splits into the same names; quotes those that need it."""
+    """Join names into a reference that `parse_reference` splits into the same names, quoting names that need it."""
     return ".".join(name if _is_plain(name) else backquote(name) for name in names)
 
 
 def backquote(name: str) -> str:
-    """A name in backquotes, as Spark's SQL takes any: it is not split at dots."""
+    """Quote a name with backquotes, as in Spark SQL, so that it is not split at dots."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name needs no backquotes. Spaces around need them, since lists and aliases strip these; so do commas
-    and parentheses, at which lists and transforms are split."""
+    """Return whether a name needs no backquotes.
+
+    Names with surrounding spaces need them, because lists and aliases strip spaces. So do names with commas or
+    parentheses, which separate list items and transforms.
+    """
     return _PLAIN.fullmatch(name) is not None and name == name.strip() and not _SPLITS.search(name)

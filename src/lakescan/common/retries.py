@@ -1,4 +1,4 @@
-"""When to try again: commits that lost a race, commits whose outcome is unknown, files that are being written."""
+"""Retry policies: for commits that lost a race, for commits with an unknown outcome, and for reads after a change."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from lakescan.errors import CommitConflict, CommitStateUnknown, LocationRefused,
 T = TypeVar("T")
 
 _LOG = logging.getLogger("lakescan")
-_JITTER = 0.5  # of a wait: what is added to it at most, so that writers that collided do not collide again
+_JITTER = 0.5  # the largest random addition to a wait, as a fraction of it, so that writers do not collide again
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often to try, and how long to wait between attempts.
+    """The number of attempts of an operation and the waits between them.
 
-    `attempts` counts the first one, too; None means any number. The first wait takes `first` seconds, each further one
-    `factor` times the one before, up to `ceiling`; up to half of each is added at random. No wait begins after
-    `timeout` seconds. Iceberg's table properties `commit.retry.*` describe the same: `num-retries` is `attempts` - 1,
-    `min-wait-ms` is `first`, `max-wait-ms` is `ceiling`, and `total-timeout-ms` is `timeout`.
+    `attempts` includes the first attempt; None means no limit. The first wait takes `first` seconds. Each further wait
+    is `factor` times longer, up to `ceiling` seconds. Up to half of each wait is added at random. No wait begins after
+    `timeout` seconds. The fields correspond to Iceberg's table properties `commit.retry.*`: `num-retries` is `attempts`
+    - 1, `min-wait-ms` is `first`, `max-wait-ms` is `ceiling`, and `total-timeout-ms` is `timeout`.
     """
 
     attempts: int | None
@@ -34,7 +34,7 @@ class RetryPolicy:
     timeout: float | None = None
 
     def waits(self) -> Iterator[float]:
-        """The seconds of each wait, without the random part; one fewer than the attempts."""
+        """Yield the seconds of each wait without the random part; there is one wait fewer than attempts."""
         wait, number = min(self.first, self.ceiling), 1
         while self.attempts is None or number < self.attempts:
             yield wait
@@ -42,7 +42,7 @@ class RetryPolicy:
 
     @staticmethod
     def strictest(policies: Sequence[RetryPolicy]) -> RetryPolicy:
-        """What all of some policies allow: the fewest attempts, the longest waits, the shortest time."""
+        """Return a policy within all given ones: the fewest attempts, the longest waits, the shortest timeout."""
         return RetryPolicy(
             min((each.attempts for each in policies if each.attempts is not None), default=None),
             max(each.first for each in policies),
@@ -52,16 +52,16 @@ class RetryPolicy:
         )
 
 
-# A commit that other writers' commits got ahead of, if its files are decided again before each attempt.
+# Commits that conflict with concurrent commits, and that plan their files again before each attempt.
 COMMITS = RetryPolicy(attempts=30, first=0.05)
-# An append, which fits any state of the table.
+# Appends, which are valid on any snapshot or version of the table.
 APPENDS = RetryPolicy(attempts=None, first=0.05, timeout=120)
-# Looks at a table for a commit whose response was lost: it may arrive a little later.
+# Checks of a table for a commit whose response was lost: the commit may become visible a little later.
 LOOKS = RetryPolicy(attempts=4, first=0.1, factor=4)
 
 
 class Attempts:
-    """The attempts of one operation by a policy.
+    """Counts the attempts of one operation, and waits between them by a policy.
 
     Example:
         >>> attempts = Attempts(COMMITS)
@@ -79,7 +79,7 @@ class Attempts:
         self.number: int = 1
 
     def wait(self) -> bool:
-        """Wait before another attempt; returns False, at once, if there is none left."""
+        """Wait before the next attempt; return False immediately if no attempt is left."""
         seconds = next(self._waits, None)
         if seconds is None or (self._timeout is not None and time.monotonic() - self._started > self._timeout):
             return False
@@ -88,9 +88,9 @@ class Attempts:
         return True
 
     def wait_or_raise(self, name: str, error: Exception) -> None:
-        """Wait before another attempt to commit to a table, after one that definitely failed with `error`.
+        """Wait before the next attempt to commit to the table `name`, after an attempt that failed with `error`.
 
-        Raises `CommitConflict` with the number of attempts if there is none left.
+        Raises `CommitConflict` with the number of attempts if none is left.
         """
         _LOG.debug("%s: attempt %d failed because of concurrent commits: %s", name, self.number, error)
         if not self.wait():
@@ -110,16 +110,19 @@ def outcome_of(
     *,
     doing: bool = False,
 ) -> T:
-    """The outcome of a commit that ended with `error`: whether it succeeded is looked up in the table.
+    """Find out whether a commit that ended with `error` succeeded, by reading the table, and return its outcome.
 
-    `name` is the table's; with `doing`, it says what was done instead, such as "dropping local.db.t".
-
-    `look` reads the table anew and returns the outcome, or None if the commit is not there yet but may still arrive. If
-    it raises one of the `definite` errors, that is the outcome; after any other error, the table is read again, as
-    often as `policy` says, by default `LOOKS`.
+    Args:
+        name: The table's name; with `doing`, the operation instead, such as "dropping local.db.t".
+        error: The error with which the commit ended.
+        look: Reads the table again and returns the outcome; None if the commit is not there but may still arrive.
+        definite: Errors of `look` that are raised at once, because they are the outcome. After any other error of
+            `look`, the table is read again.
+        policy: How often to read the table; `LOOKS` by default.
+        doing: Whether `name` is an operation.
 
     Raises:
-        CommitStateUnknown: The last look has no outcome, either.
+        CommitStateUnknown: The outcome is still unknown after the last read.
     """
     attempts, why = Attempts(policy or LOOKS), error
     _LOG.debug("%s: whether it succeeded is looked up after %s: %s", name, type(error).__name__, _error_message(error))
@@ -142,15 +145,16 @@ def outcome_of(
 
 
 def _error_message(error: Exception) -> str:
-    """The message of an error; of a database's, without the statement and its values, which SQLAlchemy adds."""
+    """Return an error's message; for SQLAlchemy errors, without the SQL statement and its values."""
     return str(getattr(error, "orig", None) or error)
 
 
 def retry_read(read: Callable[[], T], done: str) -> T:
-    """Read what a change has made; again, as often as `LOOKS` says, while storage or a catalog does not answer.
+    """Call `read` to reopen a changed table or catalog entry, retrying by `LOOKS` while storage or a catalog fails.
 
-    `done` says what is done, such as "local.db.t is created, but cannot be opened". Raises `StorageError` that says it,
-    too, `NoSuchTable` that does if another writer came in between, and other errors at once.
+    `done` describes the completed change ("local.db.t is created, but cannot be opened") and begins the messages.
+    Raises `StorageError` after the last attempt, `NoSuchTable` if another writer has dropped or renamed the table, and
+    other errors immediately.
     """
     attempts = Attempts(LOOKS)
     while True:

@@ -1,4 +1,4 @@
-"""A table's schema: look-up of fields by id or dotted name, projection, conversion to Arrow."""
+"""A table's schema: lookup of fields by id or dotted name, projection, conversion to Arrow."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from lakescan.errors import NoSuchColumn, nearest
 class Schema:
     """Columns in order. `id` is the schema id (Iceberg), else 0.
 
-    Names are full dotted paths, as in Spark: `address.city` is the member `city` of `address`. A name that contains
-    dots is quoted with backquotes; unquoted, it is matched only if no nested field has that path. A name of another
-    case is matched if no field has the name as it is, unless `case_sensitive` is asked for.
+    Fields are looked up by full dotted path, as in Spark: `address.city` is the member `city` of `address`. A name that
+    contains dots is quoted with backquotes. Without quotes, it matches only if no nested field has that path. A name in
+    another case matches if no field has exactly this name, unless `case_sensitive` is true.
     """
 
     fields: tuple[Field, ...]
@@ -34,7 +34,7 @@ class Schema:
 
     @cached_property
     def _names(self) -> tuple[_FieldIndex, _FieldIndex]:
-        """Fields by path (a tuple of names), and by dotted text, which may be ambiguous."""
+        """Two indexes of the fields: by path (a tuple of names), and by dotted text, which may be ambiguous."""
         paths = list(_paths(self.fields, ()))
         return _FieldIndex(paths), _FieldIndex((".".join(path), field) for path, field in paths)
 
@@ -49,7 +49,7 @@ class Schema:
 
     @cached_property
     def reference_of(self) -> dict[int, str]:
-        """What to write for each field, by id: its path, with names in backquotes that need it."""
+        """The reference to each field, by id: its path, with backquotes around names that need them."""
         return {field.id: dotted_path(path) for path, field in _paths(self.fields, ())}
 
     @property
@@ -58,7 +58,7 @@ class Schema:
         return tuple(self.reference_of[each] for each in self.identifier_ids)
 
     def physical_path(self, field: Field) -> tuple[str, ...]:
-        """Return the path of a field in data files: the physical names from its column down to the field."""
+        """Return the path of a field in data files: the physical names from its top-level column down to the field."""
         path, among = [], self.fields
         while True:
             within = next(f for f in among if field in walk((f,)))
@@ -68,7 +68,7 @@ class Schema:
             among = children(within.type)
 
     def struct_path(self, field_id: int) -> tuple[Field, ...]:
-        """Return the fields from the column down to the field of that id, or to the first list or map around it."""
+        """Return the fields from the column down to the field with this id, or to the first list or map above it."""
         path = [self.top_level_of[field_id]]
         while path[-1].id != field_id and isinstance(kind := path[-1].type, Struct):
             path.append(next(f for f in kind.fields if any(within.id == field_id for within in walk((f,)))))
@@ -76,7 +76,7 @@ class Schema:
 
     @cached_property
     def top_level_of(self) -> dict[int, Field]:
-        """The top-level column that contains each field (or is it), by field id."""
+        """The top-level column that contains each field or is that field, by field id."""
         return {inner.id: top for top in self.fields for inner in walk((top,))}
 
     @property
@@ -85,7 +85,7 @@ class Schema:
         return [f.name for f in self.fields]
 
     def field(self, name: str, *, case_sensitive: bool = False) -> Field:
-        """Return the field with that dotted name; raises `NoSuchColumn`, which suggests the nearest name."""
+        """Return the field with this dotted name; raises `NoSuchColumn`, which suggests the nearest name."""
         by_path, by_text = self._names
         lookups: tuple[tuple[_FieldIndex, tuple[str, ...] | str], ...] = (
             (by_path, parse_reference(name)),
@@ -105,7 +105,7 @@ class Schema:
         raise NoSuchColumn(f"no column {name!r} in the table.{nearest(name, self.reference_of.values())}")
 
     def column(self, name: str, *, case_sensitive: bool = False) -> Field:
-        """Return the top-level column of that name, which may contain dots; raises `NoSuchColumn`."""
+        """Return the top-level column with this name, which may contain dots; raises `NoSuchColumn`."""
         matches = self._columns.matches(name, case_sensitive)
         if len(matches) == 1:
             return matches[0]
@@ -120,17 +120,17 @@ class Schema:
         return Schema(columns, self.id, self.identifier_ids)
 
     def append_fields(self, more: Iterable[Field]) -> Schema:
-        """Return the schema with the fields of `more` appended whose names and ids are new."""
+        """Return the schema with those fields of `more` appended whose names and ids are both new."""
         names, ids = set(self.names), {f.id for f in self.fields}
         added = tuple(f for f in more if f.name not in names and f.id not in ids)
         return Schema(self.fields + added, self.id, self.identifier_ids)
 
     def struct(self) -> Struct:
-        """The columns as one struct type."""
+        """Return the columns as one struct type."""
         return Struct(self.fields)
 
     def arrow(self) -> pa.Schema:
-        """The Arrow schema: one field per column, with its id in the field's metadata."""
+        """Return the Arrow schema: one field per column, with its id in the field's metadata."""
         return pa.schema([f.arrow() for f in self.fields])
 
 
@@ -139,12 +139,12 @@ class FieldMatching:
     """How a table's fields are matched with the columns of a data file.
 
     - `by_id`: match by field id (Iceberg, Delta's id mode) in files that have ids; else by physical name.
-    - `name_mapping`: the ids of fields in files without ids, by full path (Iceberg's `schema.name-mapping.default`);
-      `fault` says why the mapping cannot be used.
+    - `name_mapping`: the ids of fields in files without ids, by full path (Iceberg's `schema.name-mapping.default`).
+    - `fault`: why the mapping cannot be used; None if it can.
     - `by_position`: without a mapping, number the columns of files without ids from 1, as Iceberg's reader does.
-    - `ids_required`: refuse files without ids (Delta's id mode).
-    - `settled`: ids of top-level fields which, as far as the table's metadata shows, have the same name in all files
-      with ids, a name that no other field ever had.
+    - `ids_required`: reject files without ids (Delta's id mode).
+    - `settled`: ids of top-level fields that, according to the table's metadata, have the same name in all files with
+      ids, and whose name no other field ever had.
     - `legacy_calendar`: honour a file's marker that its dates are in the hybrid calendar of Spark 2 (Delta).
     """
 
@@ -158,7 +158,7 @@ class FieldMatching:
 
 
 class _FieldIndex:
-    """Fields by key (a path or dotted text), with a second index by the key in lower case."""
+    """An index of fields by key (a path or dotted text), with a second index by the key in lower case."""
 
     def __init__(self, named: Iterable[tuple[tuple[str, ...] | str, Field]]) -> None:
         self._exact: dict[tuple[str, ...] | str, list[Field]] = {}

@@ -1,7 +1,8 @@
-"""Secrets that this process has been given: no message, log line, warning or `repr` of lakescan's shows them.
+"""Registry of secrets that this process was given, which lakescan hides in messages, log lines, warnings and `repr`s.
 
-Catalogs, storage settings and credentials that catalogs issue add theirs. Texts of other libraries may quote them: of a
-header that is not valid, of an address that cannot be resolved. So texts are looked through when they are shown.
+Catalogs, storage settings and credentials issued by catalogs register their secrets here. Errors of other libraries may
+quote them, such as an invalid header or an address that cannot be resolved, so text is searched for secrets before it
+is shown.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, unquote
 
-_LEAST = 5  # letters; shorter texts are in every message
-_BEFORE, _AFTER = "([:='\"]|Bearer )", r"(?=[@&'\",;\s\\]|$)"  # of a value
-_WORD = 12  # letters; a text of more is no word of a message
+_LEAST = 5  # characters; shorter secrets would occur in every message
+_BEFORE, _AFTER = "([:='\"]|Bearer )", r"(?=[@&'\",;\s\\]|$)"  # around a value
+_WORD = 12  # letters; longer secrets cannot be ordinary words of a message
 _MOST = 20_000  # secrets; the oldest are forgotten first
 _KNOWN: dict[str, None] = {}
 _PASSWORD = re.compile(r"(?:^|//)[^/@:\s]*:([^/\s]+)@")  # in an address
@@ -23,7 +24,7 @@ _SIGNED = re.compile(r"[?&](?:sig|token|password|secret|X-Amz-(?:Signature|Secur
 
 
 class Secret(str):
-    """A text whose `repr` hides it."""
+    """A string whose `repr` does not show it."""
 
     __slots__ = ()
 
@@ -35,19 +36,19 @@ class Secret(str):
 
 
 def secret(value: Any) -> Secret:
-    """Return a text as a secret, without the white space around it, such as the line end of a file.
+    """Return a text as a `Secret` and register it; surrounding white space, such as a file's line end, is removed.
 
     Example:
         >>> secret("s3cr3t\\n")
         Secret('***')
     """
     text = str(value).strip()
-    register_secrets([text, *text.split(":")[1:]])  # of `client_id:client_secret`, the latter alone
+    register_secrets([text, *text.split(":")[1:]])  # also the secret in `client_id:client_secret`
     return Secret(text)
 
 
 def register_secrets(values: Iterable[str]) -> None:
-    """Hide these texts from now on."""
+    """Hide these texts from now on, also when they are URL-encoded. Texts shorter than `_LEAST` are not hidden."""
     for value in values:
         for each in {value, value.strip(), quote(value, safe="")}:
             if len(each) >= _LEAST:
@@ -58,7 +59,7 @@ def register_secrets(values: Iterable[str]) -> None:
 
 
 def register_address_secrets(value: Any) -> None:
-    """Hide the password and the signature in an address; of a password that was not quoted, its parts, too."""
+    """Hide the password and the signature in a URL; if the password has an unescaped `@`, hide its parts, too."""
     text = str(value)
     for match in _PASSWORD.finditer(text):
         register_secrets([match[1], unquote(match[1]), *match[1].split("@")])
@@ -66,10 +67,10 @@ def register_address_secrets(value: Any) -> None:
 
 
 def hide_secrets(text: str) -> str:
-    """Return a text with `***` in the place of each secret.
+    """Replace each registered secret in a text with `***`.
 
-    One that looks like a word of a message (`another`) is hidden where it is a value: in `:another@`, `=another`, in
-    quotes, and in `Bearer another`.
+    A secret that looks like an ordinary word (`another`) is replaced only where it is a value: in `:another@`,
+    `=another`, in quotes, and in `Bearer another`.
     """
     for each in sorted((each for each in list(_KNOWN) if each in text), key=len, reverse=True):
         if each.isalpha() and len(each) < _WORD:
@@ -80,13 +81,13 @@ def hide_secrets(text: str) -> str:
 
 
 def hide_error_secrets(error: BaseException) -> None:
-    """Hide secrets in the texts of an error of another library and of its causes, which tracebacks show."""
+    """Hide secrets in the text of another library's error and of its causes, which tracebacks show."""
     for each in iter_causes(error):
         _hide_in_one(each)
 
 
 def iter_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes, each once: an error that is raised again may be one of its own causes."""
+    """Yield an error and its causes, each once. An error that was raised again may be among its own causes."""
     seen: set[int] = set()
     at: BaseException | None = error
     while at is not None and id(at) not in seen:
@@ -95,15 +96,15 @@ def iter_causes(error: BaseException) -> Iterator[BaseException]:
         at = at.__cause__ or at.__context__
 
 
-_TEXTS = (str, bytes, dict, list, tuple, set)  # and collections that may have some
-_OF_ERRORS = ("strerror", "filename", "filename2", "object")  # attributes of errors in C: `OSError`, `UnicodeError`
+_TEXTS = (str, bytes, dict, list, tuple, set)  # texts, and collections that may contain texts
+_OF_ERRORS = ("strerror", "filename", "filename2", "object")  # attributes of `OSError` and `UnicodeError`, set in C
 
 
 def _hide_in_one(error: BaseException) -> None:
-    """Hide secrets in the arguments of an error and in its texts, and so in its own text and `repr`.
+    """Hide secrets in an error's arguments and text attributes, and thus in its text and `repr`.
 
-    Objects that an error carries, such as a view that was found, stay what they are. Thrift's errors let nobody set
-    their attributes: their classes are passed by.
+    Attributes that are not texts or collections do not change. Thrift's error classes prevent setting attributes, so
+    the attributes are set through `object`.
     """
     _set_args(error, tuple(map(_mask_secrets, error.args)))
     for name in (*getattr(error, "__dict__", ()), *_OF_ERRORS):
@@ -122,7 +123,7 @@ def _set_args(error: BaseException, args: tuple[Any, ...]) -> None:
 
 
 def _mask_secrets(value: Any) -> Any:
-    """Return a value without secrets: a text or bytes with `***`, and for another object with secrets its `repr`."""
+    """Return a text or bytes with `***` for each secret, and any other object with secrets as its masked `repr`."""
     if isinstance(value, bytes):
         text = value.decode("utf-8", "surrogateescape")
         return value if (without := hide_secrets(text)) == text else without.encode("utf-8", "surrogateescape")
@@ -139,7 +140,7 @@ class _SecretFilter(logging.Filter):
     """Hides secrets in log lines."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Change the line; True."""
+        """Hide secrets in the record's message, and return True."""
         shown = record.getMessage()
         if (without := hide_secrets(shown)) != shown:
             record.msg, record.args = without, ()
@@ -150,6 +151,6 @@ def _unpickle_secret(text: str) -> Secret:
     return secret(text)
 
 
-_CLIENTS = ("botocore.auth", "botocore.endpoint", "urllib3.connectionpool")  # which log headers and addresses
-for _name in ("lakescan", "lakescan.metrics", "lakescan.sql", *_CLIENTS):  # a logger's filter sees none below it
+_CLIENTS = ("botocore.auth", "botocore.endpoint", "urllib3.connectionpool")  # these log headers and addresses
+for _name in ("lakescan", "lakescan.metrics", "lakescan.sql", *_CLIENTS):  # filters do not apply to child loggers
     logging.getLogger(_name).addFilter(_SecretFilter())

@@ -1,4 +1,4 @@
-"""What `select` returns: columns of a table, and members of its structs, under names of their own."""
+"""The output columns of `select`: columns of a table or members of its structs, possibly renamed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SelectedColumn:
 
     @cached_property
     def field(self) -> t.Field:
-        """The output column. A member is null where a struct around it is null."""
+        """The output column as a field. It is required only if all fields on the path are required."""
         field, required = self.path[-1], all(each.required for each in self.path)
         if (field.name, field.required) == (self.name, required):
             return field
@@ -33,18 +33,18 @@ class SelectedColumn:
 
     @property
     def reference(self) -> str:
-        """How to refer to the selected field of the table."""
+        """The reference to the selected field in the table."""
         return dotted_path(each.name for each in self.path)
 
     @property
     def text(self) -> str:
-        """The text that selects this column under its name."""
+        """The argument for `select` that selects this column under its output name."""
         return self.reference if self.name == self.path[-1].name else with_alias(self.reference, self.name)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The output columns of a scan, in order; their names are unique unless the table's own are not."""
+    """The output columns of a scan, in order. Their names are unique unless the table itself has duplicate names."""
 
     columns: tuple[SelectedColumn, ...]
     schema_id: int = 0
@@ -52,18 +52,18 @@ class Selection:
 
     @staticmethod
     def whole(schema: Schema) -> Selection:
-        """All columns of a schema."""
+        """Select all columns of a schema."""
         columns = tuple(SelectedColumn((field,), field.name) for field in schema.fields)
         return Selection(columns, schema.id, schema.identifier_ids)
 
     @cached_property
     def output(self) -> Schema:
-        """The schema of the rows."""
+        """The schema of the output rows."""
         return Schema(tuple(each.field for each in self.columns), self.schema_id, self.identifier_ids)
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether it has whole columns only, under their own names."""
+        """Whether all output columns are whole columns of the table under their own names."""
         return all(each.field is each.path[0] for each in self.columns)
 
     @cached_property
@@ -72,24 +72,24 @@ class Selection:
         return {each.name: each for each in self.columns}
 
     def texts(self, names: Iterable[str]) -> list[str]:
-        """What to `select` for only the output columns `names`; other names are taken for columns of the table."""
+        """Return arguments of `select` for the output columns `names`; unknown names are taken as table columns."""
         return [
             self.columns_by_name[name].text if name in self.columns_by_name else dotted_path([name]) for name in names
         ]
 
 
 def with_alias(reference: str, name: str) -> str:
-    """The text that selects a column or member under another name."""
+    """Return the argument for `select` that selects a column or member under another name."""
     if reference != reference.strip():  # the spaces belong to the name
         reference = dotted_path(parse_reference(reference))
     return f"{reference} as `{name.replace('`', '``')}`"
 
 
 def resolve_selection(schema: Schema, texts: Sequence[str], *, case_sensitive: bool = False) -> Selection:
-    """Resolve what `select` was given: references to columns or members of structs, each with ` as name` or without.
+    """Resolve the arguments of `select`: references to columns or struct members, optionally followed by ` as name`.
 
-    Raises `NoSuchColumn`; `UnsupportedFeature` for members of list elements, map values and variants; `InvalidOption`
-    if two output columns would have the same name.
+    Raises `NoSuchColumn` for an unknown column, `UnsupportedFeature` for members of list elements, map values and
+    variants, and `InvalidOption` if two output columns would have the same name.
     """
     columns = tuple(_column(schema, text, case_sensitive) for text in texts)
     known: dict[str, SelectedColumn] = {}
@@ -117,7 +117,7 @@ def _column(schema: Schema, text: str, case_sensitive: bool) -> SelectedColumn:
 
 
 def _output_name(text: str, name: str) -> str:
-    """The name of an output column: in the case in which it was asked for, as in Spark."""
+    """Return the output name for the field `name`, in the case in which the user wrote it, as Spark does."""
     path = parse_reference(text)
     if metadata_member(path) is not None and name.startswith("_"):
         return path[-1]
@@ -125,7 +125,7 @@ def _output_name(text: str, name: str) -> str:
 
 
 def _path(schema: Schema, text: str, case_sensitive: bool) -> tuple[t.Field, ...]:
-    """The fields from the column down to the field that is referred to."""
+    """Return the fields from the top-level column down to the referenced field."""
     try:
         field = schema.field(text, case_sensitive=case_sensitive)
     except NoSuchColumn:
@@ -149,7 +149,7 @@ def _find_path(fields: tuple[t.Field, ...], field: t.Field) -> tuple[t.Field, ..
 
 
 def _refuse_elements(schema: Schema, text: str, case_sensitive: bool) -> None:
-    """Raise `UnsupportedFeature` if an existing field that has no members is followed by more names."""
+    """Raise `UnsupportedFeature` if the reference goes inside a list, map or variant."""
     names = parse_reference(text)
     for count in range(len(names) - 1, 0, -1):
         try:
@@ -168,14 +168,14 @@ def _refuse(text: str, path: tuple[t.Field, ...]) -> None:
     what = "a list" if isinstance(kind, t.ListOf) else "a map" if isinstance(kind, t.MapOf) else "a variant"
     column = dotted_path(each.name for each in path[: at + 1])
     raise UnsupportedFeature(
-        f"selecting inside {what} ({text})", f"{column} is {what}: select it whole, and take the parts from the result"
+        f"selecting inside {what} ({text})", f"{column} is {what}: select all of it, and take the parts from the result"
     )
 
 
 def prune_columns(paths: Iterable[tuple[t.Field, ...]]) -> tuple[t.Field, ...]:
-    """The columns on `paths`, in order of first mention, their structs cut down to the members on the paths.
+    """Return the columns of `paths` in order of first mention, with structs reduced to the members on the paths.
 
-    A path leads from a column down to a field, all of which is read; it ends above the elements of lists and maps.
+    A path leads from a top-level column down to a field, which is read completely. A path does not enter lists or maps.
     """
     by_column: dict[int, list[tuple[t.Field, ...]]] = {}
     for path in paths:
@@ -184,7 +184,7 @@ def prune_columns(paths: Iterable[tuple[t.Field, ...]]) -> tuple[t.Field, ...]:
 
 
 def _prune_field(field: t.Field, below: list[tuple[t.Field, ...]]) -> t.Field:
-    """The field with only the members on paths that start below it."""
+    """Return the field with only those members that start one of the paths below it."""
     if not isinstance(field.type, t.Struct) or not all(below):
         return field
     of_member: dict[int, list[tuple[t.Field, ...]]] = {}

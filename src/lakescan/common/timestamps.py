@@ -1,4 +1,4 @@
-"""Timestamps: conversion between `datetime`, text, and the formats' milliseconds since 1970-01-01 UTC."""
+"""Conversion of timestamps between `datetime`, text, and milliseconds since 1970-01-01 UTC, which both formats use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT|Z)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
 def from_millis(milliseconds: int) -> datetime:
-    """Convert milliseconds since 1970 to a datetime in UTC; raises `InvalidOption` beyond the years 1 to 9999."""
+    """Convert milliseconds since 1970 to a datetime in UTC; raises `InvalidOption` outside the years 1 to 9999."""
     try:
         return EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError as error:
@@ -26,7 +26,7 @@ def to_millis(time: datetime) -> int:
 
 
 def as_zone(name: str) -> tzinfo:
-    """Return a time zone by name (`Europe/Paris`) or offset (`+02:00`); raises `ValueError`."""
+    """Return a time zone by name (`Europe/Paris`) or offset (`+02:00`); raises `ValueError` for an unknown zone."""
     if match := _OFFSET.fullmatch(name.strip()):
         offset = timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
         return timezone(-offset if match[1] == "-" else offset)
@@ -37,9 +37,9 @@ def as_zone(name: str) -> tzinfo:
 
 
 def as_moment(value: datetime | date | str, zone: tzinfo = UTC) -> datetime:
-    """Convert a datetime, a date or text to a datetime in UTC; without an offset it is in `zone`.
+    """Convert a datetime, a date or text to a datetime in UTC. A value without an offset is in `zone`.
 
-    Raises `InvalidOption`.
+    Raises `InvalidOption` for a value that is not a timestamp in the years 1 to 9999.
     """
     if isinstance(value, str):
         try:

@@ -1,8 +1,8 @@
-"""The column types of both formats, and the Arrow type of each.
+"""The column types of both formats and their Arrow types.
 
 A type is a small immutable tree: atomic leaves, and `Struct`, `ListOf` and `MapOf` over `Field`s. Every field has an id
-that is unique in its schema (Iceberg's field id; Delta's column mapping id, or one assigned by position), and a
-physical name in data files.
+that is unique in its schema (Iceberg's field id, Delta's column mapping id, or one assigned by position), and a
+physical name, which it has in data files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Type:
     """Base class of all column types."""
 
     def arrow(self) -> pa.DataType:
-        """The Arrow type of a column of this type."""
+        """Return the Arrow type of a column of this type."""
         raise NotImplementedError
 
 
@@ -51,7 +51,7 @@ class Atomic(Type):
     name: str
 
     def arrow(self) -> pa.DataType:
-        """The type under its name in `_ATOMIC_ARROW`."""
+        """Return the type under this name in `_ATOMIC_ARROW`."""
         return _ATOMIC_ARROW[self.name]
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ class Decimal(Type):
     scale: int
 
     def arrow(self) -> pa.DataType:
-        """`decimal128(precision, scale)`."""
+        """Return `decimal128(precision, scale)`."""
         return pa.decimal128(self.precision, self.scale)
 
     def __str__(self) -> str:
@@ -87,12 +87,12 @@ class Decimal(Type):
 
 @dataclass(frozen=True)
 class Fixed(Type):
-    """Binary of exactly `length` bytes."""
+    """A binary of exactly `length` bytes."""
 
     length: int
 
     def arrow(self) -> pa.DataType:
-        """`fixed_size_binary(length)`."""
+        """Return `fixed_size_binary(length)`."""
         return pa.binary(self.length)
 
     def __str__(self) -> str:
@@ -101,18 +101,18 @@ class Fixed(Type):
 
 @dataclass(frozen=True)
 class Timestamp(Type):
-    """A timestamp in units of 'us' or 'ns': an instant in UTC if `zoned`, else a wall-clock time without a zone."""
+    """A timestamp in 'us' or 'ns': an instant in UTC if `zoned`, else a wall-clock time without a zone."""
 
     unit: str = "us"
     zoned: bool = True
 
     def arrow(self) -> pa.DataType:
-        """`timestamp(unit, 'UTC' or none)`."""
+        """Return `timestamp(unit)`, with the time zone UTC if `zoned`."""
         return pa.timestamp(self.unit, tz="UTC" if self.zoned else None)
 
     @property
     def per_day(self) -> int:
-        """Units per day."""
+        """The number of units per day."""
         return 86_400 * 10 ** (9 if self.unit == "ns" else 6)
 
     def __str__(self) -> str:
@@ -121,14 +121,14 @@ class Timestamp(Type):
 
 @dataclass(frozen=True)
 class Geospatial(Type):
-    """A geometry or geography, carried as WKB. `kind` is 'geometry' or 'geography'."""
+    """A geometry or geography, stored as well-known binary. `kind` is 'geometry' or 'geography'."""
 
     kind: str
     crs: str = "OGC:CRS84"
     algorithm: str = "spherical"
 
     def arrow(self) -> pa.DataType:
-        """`binary`: well-known binary."""
+        """Return `binary`, for well-known binary."""
         return pa.binary()
 
     def __str__(self) -> str:
@@ -142,9 +142,9 @@ class Field:
     - `physical_name`: the name in data files (Delta column mapping), else `name`.
     - `default`: value of the column in files written before it existed (Iceberg's `initial-default`), in Python.
     - `write_default`: value that writers store for rows without the column.
-    - `pad`: length in characters to which readers pad strings with spaces (Delta's CHAR(n)); 0 for none. Comparisons
-      ignore this padding.
-    - `inner_pad`: the same of a CHAR(n) within a struct, list or map; Spark's comparisons see this padding.
+    - `pad`: the length of a CHAR(n) column in Delta. Readers pad its strings with spaces to this many characters, and
+      comparisons ignore the padding. 0 for other columns.
+    - `inner_pad`: the length of a CHAR(n) inside a struct, list or map. Spark's comparisons do not ignore its padding.
     """
 
     id: int
@@ -164,11 +164,11 @@ class Field:
 
     @property
     def width(self) -> int:
-        """The length to which readers pad strings, wherever the field is; 0 for none."""
+        """The length in characters to which readers pad strings, for columns and nested fields; 0 for no padding."""
         return self.pad or self.inner_pad
 
     def arrow(self) -> pa.Field:
-        """The Arrow field: name, type and nullability; the id as `PARQUET:field_id`, the doc as `comment`."""
+        """Return the Arrow field, with the id as `PARQUET:field_id` and the doc as `comment` in its metadata."""
         metadata = {"PARQUET:field_id": str(self.id)}
         if self.doc:
             metadata["comment"] = self.doc
@@ -177,7 +177,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Struct(Type):
-    """Named fields, in order."""
+    """A struct of named fields, in order."""
 
     fields: tuple[Field, ...] = field(default=())
 
@@ -186,7 +186,7 @@ class Struct(Type):
         return pa.struct([f.arrow() for f in self.fields])
 
     def arrow(self) -> pa.DataType:
-        """`struct` of the fields."""
+        """Return the Arrow `struct` of the fields."""
         return self._arrow
 
     def __str__(self) -> str:
@@ -195,12 +195,12 @@ class Struct(Type):
 
 @dataclass(frozen=True)
 class ListOf(Type):
-    """A list; `element` is the field of its items."""
+    """A list; `element` is the field of its elements."""
 
     element: Field
 
     def arrow(self) -> pa.DataType:
-        """`list` of the element."""
+        """Return the Arrow `list` of the element."""
         return pa.list_(self.element.arrow())
 
     def __str__(self) -> str:
@@ -215,7 +215,7 @@ class MapOf(Type):
     value: Field
 
     def arrow(self) -> pa.DataType:
-        """`map` of key and value."""
+        """Return the Arrow `map` of key and value."""
         return pa.map_(self.key.arrow(), self.value.arrow())
 
     def __str__(self) -> str:
@@ -234,7 +234,7 @@ _DIGITS: dict[Type, int] = {BYTE: 10, SHORT: 10, INT: 10, LONG: 20}
 
 
 def is_widening(old: Type, new: Type) -> bool:
-    """Whether `old` may be widened to `new` without loss (Delta protocol, "Type Widening")."""
+    """Return whether `old` may be widened to `new` without loss (Delta protocol, "Type Widening")."""
     if isinstance(new, Decimal):
         if isinstance(old, Decimal):
             return new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
@@ -261,9 +261,10 @@ def walk(fields: tuple[Field, ...]) -> Iterator[Field]:
 
 
 def are_ordered_alike(one: Type, other: Type) -> bool:
-    """Whether values of two types are compared as they are, by every engine alike.
+    """Return whether every engine orders values of the two types in the same way.
 
-    Texts are not: Spark ignores the padding of CHAR. Nor are floats: files do not tell NaN and -0.0.
+    False for strings, because Spark ignores the padding of CHAR, and for floats, because file statistics do not tell
+    NaN and -0.0 apart from other values.
     """
     if one in INTEGRAL and other in INTEGRAL:
         return True

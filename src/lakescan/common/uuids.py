@@ -21,10 +21,10 @@ def uuid_texts(packed: pa.Array) -> pa.Array:
 
 
 def parse_uuids(texts: pa.Array) -> pa.Array:
-    """Return texts of 36 characters as 16-byte binaries; raises `pa.ArrowInvalid` for a text that is no UUID."""
+    """Parse UUIDs of 36 characters into 16-byte binaries; raises `pa.ArrowInvalid` for a text that is not a UUID."""
     is_uuid = pc.fill_null(pc.match_substring_regex(texts, _TEXT), True)
     if not pc.all(is_uuid).as_py():
-        raise pa.ArrowInvalid(f"{texts.filter(pc.invert(is_uuid))[0].as_py()!r} is no UUID")
+        raise pa.ArrowInvalid(f"{texts.filter(pc.invert(is_uuid))[0].as_py()!r} is not a UUID")
     plain = pc.replace_substring(pc.fill_null(texts, "0" * 32), "-", "").cast(pa.binary()).cast(pa.binary(32))
     raw = np.frombuffer(plain.buffers()[1], np.uint8, count=len(plain) * 32, offset=plain.offset * 32)
     digits = _DIGITS[raw.reshape(-1, 2)]
