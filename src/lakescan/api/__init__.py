@@ -1,1 +1,1 @@
-"""What users hold: tables, catalogs, scans, transactions and views."""
+"""The objects of the Python API: tables, catalogs, scans, transactions and views."""

@@ -1,4 +1,4 @@
-"""`Table.alter`: changes of a table's columns, layout and properties, collected and committed as one."""
+"""`Table.alter`: collect changes of a table's columns, layout and properties, and commit them together."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ Names = str | Sequence[str]
 
 
 class AlterBuilder:
-    """Changes of a table, which `commit` makes in one commit: all of them, or none.
+    """Collect changes of a table, and commit them together: all of them, or none.
 
-    Made by `Table.alter`. Each method returns a new builder with one more change; changes apply in their order. Names
-    are references: `address.city` is the member `city` of `address`. As a context manager, it commits at the end,
-    unless an error is raised.
+    `Table.alter` creates it. Each method returns a new builder with one more change. Changes are applied in the order
+    in which they were added. Dots in names lead to members of structs: `address.city` is the member `city` of the
+    column `address`.
 
     Example:
         >>> orders.alter().add_column("note", "STRING").rename_column("price", "amount").commit()
@@ -82,15 +82,18 @@ class AlterBuilder:
         """Add a column, or a member of a struct.
 
         Args:
-            name: Its name; `address.city` adds a member to the struct `address`.
+            name: The new column's name. `address.city` adds the member `city` to the struct `address`.
             type: An SQL type such as 'DECIMAL(10, 2)', or a type of Arrow, PySpark, pandas, Polars or pyiceberg.
-            comment: What it is about.
-            required: Whether it may not be null; that takes a table without rows, or a default.
-            default: Its value in older rows, and in new ones without it (Iceberg from format version 3 on); Delta has
-                it for new rows alone (`delta.feature.allowColumnDefaults`).
-            first: Put it before its siblings; at the end by default.
-            after: Put it behind this sibling.
-            if_not_exists: Do nothing if it is there.
+            comment: A description of the column.
+            required: Whether nulls are forbidden. A required column needs a default, or a table without rows.
+            default: The value for existing rows, and for new rows that lack the column. Iceberg needs format version 3.
+                Delta needs `delta.feature.allowColumnDefaults`, and uses the default for new rows only.
+            first: Put the column before its siblings. By default it is added at the end.
+            after: Put the column after this sibling.
+            if_not_exists: Do nothing if the column exists.
+
+        Raises:
+            InvalidOption: `type` or `default` is invalid, or both `first` and `after` are given.
 
         Example:
             >>> orders.alter().add_column("address.zip", "STRING", after="city").commit()
@@ -101,11 +104,11 @@ class AlterBuilder:
         return self.with_change(AddColumn(tuple(parent), column, given, _place(first, after), if_not_exists))
 
     def drop_column(self, name: str, *, if_exists: bool = False) -> AlterBuilder:
-        """Drop a column, or a member of a struct: rows keep it in their files, and readers see it no more.
+        """Drop a column, or a member of a struct. Data files keep its values, but readers no longer return them.
 
         Args:
-            name: Its name.
-            if_exists: Do nothing if it is not there.
+            name: The column's name; `address.city` for a member of a struct.
+            if_exists: Do nothing if the column does not exist.
 
         Example:
             >>> orders.alter().drop_column("note").commit()
@@ -116,8 +119,8 @@ class AlterBuilder:
         """Rename a column, or a member of a struct.
 
         Args:
-            name: Its name.
-            new: Its new name, without the path to it.
+            name: The current name; `address.city` for a member of a struct.
+            new: The new name, without the path to the struct.
 
         Example:
             >>> orders.alter().rename_column("address.zip", "postcode").commit()
@@ -135,17 +138,20 @@ class AlterBuilder:
         first: bool = False,
         after: str | None = None,
     ) -> AlterBuilder:
-        """Change a column, or a member of a struct; what is not given stays as it is.
+        """Change a column, or a member of a struct. Arguments that are left out change nothing.
 
         Args:
-            name: Its name.
-            type: A wider type that holds all values of the earlier one; see `add_column`.
-            comment: What it is about; None removes the comment.
-            required: Whether it may not be null. A column that may be null can become required only if the format can
-                tell that no row has a null.
-            default: Its value in new rows without it; None removes the default.
-            first: Put it before its siblings.
-            after: Put it behind this sibling.
+            name: The column's name; `address.city` for a member of a struct.
+            type: A wider type that can hold all values of the current one; see `add_column`.
+            comment: A description of the column; None removes it.
+            required: Whether nulls are forbidden. An optional column can become required only if the format can prove
+                that it has no nulls.
+            default: The value for new rows that lack the column; None removes the default.
+            first: Move the column before its siblings.
+            after: Move the column after this sibling.
+
+        Raises:
+            InvalidOption: `type` or `default` is invalid, or both `first` and `after` are given.
 
         Example:
             >>> orders.alter().change_column("quantity", type="BIGINT", comment="pieces").commit()
@@ -159,11 +165,11 @@ class AlterBuilder:
     def replace_columns(self, columns: Any) -> AlterBuilder:
         """Replace all columns.
 
-        Iceberg: older rows have nulls in all of them, whatever their names were. Delta: columns are matched by their
-        names and keep their values; others are either added or dropped, not both in one statement.
+        In Iceberg, the new columns are null in existing rows, even if they have the names of old ones. In Delta,
+        columns with the same name keep their values, and one call either adds or drops columns, not both.
 
         Args:
-            columns: Text as in CREATE TABLE, or a schema as `Catalog.create_table` takes it.
+            columns: SQL text as in CREATE TABLE, or a schema as `Catalog.create_table` takes it.
 
         Example:
             >>> orders.alter().replace_columns("id BIGINT, note STRING").commit()
@@ -175,10 +181,10 @@ class AlterBuilder:
         return self.with_change(ReplaceColumns(columns_of(found)))
 
     def set_key(self, *columns: str) -> AlterBuilder:
-        """Set the columns that identify a row: Iceberg's identifier fields, the keys of `upsert`.
+        """Set the columns that identify a row: Iceberg's identifier fields, which `Table.upsert` uses as keys.
 
         Args:
-            columns: Required columns, neither float nor double; none removes the key.
+            columns: Required columns, neither float nor double. Without columns, the key is removed.
 
         Example:
             >>> orders.alter().set_key("id").commit()
@@ -186,7 +192,7 @@ class AlterBuilder:
         return self.with_change(SetKey(columns))
 
     def drop_key(self, *columns: str) -> AlterBuilder:
-        """Take columns out of the key.
+        """Remove columns from the key (Iceberg's identifier fields).
 
         Args:
             columns: Columns of the key.
@@ -197,11 +203,11 @@ class AlterBuilder:
         return self.with_change(DropKey(columns))
 
     def add_partition_field(self, term: str, name: str | None = None) -> AlterBuilder:
-        """Partition new files by one more column or transform (Iceberg); older files stay as they are.
+        """Partition new files by one more column or transform (Iceberg). Existing files stay as they are.
 
         Args:
-            term: Such as 'country', 'days(ts)', 'bucket(16, id)'.
-            name: The field's name; made of the transform and the column by default.
+            term: A column or transform, such as 'country', 'days(ts)' or 'bucket(16, id)'.
+            name: The partition field's name. By default it is derived from the column and the transform.
 
         Example:
             >>> orders.alter().add_partition_field("days(ts)").commit()
@@ -209,10 +215,10 @@ class AlterBuilder:
         return self.with_change(AddPartition(Term.parse(term), name))
 
     def drop_partition_field(self, which: str) -> AlterBuilder:
-        """Partition new files by one field less (Iceberg).
+        """Stop partitioning new files by a field (Iceberg). Existing files stay as they are.
 
         Args:
-            which: The field's name, or its transform.
+            which: The partition field's name, or its transform.
 
         Example:
             >>> orders.alter().drop_partition_field("days(ts)").commit()
@@ -220,12 +226,12 @@ class AlterBuilder:
         return self.with_change(DropPartition(_which(which)))
 
     def replace_partition_field(self, which: str, term: str, name: str | None = None) -> AlterBuilder:
-        """Partition new files by one field in the place of another (Iceberg).
+        """Partition new files by one field instead of another (Iceberg). Existing files stay as they are.
 
         Args:
-            which: The earlier field's name, or its transform.
-            term: The new transform.
-            name: The new field's name.
+            which: The old partition field's name, or its transform.
+            term: The new column or transform; see `add_partition_field`.
+            name: The new partition field's name.
 
         Example:
             >>> orders.alter().replace_partition_field("days(ts)", "hours(ts)").commit()
@@ -233,11 +239,12 @@ class AlterBuilder:
         return self.with_change(ReplacePartition(_which(which), Term.parse(term), name))
 
     def set_sort_order(self, *terms: str, distribution: str | None = None) -> AlterBuilder:
-        """Sort new files (Iceberg).
+        """Set the order of the rows in new files (Iceberg).
 
         Args:
-            terms: Such as 'id', 'days(ts) desc nulls last'; none for unsorted files.
-            distribution: How rows go to tasks that write: 'none', 'hash' by partition, or 'range'.
+            terms: Columns or transforms, such as 'id' or 'days(ts) desc nulls last'. Without terms, files are unsorted.
+            distribution: How rows are distributed to the tasks that write them: 'none', 'hash' by partition, or
+                'range'.
 
         Example:
             >>> orders.alter().set_sort_order("day", "id desc").commit()
@@ -248,7 +255,7 @@ class AlterBuilder:
         """Set the clustering columns (Delta).
 
         Args:
-            columns: The columns; none for a table that is not clustered any more.
+            columns: The columns. Without columns, clustering is turned off.
 
         Example:
             >>> events.alter().cluster_by("user", "day").commit()
@@ -259,8 +266,11 @@ class AlterBuilder:
         """Set table properties.
 
         Args:
-            properties: Names and values. `format-version` (Iceberg) and features (`delta.feature.<name>`) upgrade the
+            properties: Names and values. `format-version` (Iceberg) and `delta.feature.<name>` (Delta) upgrade the
                 table.
+
+        Raises:
+            InvalidOption: `properties` is not a mapping, or has None as a value.
 
         Example:
             >>> orders.alter().set_properties({"write.delete.mode": "merge-on-read"}).commit()
@@ -271,8 +281,8 @@ class AlterBuilder:
         """Remove table properties.
 
         Args:
-            names: Their names.
-            if_exists: Do nothing about those that are not set.
+            names: The names of the properties.
+            if_exists: Ignore properties that are not set; otherwise `commit` raises `InvalidOption`.
 
         Example:
             >>> orders.alter().unset_properties("write.delete.mode").commit()
@@ -280,21 +290,21 @@ class AlterBuilder:
         return self.with_change(UnsetProperties(names, if_exists))
 
     def set_comment(self, comment: str | None) -> AlterBuilder:
-        """Say what the table is about.
+        """Set the table's comment.
 
         Args:
-            comment: The text; None removes it.
+            comment: The text; None removes the comment.
 
         Example:
-            >>> orders.alter().set_comment("one row an order").commit()
+            >>> orders.alter().set_comment("one row per order").commit()
         """
         return self.with_change(SetComment(comment))
 
     def set_location(self, location: str) -> AlterBuilder:
-        """Set the folder of new files (Iceberg); older files stay where they are.
+        """Set the folder for new files (Iceberg). Existing files stay where they are.
 
         Args:
-            location: The folder.
+            location: The folder, as a path or URI.
 
         Example:
             >>> orders.alter().set_location("s3://lake/orders2").commit()
@@ -302,11 +312,11 @@ class AlterBuilder:
         return self.with_change(SetLocation(location))
 
     def add_constraint(self, name: str, condition: str) -> AlterBuilder:
-        """Add a CHECK constraint (Delta); the rows that are there are checked first.
+        """Add a CHECK constraint (Delta). `commit` first checks that all existing rows meet it.
 
         Args:
-            name: Its name.
-            condition: An SQL condition that all rows meet.
+            name: The constraint's name.
+            condition: An SQL condition that every row must meet.
 
         Example:
             >>> events.alter().add_constraint("positive", "price > 0").commit()
@@ -317,8 +327,8 @@ class AlterBuilder:
         """Drop a CHECK constraint (Delta).
 
         Args:
-            name: Its name.
-            if_exists: Do nothing if it is not there.
+            name: The constraint's name.
+            if_exists: Do nothing if the constraint does not exist.
 
         Example:
             >>> events.alter().drop_constraint("positive").commit()
@@ -326,15 +336,15 @@ class AlterBuilder:
         return self.with_change(DropConstraint(name, if_exists))
 
     def drop_feature(self, name: str, *, truncate_history: bool = False) -> AlterBuilder:
-        """Drop a table feature (Delta), so that readers and writers need not support it.
+        """Drop a table feature (Delta), so that readers and writers no longer need to support it.
 
-        One that readers must know takes several commits, and goes by itself: no other change beside it. `commit` raises
-        `FeatureInUse` as long as older versions that use it cannot be removed.
+        Dropping a reader feature takes several commits, and cannot be combined with other changes. `commit` raises
+        `FeatureInUse` while older versions that use the feature cannot be removed.
 
         Args:
-            name: Such as 'deletionVectors'.
-            truncate_history: Remove older versions that use it, a day after the last one. Without, they stay, and the
-                table gets the feature `checkpointProtection`.
+            name: The feature, such as 'deletionVectors'.
+            truncate_history: Remove the older versions that use the feature, one day after the last of them. By default
+                they stay, and the table gets the feature `checkpointProtection`.
 
         Example:
             >>> events.alter().drop_feature("deletionVectors").commit()
@@ -342,10 +352,10 @@ class AlterBuilder:
         return self.with_change(DropFeature(name, truncate_history))
 
     def with_change(self, change: TableChange) -> AlterBuilder:
-        """Add any change; the other methods are short for it.
+        """Add any change. The other methods are shorthands for this one.
 
         Args:
-            change: One of `lakescan.definition.table_changes`.
+            change: An instance of one of the classes of `lakescan.definition.table_changes`.
 
         Example:
             >>> orders.alter().with_change(DropColumn(("note",))).commit()
@@ -356,22 +366,23 @@ class AlterBuilder:
         """Make the changes in one commit.
 
         Returns:
-            What was changed.
+            A description of each change.
 
         Raises:
-            NoSuchColumn: A column is not there; the message names the nearest.
-            InvalidOption: There is no change, or a change is not allowed: a name that is taken, a type that would
-                lose values. Nothing is changed.
-            UnsupportedFeature: The format does not have it, or older data would become unreadable.
-            CommitConflict: Other writers changed the same during every attempt.
-            CommitStateUnknown: The answer to the commit was lost, and looking it up failed.
+            NoSuchColumn: The table lacks a column; the message suggests the nearest name.
+            InvalidOption: The builder is empty, or a change is not allowed, such as a name that is taken or a type that
+                would lose values. Nothing is changed.
+            UnsupportedFeature: The format does not support a change, or existing data would become unreadable.
+            FeatureInUse: `drop_feature` cannot remove older versions that use the feature yet.
+            CommitConflict: Every attempt conflicted with a concurrent commit.
+            CommitStateUnknown: The answer to the commit was lost, and lakescan could not find out whether it succeeded.
 
         Example:
-            >>> print(orders.alter().set_comment("one row an order").commit())
+            >>> print(orders.alter().set_comment("one row per order").commit())
             1 change: set the comment
         """
         if not self._changes:
-            raise InvalidOption("alter() without a change: add one, such as add_column(name, type)")
+            raise InvalidOption("alter() has no change to commit: add one, such as add_column(name, type)")
         return self._run(self._changes)
 
     def _type(self, name: str, given: Any) -> t.Type:
@@ -380,7 +391,7 @@ class AlterBuilder:
 
 
 def property_texts(properties: Mapping[str, Any] | None) -> dict[str, str]:
-    """Properties as tables record them; raises `InvalidOption` for what is no mapping, or has None."""
+    """Return properties as text, as tables store them; raises `InvalidOption` unless given a mapping without None."""
     if properties is None:
         return {}
     if not isinstance(properties, Mapping) or None in properties.values():
@@ -390,10 +401,10 @@ def property_texts(properties: Mapping[str, Any] | None) -> dict[str, str]:
 
 def _place(first: bool, after: str | None) -> ColumnPosition | None:
     if first and after is not None:
-        raise InvalidOption(f"a column is either first or after {after!r}")
+        raise InvalidOption(f"first=True and after={after!r} contradict each other: give only one")
     return FIRST if first else None if after is None else ColumnPosition(parse_reference(after)[-1])
 
 
 def _which(text: str) -> Term | str:
-    """A partition field by its transform, if the text is a call, else by its name."""
+    """Parse a partition field: a transform if the text is a call, else the name of a field."""
     return Term.parse(text) if "(" in text else dotted_path(parse_reference(text))

@@ -1,4 +1,4 @@
-"""Catalogs: namespaces and tables by name, made, opened, renamed, dropped."""
+"""`Catalog`: create, open, list, rename and drop namespaces and tables by name."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ from lakescan.tables.write_rows import create_with_rows, fill_columns
 
 
 class Catalog(CatalogViews):
-    """A catalog of namespaces and tables. Tables are named `namespace.table`; the catalog's own name may come first.
+    """A catalog of namespaces and tables.
+
+    A table's name is `namespace.table`, or `catalog.namespace.table`.
 
     Example:
         >>> lake = lakescan.catalog("local", warehouse="/lake/local")
@@ -71,28 +73,31 @@ class Catalog(CatalogViews):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        connection(name)  # a name that is not known is told here
+        connection(name)  # raises `NoSuchCatalog`
 
     @property
     def _catalog(self) -> Any:
-        """The connection for this thread: Hive's has one socket, and threads would read each other's answers."""
+        """Return this thread's connection: threads that shared Hive's socket would read each other's answers."""
         return connection(self.name)
 
     def __repr__(self) -> str:
         return f"Catalog({self.name!r})"
 
     def _repr_html_(self) -> str:
-        """The catalog as notebooks show it: its first namespaces, with their tables."""
+        """Return HTML for notebooks: the first namespaces of the catalog, with their tables."""
         return catalog_as_html(self.name, self.list_namespaces, self.list_tables)
 
     def list_namespaces(self, parent: str | None = None) -> list[str]:
-        """The namespaces of the catalog.
+        """List the namespaces of the catalog.
 
         Args:
-            parent: List those directly under this one.
+            parent: A dotted name; list only the namespaces directly under it. By default those at the top level.
 
         Returns:
-            Dotted names, sorted; parts that need it are in backquotes.
+            Sorted dotted names. Parts with special characters are in backquotes.
+
+        Raises:
+            NoSuchNamespace: The namespace `parent` does not exist.
 
         Example:
             >>> lake.list_namespaces()
@@ -103,16 +108,16 @@ class Catalog(CatalogViews):
             return sorted(map(dotted_name, self._catalog.list_namespaces(under)))
 
     def list_tables(self, namespace: str) -> list[str]:
-        """The tables of a namespace.
+        """List the tables of a namespace.
 
         Args:
-            namespace: A dotted name.
+            namespace: The namespace's dotted name.
 
         Returns:
-            Names as `namespace.table`, sorted, as `load_table` takes them: parts that need it are in backquotes.
+            Sorted names `namespace.table`, as `load_table` takes them. Parts with special characters are in backquotes.
 
         Raises:
-            NoSuchNamespace: The catalog does not have it.
+            NoSuchNamespace: The namespace does not exist.
 
         Example:
             >>> lake.list_tables("shop")
@@ -125,12 +130,12 @@ class Catalog(CatalogViews):
             of_delta = DeltaNames(self._catalog).names(parts)
             try:
                 names = {name[-1] for name in self._catalog.list_tables(parts)}
-            except NoSuchNamespaceError:  # another client dropped it, to which it was empty
+            except NoSuchNamespaceError:  # dropped by another client, which does not see Delta tables
                 if not of_delta:
                     raise
                 names = set()
             names.update(of_delta)
-            if not names and is_hive(self._catalog):  # it says of a database that is not there that it has no tables
+            if not names and is_hive(self._catalog):  # Hive reports no error for a missing database
                 self._catalog.load_namespace_properties(parts)
         return sorted(dotted_name((*parts, name)) for name in names)
 
@@ -140,13 +145,14 @@ class Catalog(CatalogViews):
         """Create a namespace.
 
         Args:
-            name: A dotted name.
-            exist_ok: Do nothing if it exists.
-            properties: Its properties, such as `comment` and `location`.
+            name: The namespace's dotted name.
+            exist_ok: Do nothing if the namespace exists.
+            properties: Properties of the namespace, such as `comment` and `location`.
 
         Raises:
-            TableExists: It exists.
-            CommitStateUnknown: The answer was lost. If the namespace is there, another writer may have created it.
+            TableExists: The namespace exists, and `exist_ok` is not given.
+            CommitStateUnknown: The catalog's answer was lost. If the namespace exists now, another client may have
+                created it.
 
         Example:
             >>> lake.create_namespace("shop", exist_ok=True)
@@ -170,21 +176,21 @@ class Catalog(CatalogViews):
                     "SQL, leaves it as it is"
                 ) from error
         except StorageError:
-            # Of two that create it at the same time, a constraint of an SQL catalog's database fails one.
+            # In an SQL catalog, one of two concurrent creators fails by a constraint of the database.
             if not (exist_ok and self.namespace_exists(name)):
                 raise
 
     def namespace_properties(self, name: str) -> dict[str, str]:
-        """The properties of a namespace.
+        """Return the properties of a namespace.
 
         Args:
-            name: A dotted name.
+            name: The namespace's dotted name.
 
         Returns:
-            Names and values.
+            The properties' names and values.
 
         Raises:
-            NoSuchNamespace: It does not exist.
+            NoSuchNamespace: The namespace does not exist.
 
         Example:
             >>> lake.namespace_properties("shop")
@@ -198,12 +204,12 @@ class Catalog(CatalogViews):
         """Set and remove properties of a namespace.
 
         Args:
-            name: A dotted name.
-            properties: Those to set.
-            removed: The names of those to remove; one that is not there is left out.
+            name: The namespace's dotted name.
+            properties: The properties to set.
+            removed: The names of properties to remove; names that are not set are ignored.
 
         Raises:
-            NoSuchNamespace: It does not exist.
+            NoSuchNamespace: The namespace does not exist.
 
         Example:
             >>> lake.update_namespace("shop", {"owner": "sales"})
@@ -226,12 +232,12 @@ class Catalog(CatalogViews):
         """Drop an empty namespace.
 
         Args:
-            name: A dotted name.
-            missing_ok: Do nothing if it does not exist.
+            name: The namespace's dotted name.
+            missing_ok: Do nothing if the namespace does not exist.
 
         Raises:
-            NoSuchNamespace: It does not exist.
-            TableExists: It has tables, or views.
+            NoSuchNamespace: The namespace does not exist, and `missing_ok` is not given.
+            TableExists: The namespace has tables or views.
 
         Example:
             >>> lake.drop_namespace("shop", missing_ok=True)
@@ -263,11 +269,11 @@ class Catalog(CatalogViews):
         """Open a table.
 
         Args:
-            name: `namespace.table`; the catalog's own name may come first.
-            options: Arguments and options of `lakescan.table`.
+            name: `namespace.table`, or `catalog.namespace.table`.
+            options: Keyword arguments of `lakescan.table`.
 
         Raises:
-            NoSuchTable: The catalog does not have it.
+            NoSuchTable: The catalog has no such table.
 
         Example:
             >>> lake.load_table("shop.sales").count()
@@ -275,13 +281,13 @@ class Catalog(CatalogViews):
         return table(str(self._identifier(name)), **options)
 
     def reporter(self, name: str) -> MetricsReporter:
-        """What sends reports of a table's scans to the catalog, for `Scan.report_to`.
+        """Return a metrics reporter that sends the scan reports of a table to the catalog, for `Scan.report_to`.
 
         Args:
-            name: `namespace.table`.
+            name: The table's name, `namespace.table`.
 
         Raises:
-            UnsupportedFeature: The catalog is not of type rest, or its server takes no reports.
+            UnsupportedFeature: The catalog is not a REST catalog, or its server does not accept reports.
 
         Example:
             >>> lake.load_table("shop.orders").scan().report_to(lake.reporter("shop.orders")).to_arrow()
@@ -289,13 +295,13 @@ class Catalog(CatalogViews):
         return CatalogReporter.create(self._identifier(name))
 
     def transaction(self) -> Transaction:
-        """Begin a transaction: changes of several Iceberg tables, which one commit makes, all of them or none.
+        """Begin a transaction: one commit that changes several Iceberg tables, all of them or none.
 
         Returns:
-            The transaction, which is a context manager.
+            The transaction. As a context manager, it commits at the end of the block.
 
         Raises:
-            UnsupportedFeature: The catalog is not of type rest, or its server does not commit several tables at once.
+            UnsupportedFeature: The catalog is not a REST catalog, or its server cannot commit several tables at once.
 
         Example:
             >>> with lake.transaction() as tx:
@@ -305,10 +311,10 @@ class Catalog(CatalogViews):
         return Transaction(self.name)
 
     def table_exists(self, name: str) -> bool:
-        """Whether the catalog has a table.
+        """Return whether the catalog has a table.
 
         Args:
-            name: `namespace.table`.
+            name: The table's name, `namespace.table`.
 
         Example:
             >>> lake.table_exists("shop.sales")
@@ -339,29 +345,32 @@ class Catalog(CatalogViews):
         """Create an empty table, and open it.
 
         Args:
-            name: `namespace.table`.
-            columns: Text as in SQL, `id BIGINT NOT NULL, ts TIMESTAMP COMMENT 'when'`; an Arrow schema; PySpark's
+            name: The table's name, `namespace.table`.
+            columns: SQL text such as `id BIGINT NOT NULL, ts TIMESTAMP COMMENT 'when'`; an Arrow schema; PySpark's
                 `StructType`; a schema of pandas (`dtypes`), Polars, pyiceberg or deltalake; or a frame with a schema.
             format: 'iceberg' or 'delta'.
-            primary_key: The identifier fields (Iceberg): required columns, neither float nor double.
-            partition_by: Columns, and Iceberg's transforms: `days(ts)`, `bucket(16, id)`, `truncate(4, name)`.
-            sort_by: Columns and transforms with `desc` and `nulls last` (Iceberg).
-            defaults: Values of columns that rows do not have (Iceberg from format version 3 on, and Delta).
-            properties: The table's own, such as `format-version` or `delta.enableDeletionVectors`.
-            location: The table's folder; by default one under the catalog's warehouse.
-            comment: What the table is about.
-            exist_ok: Open the table if it exists.
-            replace: Replace the table if it exists; its history is kept (Iceberg).
+            primary_key: The columns that identify a row, Iceberg's identifier fields: required, neither float nor
+                double.
+            partition_by: Columns. For Iceberg also transforms: `days(ts)`, `bucket(16, id)`, `truncate(4, name)`.
+            sort_by: The sort order of new files (Iceberg): columns and transforms, optionally with `desc` and `nulls
+                last`.
+            defaults: By column, the value for rows that lack the column (Delta, and Iceberg from format version 3).
+            properties: Table properties, such as `format-version` or `delta.enableDeletionVectors`.
+            location: The table's folder. By default a folder under the catalog's warehouse.
+            comment: A description of the table.
+            exist_ok: If the table exists, open it as it is.
+            replace: If the table exists, replace it. Iceberg keeps its history.
 
         Returns:
             The open table.
 
         Raises:
-            TableExists: It exists, and neither `exist_ok` nor `replace` is given.
-            CreatedConcurrently: Another writer created it meanwhile, and `exist_ok` is not given.
+            TableExists: The table exists, and neither `exist_ok` nor `replace` is given.
+            CreatedConcurrently: Another writer created the table at the same time, and `exist_ok` is not given.
             NoSuchNamespace: The namespace does not exist.
-            CommitStateUnknown: The answer was lost, and looking it up did not tell the outcome: the table may be there.
-            InvalidOption, UnsupportedFeature: Something that the format does not have, or that is not implemented.
+            CommitStateUnknown: The catalog's answer was lost, and the table may or may not have been created.
+            InvalidOption: An argument is invalid, or does not fit the columns.
+            UnsupportedFeature: The format or lakescan does not support what an argument asks for.
 
         Example:
             >>> lake.create_table("shop.sales", "order_id BIGINT NOT NULL, day DATE", partition_by=["day"])
@@ -389,14 +398,21 @@ class Catalog(CatalogViews):
     def create(
         self, name: str, definition: TableDefinition, *, format: str = "iceberg", exist_ok: bool, replace: bool
     ) -> Table:
-        """Create a table by its definition; see `create_table`.
+        """Create an empty table from a `TableDefinition`; see `create_table`.
 
         Args:
-            name: `namespace.table`.
-            definition: Columns, partitions, sort order, properties.
+            name: The table's name, `namespace.table`.
+            definition: The table's columns, partitions, sort order and properties.
             format: 'iceberg' or 'delta'.
-            exist_ok: Open the table if it exists.
-            replace: Replace the table if it exists.
+            exist_ok: If the table exists, open it as it is.
+            replace: If the table exists, replace it.
+
+        Returns:
+            The open table.
+
+        Raises:
+            TableExists: The table exists, and neither `exist_ok` nor `replace` is given.
+            CreatedConcurrently, NoSuchNamespace, CommitStateUnknown, UnsupportedFeature: As for `create_table`.
 
         Example:
             >>> lake.create("shop.sales", definition, exist_ok=True, replace=False)
@@ -418,7 +434,7 @@ class Catalog(CatalogViews):
         return self._reopen_table(name, "created")
 
     def _reopen_table(self, name: str, done: str) -> Table:
-        """A table to which something is done, such as "created"; an answer that is lost is asked for again."""
+        """Open a table that was just `done` ("created", "renamed", ...); retries reads that fail."""
         return retry_read(lambda: self.load_table(name), f"{self._identifier(name)} is {done}, but cannot be opened")
 
     def create_with(
@@ -431,28 +447,30 @@ class Catalog(CatalogViews):
         replace: bool = False,
         options: Mapping[str, Any] | None = None,
     ) -> WriteResult:
-        """Create a table with rows, or replace one, in one commit: nobody sees it empty.
+        """Create or replace a table together with its rows, in one commit.
 
-        Files of the rows are written first. If anything fails, the table is not made, or stays as it was, and the
-        files are removed; unless the answer to the commit is lost.
+        Readers never see the table empty. Data files are written before the commit. If anything fails, no table is
+        created (or the old one stays), and the data files are removed, except if it is unknown whether the commit
+        succeeded.
 
         Args:
-            name: `namespace.table`.
-            definition: Columns (those of the rows if there are none), partitions, sort order, properties.
-            rows: As `Table.append` takes them.
+            name: The table's name, `namespace.table`.
+            definition: The table's columns, partitions, sort order and properties. Without columns, it gets those of
+                the rows.
+            rows: The rows; see `Table.append`.
             format: 'iceberg' or 'delta'.
-            replace: Replace the table if it exists; its history is kept.
-            options: Write options.
+            replace: If the table exists, replace it. Its history is kept.
+            options: Write options by name.
 
         Returns:
-            How many files, rows and bytes were written.
+            The number of files, rows and bytes written.
 
         Raises:
-            TableExists: It exists, and `replace` is not given.
-            CreatedConcurrently: Another writer created it meanwhile.
-            CommitConflict: Another writer changed the table that is replaced.
-            CommitStateUnknown: The answer to the commit was lost, and looking it up failed: the table may be there.
-            SchemaMismatch: Rows do not fit the columns.
+            TableExists: The table exists, and `replace` is not given.
+            CreatedConcurrently: Another writer created the table at the same time.
+            CommitConflict: Another writer changed the table that was to be replaced.
+            CommitStateUnknown: The answer to the commit was lost, and the table may or may not have been created.
+            SchemaMismatch: The rows do not fit the columns.
 
         Example:
             >>> lake.create_with("shop.sales", TableDefinition(()), rows, format="delta").rows
@@ -486,34 +504,36 @@ class Catalog(CatalogViews):
         location: str | os.PathLike[str] | None = None,
         format: str = "iceberg",
     ) -> WriteResult:
-        """Create an Iceberg table of Parquet files of other writers, where they are: no row is read or copied.
+        """Create an Iceberg table from existing Parquet files, without reading rows or moving files.
 
-        The table has the files, but does not own them: set the property `gc.enabled` to false if another table or
-        program needs them. Partitions are those of Hive's layout (`day=2026-01-31`).
+        The files stay where they are. The table references them but does not own them: set the property `gc.enabled` to
+        false if another table or program needs them. Partitions are taken from Hive-style folders (`day=2026-01-31`).
 
         Args:
-            name: `namespace.table`.
-            folder: The folder of the files, or one file.
-            columns: All columns; by default those of the files, and those that folders are named after.
-            partition_by: The columns that folders are named after; all of them by default, with types by their values:
-                whole numbers, fractions, days, or else text.
-            files: The locations of the files under the folder to take; all by default, without hidden ones.
+            name: The table's name, `namespace.table`.
+            folder: The folder of the files, or a single file.
+            columns: All columns of the table. By default the columns of the files and of the folder names.
+            partition_by: The partition columns, taken from the folder names; requires `columns`. By default all columns
+                of the folder names, with types inferred from their values: whole numbers, fractions, dates, or else
+                text.
+            files: The locations of the files to add, all under `folder`. By default all files that are not hidden.
             properties: Table properties.
-            location: The new table's folder, for its metadata and further files; by default one under the catalog's
+            location: The folder of the table's metadata and of new files. By default a folder under the catalog's
                 warehouse.
-            format: 'iceberg'.
+            format: Only 'iceberg' is supported.
 
         Returns:
-            How many files, rows and bytes the table has.
+            The number of files, rows and bytes in the table.
 
         Raises:
-            TableExists: A table has the name.
-            CreatedConcurrently: Another writer created it meanwhile.
-            InvalidOption: There are no files; folders are not named after the partition columns; or the table would be
-                in the folder of the files.
-            SchemaMismatch: Files have columns of different types, or other ones than `columns`.
-            UnsupportedFeature: The folder of a Delta or Iceberg table; a Delta table: see `convert_to_delta`.
-            CommitStateUnknown: The answer to the commit was lost, and looking it up failed: the table may be there.
+            TableExists: The table exists.
+            CreatedConcurrently: Another writer created the table at the same time.
+            InvalidOption: The folder has no files, the folder names do not match the partition columns, `partition_by`
+                is given without `columns`, or `location` is in `folder`.
+            SchemaMismatch: The files have conflicting types for a column, or do not match `columns`.
+            UnsupportedFeature: `folder` already is a Delta or Iceberg table, or `format` is 'delta'; see
+                `lakescan.convert_to_delta`.
+            CommitStateUnknown: The answer to the commit was lost, and the table may or may not have been created.
 
         Example:
             >>> lake.create_from_files("shop.events", "/lake/raw/events", properties={"gc.enabled": "false"})
@@ -539,9 +559,9 @@ class Catalog(CatalogViews):
         """Open a table, or create it if it does not exist.
 
         Args:
-            name: `namespace.table`.
+            name: The table's name, `namespace.table`.
             columns: The columns of a new table; see `create_table`.
-            definition: Other arguments of `create_table`.
+            definition: Other keyword arguments of `create_table`.
 
         Example:
             >>> lake.create_table_if_not_exists("shop.sales", "order_id BIGINT, price DOUBLE")
@@ -549,10 +569,10 @@ class Catalog(CatalogViews):
         return self.create_table(name, columns, exist_ok=True, **definition)
 
     def namespace_exists(self, name: str) -> bool:
-        """Whether the catalog has a namespace.
+        """Return whether the catalog has a namespace.
 
         Args:
-            name: A dotted name.
+            name: The namespace's dotted name.
 
         Example:
             >>> lake.namespace_exists("shop")
@@ -566,11 +586,11 @@ class Catalog(CatalogViews):
             return bool(self._catalog.namespace_exists(parts))
 
     def _find_replacement_target(self, identifier: Identifier, wanted: Format) -> CatalogTable:
-        """The table that is to be replaced; raises `UnsupportedFeature` if it is of another format."""
+        """Return the existing table to replace; raises `UnsupportedFeature` if it has another format."""
         found = find_table(identifier)
         if format_named(found.format) is not wanted:
             raise UnsupportedFeature(
-                f"replacing the {found.format} table {identifier} by one of {wanted.name}", "Drop it."
+                f"replacing the {found.format} table {identifier} by one of {wanted.name}", "Drop the table first."
             )
         return found
 
@@ -586,27 +606,27 @@ class Catalog(CatalogViews):
         exist_ok: bool = False,
         replace: bool = False,
     ) -> Table:
-        """Make a Delta table of another one's files, without copying them, and open it: SHALLOW CLONE.
+        """Create a Delta table that references the files of another table, not copies of them (SHALLOW CLONE).
 
         Args:
-            name: `namespace.table` of the new table.
-            source: The table to clone: open, or as `lakescan.table` opens it.
-            version: The version to clone; the newest by default.
-            timestamp: The state at that time (UTC without an offset).
-            properties: Properties that the clone has beside, or instead of, those of the source.
-            location: The new table's folder; by default one under the catalog's warehouse.
-            exist_ok: Open the table if it exists.
-            replace: Take the place of the table if it exists and has no rows; its history is kept.
+            name: The new table's name, `namespace.table`.
+            source: The table to clone: an open table, or a path or name that `lakescan.table` opens.
+            version: The version to clone. By default the newest.
+            timestamp: Clone the version that was current at this time (UTC unless it has an offset).
+            properties: Table properties of the clone, added to those of the source or overriding them.
+            location: The new table's folder. By default a folder under the catalog's warehouse.
+            exist_ok: If the table exists, open it as it is.
+            replace: If the table exists and has no rows, replace it. Its history is kept.
 
         Returns:
-            The open table; see `Table.clone` for what it shares with the source.
+            The open table. `Table.clone` describes the files that it shares with the source.
 
         Raises:
-            TableExists: It exists, and neither `exist_ok` nor `replace` is given.
+            TableExists: The table exists, and neither `exist_ok` nor `replace` is given.
             NoSuchNamespace: The namespace does not exist.
-            NoSuchSnapshot: The source does not have the state.
-            CommitConflict: Another writer changed the table that is replaced.
-            UnsupportedFeature: The source is an Iceberg table; the table that is replaced is, or has rows.
+            NoSuchSnapshot: The source has no such version.
+            CommitConflict: Another writer changed the table that was to be replaced.
+            UnsupportedFeature: The source is an Iceberg table, or the table to replace is one or has rows.
 
         Example:
             >>> lake.clone_table("shop.events_test", "/lake/events", version=12)
@@ -620,13 +640,15 @@ class Catalog(CatalogViews):
             if not replace:
                 raise TableExists(f"{identifier} already exists: exist_ok=True opens it, replace=True replaces it")
         opened = source if isinstance(source, Table) else table(source)
-        location_limits(identifier.catalog).check(opened.folder)  # whose files the clone names
+        location_limits(identifier.catalog).check(opened.folder)  # the clone references its files
         where = None if location is None else absolute(location_of(location))
         state: dict[str, Any] = {"version": version, "timestamp": timestamp, "properties": properties}
         if self.table_exists(name):
             folder = self._find_replacement_target(identifier, format_named("delta")).location
             if where is not None and where != folder:
-                raise InvalidOption(f"{identifier} is at {folder}: a clone that replaces it has no other location")
+                raise InvalidOption(
+                    f"{identifier} is at {folder}, and so is a clone that replaces it: leave location out"
+                )
             opened.clone(folder, replace=True, **state)
             return self._reopen_table(name, "replaced")
         make_named_delta(self._catalog, identifier, where, lambda folder, _: opened.clone(folder, **state))
@@ -636,19 +658,18 @@ class Catalog(CatalogViews):
         """Drop a table.
 
         Args:
-            name: `namespace.table`.
-            missing_ok: Do nothing if it does not exist.
-            purge: Remove the files that the table's metadata references, except those that other tables of the catalog
-                reference whose location or `write.data.path` is in the same folders, and except those in other folders
-                than the table's own, which `add_files` has taken from there. A REST server purges by its own rules.
-                Without, all files stay, also those of Delta tables; a new Delta table of the same name gets a folder
-                of its own.
+            name: The table's name, `namespace.table`.
+            missing_ok: Do nothing if the table does not exist.
+            purge: Also delete the files that an Iceberg table's metadata references. Files outside the table's own
+                folders (from `add_files`) stay, and so do files that other tables of the catalog in the same folders
+                reference. A REST server purges by its own rules. By default all files stay, and a new Delta table of
+                the same name gets another folder.
 
         Raises:
-            NoSuchTable: It does not exist.
-            CommitStateUnknown: The answer was lost, and the table is still there, or looking it up failed.
-            UnsupportedFeature: A purge of a Delta table, of a table whose `gc.enabled` is not true, or of a table that
-                has another name, too.
+            NoSuchTable: The table does not exist, and `missing_ok` is not given.
+            CommitStateUnknown: The catalog's answer was lost, and the table is not known to be dropped.
+            UnsupportedFeature: `purge` is given for a Delta table, for a table whose `gc.enabled` is false, or for a
+                table that the catalog also has under another name.
 
         Example:
             >>> lake.drop_table("shop.sales", purge=True)
@@ -663,7 +684,7 @@ class Catalog(CatalogViews):
         if location is not None:
             if purge:
                 raise UnsupportedFeature(
-                    f"purging a Delta table ({identifier})", f"Drop it, and delete its folder {location}."
+                    f"purging a Delta table ({identifier})", f"Drop it without purge, and delete its folder {location}."
                 )
             with translate_catalog_errors(identifier):
                 names.remove(identifier.within)
@@ -687,13 +708,18 @@ class Catalog(CatalogViews):
         """Rename a table, and open it.
 
         Args:
-            name: `namespace.table`.
-            new: The new name; it may be in another namespace.
+            name: The current name, `namespace.table`.
+            new: The new name, `namespace.table`; the namespace may differ.
+
+        Returns:
+            The open table.
 
         Raises:
             NoSuchTable: The table does not exist.
-            TableExists: A table has the new name.
-            CommitStateUnknown: The answer was lost, and looking it up did not tell the outcome.
+            NoSuchNamespace: The namespace of the new name does not exist.
+            TableExists: A table or view already has the new name.
+            CommitStateUnknown: The catalog's answer was lost, and lakescan could not find out whether the table was
+                renamed.
 
         Example:
             >>> lake.rename_table("shop.sales", "shop.orders")
@@ -702,7 +728,7 @@ class Catalog(CatalogViews):
 
         old, renamed = self._identifier(name), self._identifier(new)
         if self.table_exists(new):
-            raise TableExists(f"{renamed} already exists")
+            raise TableExists(f"{renamed} already exists: drop it first, or choose another name")
         check_free(renamed)
         if not self.namespace_exists(dotted_name(renamed.namespace)):
             raise NoSuchNamespace(f"catalog {self.name!r} has no namespace {'.'.join(renamed.namespace)!r}")
@@ -725,34 +751,37 @@ class Catalog(CatalogViews):
                     is_made,
                 )
             except TableAlreadyExistsError as error:
-                raise TableExists(f"{renamed} already exists") from error
-            except NoSuchTableError as error:  # pyiceberg looks at the new name once it is given
+                raise TableExists(f"{renamed} already exists: drop it first, or choose another name") from error
+            except NoSuchTableError as error:  # pyiceberg loads the table by its new name afterwards
                 if not str(error).endswith(dotted_name(renamed.within)):
                     raise
         return self._reopen_table(new, "renamed")
 
     def register_table(self, name: str, location: str | os.PathLike[str]) -> Table:
-        """Give an existing table a name, and open it.
+        """Add an existing table to the catalog under a name, and open it.
 
-        A table with names in two catalogs, or a copied folder whose metadata leads to the original, has two owners of
-        the same files. Set `gc.enabled` to `false` on one of them, so that only the other removes files. Warns of a
-        copy whose original has other metadata at the table's location.
+        A table that is registered in two catalogs, or a copied folder whose metadata still refers to the original,
+        leaves two owners of the same files. Set `gc.enabled` to `false` for one of them, so that only the other removes
+        files. Logs a warning if the table's metadata refers to another location that has different metadata.
 
         Args:
-            name: `namespace.table`.
+            name: The table's name, `namespace.table`.
             location: An Iceberg table's metadata file or folder, or a Delta table's folder.
 
+        Returns:
+            The open table.
+
         Raises:
-            NotATable: There is no table.
-            TableExists: A table has the name.
-            CommitStateUnknown: The answer was lost, and looking it up did not tell the outcome.
+            NotATable: The location has no table.
+            TableExists: A table or view already has the name.
+            CommitStateUnknown: The catalog's answer was lost, and the table may or may not be registered.
 
         Example:
             >>> lake.register_table("shop.old_sales", "/lake/sales")
         """
         identifier = self._identifier(name)
         if self.table_exists(name):
-            raise TableExists(f"{identifier} already exists")
+            raise TableExists(f"{identifier} already exists: drop it first, or choose another name")
         check_free(identifier)
         opened = table(location)
         format_named(opened.format).register(CatalogCommitter(identifier), opened.scan().spec)
@@ -764,26 +793,26 @@ class Catalog(CatalogViews):
     def _parts(self, namespace: str) -> tuple[str, ...]:
         parts = split_name(namespace) if isinstance(namespace, str) else None
         if parts is None:
-            raise InvalidOption(f"{namespace!r} is not the name of a namespace")
+            raise InvalidOption(f"{namespace!r} is not the name of a namespace: give a dotted name as text")
         return parts[1:] if len(parts) > 1 and parts[0] == self.name else parts
 
 
 def catalog(name: str | Mapping[str, Any] = "default", **properties: Any) -> Catalog:
-    """Open a catalog, and make it known by its name to `lakescan.table` and, after `register`, to Spark.
+    """Open a catalog, and make it available by its name to `lakescan.table`, and to Spark after `register`.
 
     Args:
-        name: The catalog's name, or all of its properties as a mapping, with the name under `name`. A name that is not
-            given properties is looked up among the catalogs known here and in pyiceberg's configuration.
-        properties: `warehouse="./lake"` alone is an embedded catalog: SQLite in that folder. Other properties are
-            pyiceberg's: `type` (rest, sql, glue, hive, hadoop), `uri`, `credential`, ... Underscores stand for
-            hyphens; a mapping takes names as they are:
-            `catalog({"name": "prod", "type": "rest", "s3.access-key-id": key})`.
+        name: The catalog's name, or a mapping of all properties, with the name under the key `name`. A name without
+            properties is looked up among the catalogs opened before, and in pyiceberg's configuration.
+        properties: `warehouse="./lake"` alone opens an embedded catalog, a SQLite database in that folder. Other
+            properties are those of pyiceberg: `type` (rest, sql, glue, hive, hadoop), `uri`, `credential`, ... Keyword
+            arguments have underscores instead of hyphens. A mapping has the names as they are: `catalog({"name":
+            "prod", "type": "rest", "s3.access-key-id": key})`.
 
     Returns:
         The catalog.
 
     Raises:
-        NoSuchCatalog: The name is not known.
+        NoSuchCatalog: The name has no properties, and no catalog of that name is configured.
         InvalidOption: A property is missing or wrong.
         MissingDependency: pyiceberg is not installed.
 
@@ -802,7 +831,7 @@ def catalog(name: str | Mapping[str, Any] = "default", **properties: Any) -> Cat
 def _new_columns(
     given: Any, format_name: str, properties: Mapping[str, str] | None
 ) -> tuple[ColumnsText, tuple[str, ...]]:
-    """The columns of a new table with their rules, and its key."""
+    """Return the columns of a new table with their rules and constraints, and the columns of its key."""
     found = convert_schema(given)
     if isinstance(found.columns, str):
         parsed = parse_columns(found.columns, of_new_table=True)

@@ -1,4 +1,4 @@
-"""Views of catalogs: what `Catalog` offers to make, open, change and drop them."""
+"""`CatalogViews`: the methods of `Catalog` that create, open, change and drop views."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from lakescan.iceberg.view.metadata import (
     with_properties,
 )
 
-_LOCATION = "location"  # the property by which a statement gives the folder of a new view's metadata
+_LOCATION = "location"  # property with the folder of a new view's metadata
 
 
 class CatalogViews(ABC):
-    """The methods of `Catalog` that are about views."""
+    """The methods of `Catalog` for views."""
 
     name: str
 
@@ -45,16 +45,16 @@ class CatalogViews(ABC):
     def _parts(self, namespace: str) -> tuple[str, ...]: ...
 
     def list_views(self, namespace: str) -> list[str]:
-        """The views of a namespace.
+        """List the views of a namespace.
 
         Args:
-            namespace: A dotted name.
+            namespace: The namespace's dotted name.
 
         Returns:
-            Names as `namespace.view`, sorted; none in a catalog that has no views.
+            Sorted names `namespace.view`. The list is empty if the catalog does not support views.
 
         Raises:
-            NoSuchNamespace: The catalog does not have it.
+            NoSuchNamespace: The namespace does not exist.
 
         Example:
             >>> lake.list_views("shop")
@@ -68,10 +68,10 @@ class CatalogViews(ABC):
         """Open a view, to look at its query, columns and properties.
 
         Args:
-            name: `namespace.view`; the catalog's own name may come first.
+            name: `namespace.view`, or `catalog.namespace.view`.
 
         Raises:
-            NoSuchTable: The catalog does not have it; the message names the nearest.
+            NoSuchTable: The view does not exist; the message suggests the nearest name.
 
         Example:
             >>> lake.load_view("shop.open_orders").query
@@ -80,10 +80,10 @@ class CatalogViews(ABC):
         return View(self._load_view(self._identifier(name)))
 
     def view_exists(self, name: str) -> bool:
-        """Whether the catalog has a view.
+        """Return whether the catalog has a view.
 
         Args:
-            name: `namespace.view`.
+            name: The view's name, `namespace.view`.
 
         Example:
             >>> lake.view_exists("shop.open_orders")
@@ -104,27 +104,27 @@ class CatalogViews(ABC):
     ) -> View:
         """Create a view of a query, and open it.
 
-        The query is checked here, by this process: its tables and columns must be there. The catalog keeps its text,
-        and the columns that it has now: columns that its tables get later are not the view's. Iceberg's engines read
-        the same view.
+        The query's tables and columns must exist. The catalog stores the query's text and its current columns: columns
+        that are added to the tables later do not appear in the view. Other Iceberg engines can read the view.
 
         Args:
-            name: `namespace.view`.
-            query: A SELECT in Spark's dialect. Short names in it are those of the view's namespace.
-            replace: Replace the view if it exists; its properties stay.
-            if_not_exists: Open the view if it exists.
-            comment: What the view is about.
-            properties: The view's own; `location` is the folder of its metadata.
-            columns: Names of its columns, if they are not those of the query.
+            name: The view's name, `namespace.view`.
+            query: A SELECT in Spark's dialect. Table names without a namespace are resolved in the view's namespace.
+            replace: If the view exists, replace it; its properties stay.
+            if_not_exists: If the view exists, open it as it is.
+            comment: A description of the view.
+            properties: Properties of the view. `location` sets the folder of its metadata.
+            columns: The names of the view's columns. By default those of the query.
 
         Returns:
-            The view.
+            The open view.
 
         Raises:
-            TableExists: A view or table has the name.
-            NoSuchTable: The query names what is not there.
-            InvalidStatement: The text is no query, it has parameters, or the names of columns do not fit it.
-            UnsupportedFeature: The catalog has no views, or a view has a query in another dialect, too.
+            TableExists: A table has the name, or a view has it and neither `replace` nor `if_not_exists` is given.
+            NoSuchTable: The query reads a table that does not exist.
+            InvalidStatement: The text is not a query, it has parameters, or `columns` does not match its columns.
+            UnsupportedFeature: The catalog does not support views, or the view to replace also has a query in another
+                dialect.
 
         Example:
             >>> lake.create_view("shop.open_orders", "SELECT * FROM orders WHERE open", comment="not yet shipped")
@@ -144,13 +144,19 @@ class CatalogViews(ABC):
     def make_view(
         self, name: str, definition: ViewDefinition, *, replace: bool = False, if_not_exists: bool = False
     ) -> View:
-        """Create a view by its definition, which is taken as it is; see `create_view`.
+        """Create a view from a `ViewDefinition`, without checking its query; see `create_view`.
 
         Args:
-            name: `namespace.view`.
-            definition: Its query and columns.
-            replace: Replace the view if it exists.
-            if_not_exists: Open the view if it exists.
+            name: The view's name, `namespace.view`.
+            definition: The view's query and columns.
+            replace: If the view exists, replace it.
+            if_not_exists: If the view exists, open it as it is.
+
+        Returns:
+            The open view.
+
+        Raises:
+            TableExists: A table has the name, or a view has it and neither `replace` nor `if_not_exists` is given.
 
         Example:
             >>> lake.make_view("shop.open_orders", definition, replace=True)
@@ -174,21 +180,21 @@ class CatalogViews(ABC):
                 else:
                     self._commit(found, replace_view(found.metadata, text, properties, str(identifier)))
                 return self._reopen_view(name)
-            except (CommitConflict, TableExists) as error:  # made, replaced or dropped meanwhile
+            except (CommitConflict, TableExists) as error:  # a concurrent change
                 if not replace and not if_not_exists:
                     raise
                 self._check_no_table(identifier)
                 attempts.wait_or_raise(str(identifier), error)
 
     def drop_view(self, name: str, *, missing_ok: bool = False) -> None:
-        """Drop a view. Its tables stay, as does the file of its metadata.
+        """Drop a view. The tables that it reads stay, and so does its metadata file.
 
         Args:
-            name: `namespace.view`.
-            missing_ok: Do nothing if it does not exist.
+            name: The view's name, `namespace.view`.
+            missing_ok: Do nothing if the view does not exist.
 
         Raises:
-            NoSuchTable: It does not exist, or is a table.
+            NoSuchTable: The view does not exist and `missing_ok` is not given, or the name is that of a table.
 
         Example:
             >>> lake.drop_view("shop.open_orders", missing_ok=True)
@@ -200,15 +206,15 @@ class CatalogViews(ABC):
             raise self._missing(identifier)
 
     def rename_view(self, name: str, new: str) -> View:
-        """Rename a view, and open it. Views that read it by its old name do not follow.
+        """Rename a view, and open it. Other views that read it by its old name are not changed.
 
         Args:
-            name: `namespace.view`.
-            new: The new name; it may be in another namespace.
+            name: The current name, `namespace.view`.
+            new: The new name, `namespace.view`; the namespace may differ.
 
         Raises:
             NoSuchTable: The view does not exist.
-            TableExists: A view or table has the new name.
+            TableExists: A view or table already has the new name.
 
         Example:
             >>> lake.rename_view("shop.open_orders", "shop.orders_to_ship")
@@ -225,9 +231,9 @@ class CatalogViews(ABC):
         """Set and remove properties of a view, and open it.
 
         Args:
-            name: `namespace.view`.
-            properties: Those to set; `comment` is what the view is about.
-            removed: The names of those to remove; one that is not there is left out.
+            name: The view's name, `namespace.view`.
+            properties: The properties to set; `comment` is the view's description.
+            removed: The names of properties to remove; names that are not set are ignored.
 
         Raises:
             NoSuchTable: The view does not exist.
@@ -247,7 +253,7 @@ class CatalogViews(ABC):
                 return self._reopen_view(name)
 
     def _reopen_view(self, name: str) -> View:
-        """A view that was changed; an answer that is lost is asked for again."""
+        """Open a view that was just changed; retries reads that fail."""
         return retry_read(lambda: self.load_view(name), f"{self._identifier(name)} is changed, but cannot be opened")
 
     @property
@@ -263,7 +269,7 @@ class CatalogViews(ABC):
     def _missing(self, identifier: Identifier) -> NoSuchTable:
         name = ".".join(identifier.within)
         if self._is_table(identifier):
-            return NoSuchTable(f"{identifier} is a table, not a view: statements and methods of tables take it")
+            return NoSuchTable(f"{identifier} is a table, not a view: use a statement or method for tables")
         try:
             known = self._views.names(identifier.namespace)
         except Exception:
@@ -316,7 +322,7 @@ def _properties_of(definition: ViewDefinition) -> dict[str, str]:
 
 
 def property_texts(properties: Mapping[str, Any] | None) -> dict[str, str]:
-    """Properties as texts; raises `InvalidOption`."""
+    """Return properties as text; raises `InvalidOption` unless given a mapping without None."""
     if not isinstance(properties, Mapping | None) or None in (properties or {}).values():
         raise InvalidOption(f"properties are a mapping of names to values, not {properties!r}")
     return {str(n): str(v).lower() if isinstance(v, bool) else str(v) for n, v in (properties or {}).items()}

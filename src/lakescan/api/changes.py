@@ -1,4 +1,4 @@
-"""Changes: the rows inserted, deleted and updated between two states of a table, commit by commit."""
+"""`Changes`: the rows inserted, deleted and updated between two snapshots or versions, commit by commit."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _CHANGELOG = {f.id for f in CHANGELOG}
 
 
 class Changes:
-    """The changes of rows, oldest commit first; see `Table.changes`.
+    """The row changes between two snapshots or versions of a table, oldest commit first; see `Table.changes`.
 
-    Iceberg's are computed and have, beside the table's columns, `_change_type` (INSERT, DELETE, and with identity
-    columns UPDATE_BEFORE and UPDATE_AFTER), `_change_ordinal` and `_commit_snapshot_id`. Delta's are those that the
-    table recorded, with the columns of its change data feed.
+    For Iceberg, changes are computed. Next to the table's columns they have `_change_type` (INSERT, DELETE, and with
+    identity columns UPDATE_BEFORE and UPDATE_AFTER), `_change_ordinal` and `_commit_snapshot_id`. For Delta, they are
+    the change data feed that the table recorded, with its columns.
 
     Example:
         >>> orders.changes(start=3).to_pandas()
@@ -51,26 +51,26 @@ class Changes:
         return f"Changes({self._spec!r})"
 
     def _repr_html_(self) -> str:
-        """The changes as notebooks show them: of which table, and their columns."""
+        """Return HTML for notebooks: the table and the columns of the changes."""
         return changes_as_html(self._spec, self._identity)
 
     @property
     def scan(self) -> Scan:
-        """The changes as files record them: a row that a commit only moved is deleted and inserted."""
+        """A scan of the changes as files record them: a row that a commit only moved is deleted and inserted."""
         return Scan(self._spec)
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of the rows."""
+        """The Arrow schema of the changes."""
         return self._spec.output.arrow()
 
     @property
     def data_columns(self) -> tuple[str, ...]:
-        """The table's columns without those that describe the change. Rows that are equal in them cancel out."""
+        """The columns of the table, without those that describe the change. Iceberg: rows equal in them cancel out."""
         return tuple(field.name for field in self._spec.snapshot.schema.fields if field.id not in _CHANGELOG)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The changes as record batches. Memory is bounded by the changed rows of one commit."""
+        """Yield the changes as record batches. At most the changed rows of one commit are in memory."""
         if not are_computed(self._spec):
             yield from self.scan.to_batches()
             return
@@ -93,30 +93,30 @@ class Changes:
                 yield select_columns(batch, whole.output, spec.selection)
 
     def _net(self, rows: pa.Table) -> pa.Table:
-        """The net changes of one commit: without the rows that it deleted and inserted unchanged."""
+        """Return one commit's net changes: without rows that it deleted and inserted unchanged."""
         net = drop_carry_overs(rows, CHANGE.name, self.data_columns)
         return pair_updates(net, CHANGE.name, self._identity) if self._identity else net
 
     def to_arrow(self) -> pa.Table:
-        """The changes as a table."""
+        """Return the changes as an Arrow table."""
         return register_display(pa.Table.from_batches(self.to_batches(), schema=self.schema))
 
     def to_pandas(
         self, dtype_backend: Literal["pyarrow", "numpy_nullable"] | None = None, **arguments: Any
     ) -> pandas.DataFrame:
-        """The changes as a pandas data frame; see `Scan.to_pandas`."""
+        """Return the changes as a pandas data frame; see `Scan.to_pandas`."""
         return pandas_frame(self.to_arrow(), dtype_backend, **arguments)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The changes as an Arrow stream."""
+        """Return a reader that streams the changes as record batches."""
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The changes as an Arrow stream, by the PyCapsule protocol: `pl.DataFrame(changes)`, `pa.table(changes)`."""
+        """Stream the changes by the Arrow PyCapsule protocol: `pl.DataFrame(changes)`, `pa.table(changes)`."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_spark(self, spark: SparkSession) -> DataFrame:
-        """The changes as a Spark data frame, computed by its workers; their order is not defined."""
+        """Return the changes as a Spark data frame, read by Spark's workers. The order of rows is undefined."""
         from lakescan.spark.native.frames import frame_of
         from lakescan.spark.source.changelog import changes_frame
 
@@ -136,9 +136,10 @@ class Changes:
 
 
 def all_columns_scan(spec: ScanSpec) -> ScanSpec:
-    """The changes with all columns of the table, by which net changes are found, and the metadata columns selected.
+    """Return the scan of changes with all columns of the table, and the selected metadata columns.
 
-    The rows of a commit that differ only in columns that are not selected must not cancel out.
+    Net changes need all columns: rows of a commit that differ only in columns that are not selected must not cancel
+    out.
     """
     names = {field.name: None for field in spec.snapshot.schema.fields}
     names |= {each.path[0].name: None for each in spec.selection.columns}
@@ -146,7 +147,7 @@ def all_columns_scan(spec: ScanSpec) -> ScanSpec:
 
 
 def _column(schema: Schema, reference: str) -> str:
-    """The name of a column of the table; raises `NoSuchColumn`, also for a member of a struct."""
+    """Return the name of a column of the table; raises `NoSuchColumn`, also for a member of a struct."""
     field = schema.field(reference)
     if schema.top_level_of[field.id] is not field:
         raise NoSuchColumn(f"identity={reference!r} is a member of a struct: only whole columns identify rows")
@@ -154,12 +155,12 @@ def _column(schema: Schema, reference: str) -> str:
 
 
 def are_computed(spec: ScanSpec) -> bool:
-    """Whether changes are computed from added and removed files and deletes; else the table recorded them."""
+    """Return whether changes are computed from added and removed files and deletes, not recorded by the table."""
     return spec.snapshot.state.computed_changes is not None
 
 
 def commits_of(spec: ScanSpec) -> Iterator[ScanSpec]:
-    """Computed changes commit by commit, as files record them: moved rows are deleted and inserted."""
+    """Yield a scan for each commit of computed changes, as files record them: moved rows are deleted and inserted."""
     whole = spec.snapshot.state.computed_changes
     assert whole is not None
     for part in whole.parts:
@@ -167,7 +168,7 @@ def commits_of(spec: ScanSpec) -> Iterator[ScanSpec]:
 
 
 def has_both(plan: ScanPlan) -> bool:
-    """Whether a plan has inserted and deleted rows, so that some may cancel out."""
+    """Return whether a plan has both inserted and deleted rows, so that some may cancel out."""
     if not len(plan.table):
         return False
     return len(pc.unique(pc.struct_field(plan.files["constants"], str(CHANGE.id)))) > 1

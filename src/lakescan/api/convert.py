@@ -1,4 +1,4 @@
-"""Converting folders of Parquet files to tables, where the files are."""
+"""`convert_to_delta`: turn a folder of Parquet files into a Delta table."""
 
 from __future__ import annotations
 
@@ -26,28 +26,29 @@ def convert_to_delta(
     comment: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Table:
-    """Make a Delta table of a folder of Parquet files, where they are: CONVERT TO DELTA.
+    """Turn a folder of Parquet files into a Delta table in place (CONVERT TO DELTA).
 
-    Only footers are read, and no file is changed or moved. The columns are those of all files; types must be the same.
-    Hidden files are left out. From then on, write to the folder as to a table alone.
+    Only footers are read, and no file is changed or moved. The table has the columns of all files; a column must have
+    the same type in all of them. Hidden files are ignored. Afterwards, write to the folder only through the table.
 
     Args:
-        path: The folder.
-        partition_by: The partition columns with their types, if the files are in folders such as `day=2026-01-31`:
-            'day DATE, country STRING'.
-        statistics: Take counts and bounds from the footers, by which queries skip files.
-        properties: The table's properties.
-        comment: What the table is about.
-        storage_options: Settings of the filesystem, as of `lakescan.table`.
+        path: The folder, as a path or URI.
+        partition_by: The partition columns with their types, if the files are in folders such as `day=2026-01-31`: 'day
+            DATE, country STRING'.
+        statistics: Copy counts and bounds from the footers into the log, so that queries can skip files.
+        properties: Table properties.
+        comment: A description of the table.
+        storage_options: Settings of the filesystem; see `lakescan.table`.
 
     Returns:
-        The open table. A folder that has a Delta table already is opened as it is.
+        The open table. If the folder already is a Delta table, it is opened as it is.
 
     Raises:
-        InvalidOption: There are no files, or their folders are not named after `partition_by`.
-        SchemaMismatch: Two files have a column of different types.
-        UnsupportedFeature: Columns that Delta does not have, such as times of day; a folder with an Iceberg table.
-        CorruptData: A file is no Parquet file.
+        InvalidOption: The folder has no files, or the names of its folders do not match `partition_by`.
+        SchemaMismatch: A column has different types in two files.
+        UnsupportedFeature: A column has a type that Delta lacks, such as a time of day, or the folder is an Iceberg
+            table.
+        CorruptData: A file is not a Parquet file.
 
     Example:
         >>> lakescan.convert_to_delta("/lake/events", partition_by="day DATE")

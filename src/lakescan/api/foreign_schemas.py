@@ -1,4 +1,4 @@
-"""Schemas as users hold them, of Spark, pandas, Polars, pyiceberg, deltalake and others, as columns of a new table."""
+"""Convert schemas of Spark, pandas, Polars, pyiceberg, deltalake and others to columns of a new table."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from lakescan.errors import InvalidOption
 from lakescan.statements.syntax.text import literal
 
 _EXPECTED = (
-    "expected text as in SQL, an Arrow schema, a schema of PySpark (StructType), pandas (dtypes), Polars, pyiceberg or "
+    "expected SQL text, an Arrow schema, a schema of PySpark (StructType), pandas (dtypes), Polars, pyiceberg or "
     "deltalake, or a frame that has one"
 )
 
 
 @dataclass(frozen=True)
 class ForeignSchema:
-    """A schema as text of SQL or as an Arrow schema.
+    """A converted schema: SQL text or an Arrow schema.
 
-    - `key`: the names of its identifier fields, which schemas of pyiceberg have.
-    - `is_of_frame`: whether it comes from a library without a type for microseconds, so that nanoseconds are not meant.
+    - `key`: the names of the identifier fields; only pyiceberg schemas have them.
+    - `is_of_frame`: whether the schema comes from pandas or Polars, whose nanosecond timestamps are often a mere
+      default.
     """
 
     columns: str | pa.Schema
@@ -32,7 +33,7 @@ class ForeignSchema:
 
 
 def convert_schema(given: Any) -> ForeignSchema:
-    """Convert a schema, or the schema of a frame.
+    """Convert a schema of another library, or the schema of a data frame.
 
     Raises `InvalidOption` for an object without a schema, and for columns without a type.
 
@@ -45,7 +46,7 @@ def convert_schema(given: Any) -> ForeignSchema:
     match _library(given):
         case "pyspark":
             schema = given if hasattr(given, "fields") else getattr(given, "schema", None)
-            if isinstance(schema, pa.Schema):  # Sail has Arrow's
+            if isinstance(schema, pa.Schema):  # Sail returns an Arrow schema
                 return ForeignSchema(schema)
             if hasattr(schema, "fields"):
                 return ForeignSchema(", ".join(_spark_columns(schema)))
@@ -63,11 +64,11 @@ def convert_schema(given: Any) -> ForeignSchema:
         return ForeignSchema(found)
     if hasattr(given, "__arrow_c_stream__"):
         return ForeignSchema(pa.RecordBatchReader.from_stream(given).schema)
-    raise InvalidOption(f"columns={given!r} of type {type(given).__name__} is no schema: {_EXPECTED}")
+    raise InvalidOption(f"columns={given!r} of type {type(given).__name__} is not a schema: {_EXPECTED}")
 
 
 def convert_type(name: str, given: Any) -> str | pa.DataType:
-    """Convert the type of one column: text, or an Arrow type; see `convert_schema`."""
+    """Convert the type of one column to SQL text or an Arrow type; raises `InvalidOption`; see `convert_schema`."""
     if isinstance(given, str | pa.DataType):
         return given
     if _library(given) == "pyspark" and hasattr(given, "simpleString"):
@@ -106,7 +107,7 @@ def _spark_rest(field: Any) -> str:
 
 
 def _spark_type(kind: Any) -> str:
-    """The name of a Spark type in SQL."""
+    """Return the SQL name of a Spark type."""
     if hasattr(kind, "fields"):
         members = (f"{backquote(each.name)}: {_spark_type(each.dataType)}{_spark_rest(each)}" for each in kind.fields)
         return f"STRUCT<{', '.join(members)}>"
@@ -124,13 +125,13 @@ def _pandas_schema(given: Any) -> pa.Schema:
     if isinstance(given, pd.DataFrame):
         return _check_types(pa.Schema.from_pandas(given, preserve_index=False).remove_metadata(), given.dtypes)
     if not isinstance(given, pd.Series):
-        raise InvalidOption(f"columns={given!r} of type {type(given).__name__} is no schema: {_EXPECTED}")
+        raise InvalidOption(f"columns={given!r} of type {type(given).__name__} is not a schema: {_EXPECTED}")
     empty = pd.DataFrame({name: pd.Series([], dtype=kind) for name, kind in given.items()})
     return _check_types(pa.Schema.from_pandas(empty, preserve_index=False).remove_metadata(), given)
 
 
 def _check_types(schema: pa.Schema, types: Any) -> pa.Schema:
-    """Raise `InvalidOption` for columns of objects that hold no value with a type."""
+    """Raise `InvalidOption` for object columns whose values do not reveal a type."""
     for field in schema:
         if pa.types.is_null(field.type):
             raise InvalidOption(

@@ -1,4 +1,4 @@
-"""The health of tables and their maintenance as a whole: what `Table` offers to look at it and to do it."""
+"""The methods of `Table` that report its health, maintain it, and write statistics or relocated metadata."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class MaintainableTable(Protocol):
-    """What maintenance needs of a table: its methods."""
+    """The members of `Table` that `TableMaintenance` uses."""
 
     @property
     def name(self) -> Identifier | None:
-        """The table's name in a catalog."""
+        """The table's name in a catalog; None without a catalog."""
 
     @property
     def location(self) -> str:
@@ -37,11 +37,11 @@ class MaintainableTable(Protocol):
         """'iceberg' or 'delta'."""
 
     def scan(self) -> Scan:
-        """A scan of all rows."""
+        """Return a scan of all rows."""
 
     @property
     def health(self) -> Callable[..., TableHealth]:
-        """The table's health."""
+        """Measure the health; see `Table.health`."""
 
     @property
     def compact(self) -> Callable[..., Any]:
@@ -73,26 +73,28 @@ class MaintainableTable(Protocol):
 
 
 class TableMaintenance:
-    """The methods of `Table` that are about its health."""
+    """The methods of `Table` that report its health and maintain it."""
 
     def health(self: MaintainableTable, *, orphans: bool = False, missing: bool | None = None) -> TableHealth:
-        """What the table's files and metadata cost its readers, and what is worth mending, from its metadata.
+        """Report the cost of the table's files and metadata to readers, and the problems worth fixing.
 
-        Small files, deletes, skew of partitions, manifests or the log, and what older states keep; each finding with
-        what it would cost to mend it, and the commands that do so. No data file is opened. The result prints as
-        sentences; notebooks show it as a page, and `to_html` returns that.
+        Reports small files, deletes, skewed partitions, manifests or the log, and files that only older snapshots or
+        versions need. Each finding has the cost of fixing it, and the commands that do so. Only metadata is read, no
+        data file. The result prints as sentences, notebooks show it as a page, and its method `to_html` returns that
+        page.
 
         Args:
-            orphans: Also list the table's folders for files that nothing references, which takes long for many files.
-            missing: Look up all data and delete files in storage, and name those that do not exist. In an object store
-                that takes one request a file. By default, up to 10,000 files of a local filesystem are looked up.
+            orphans: Also list the table's folders, to find unreferenced files. This takes long for many files.
+            missing: Check that all data and delete files exist, and report missing ones. In an object store this takes
+                one request per file. By default, up to 10,000 files are checked in a local filesystem, and none
+                elsewhere.
 
         Returns:
-            The figures, and the findings in the order in which `maintain` mends them.
+            The figures, and the findings in the order in which `maintain` fixes them.
 
         Raises:
-            UnsupportedFeature: With `orphans`, a table whose `gc.enabled` is not true, or an Iceberg table that was
-                opened by its location.
+            UnsupportedFeature: `orphans` is given for a table whose `gc.enabled` is not true, or for an Iceberg table
+                that was opened by its location.
 
         Example:
             >>> print(orders.health())
@@ -110,26 +112,26 @@ class TableMaintenance:
         skip: Sequence[str] = (),
         executor: PlanningExecutor | None = None,
     ) -> MaintainResult:
-        """Do the maintenance that the table needs by its health and its properties.
+        """Run the maintenance that the table needs, according to its health and its properties.
 
-        In this order, each only if there is something to do: `convert_equality_deletes`, `compact` (with Iceberg's
-        defaults: 5 files or 30% deleted rows at least; along the columns that a table is clustered by),
-        `rewrite_position_deletes`, `rewrite_manifests`, `checkpoint`, `expire_snapshots` by the properties
-        `history.expire.*`, with the files that only expired snapshots had, and `remove_orphans` of the format's default
-        age. A step that fails does not keep the others from running: look at `failed` of the result. Running it again
-        does what is left.
+        The steps run in this order, each only if there is something to do: `convert_equality_deletes`, `compact` (with
+        Iceberg's defaults: at least 5 files or 30% deleted rows; a clustered table is clustered along its columns),
+        `rewrite_position_deletes`, `rewrite_manifests`, `checkpoint`, `expire_snapshots` (by the properties
+        `history.expire.*`, including the files of expired snapshots), and `remove_orphans` (with the format's default
+        age). If a step fails, the next steps still run: `failed` of the result lists failures. Running it again does
+        the remaining steps.
 
         Args:
-            dry_run: Only say what would be done.
-            skip: Steps to leave out, by the names of the methods.
-            executor: Where files are rewritten and compared, such as `lakescan.spark.SparkExecutor(spark)`; threads by
-                default.
+            dry_run: Change nothing; only report what would be done.
+            skip: Names of steps to leave out.
+            executor: The executor that rewrites and compares files, such as `lakescan.spark.SparkExecutor(spark)`. By
+                default threads of this process.
 
         Returns:
-            What each step did, or why it failed.
+            For each step, its result or its error.
 
         Raises:
-            InvalidOption: There is no step of a name to skip.
+            InvalidOption: `skip` has the name of an unknown step.
 
         Example:
             >>> print(orders.maintain(skip=["remove_orphans"]))
@@ -140,11 +142,11 @@ class TableMaintenance:
 
 
 def _compact_files(table: MaintainableTable, executor: PlanningExecutor | None, options: Mapping[str, Any]) -> Any:
-    """Compact small files; of a clustered table, their rows along its columns. Files that are large enough stay."""
+    """Compact small files; rows of a clustered table are sorted along its columns. Large enough files stay."""
     columns = table.health().clustering
     if not columns:
         return table.compact(executor=executor, **options)
-    sorting = executor if isinstance(executor, ExchangingExecutor) else None  # others would share memory
+    sorting = executor if isinstance(executor, ExchangingExecutor) else None  # else sorting takes one process's memory
     clustered = {"strategy": "zorder", "zorder_by": list(columns), "rewrite_all": False}
     return table.compact(executor=sorting, **options, **clustered)
 
@@ -157,7 +159,7 @@ def run_maintenance(
     executor: PlanningExecutor | None = None,
     report: Callable[[str], None] = lambda name: None,
 ) -> MaintainResult:
-    """`Table.maintain`, which reports the name of each step as it begins."""
+    """Run the steps of `Table.maintain`, calling `report` with the name of each step as it begins."""
     from lakescan.maintenance.health import MaintenanceAction, maintain
     from lakescan.maintenance.health.measure import COMPACTION
 
@@ -188,11 +190,11 @@ def run_maintenance(
 
 
 class TableMetadataFiles(ABC):
-    """The methods of `Table` that make statistics files, and copies of its metadata."""
+    """The methods of `Table` that write statistics files, and relocated copies of its metadata."""
 
     @abstractmethod
     def written_by(self, options: Mapping[str, Any], write: Callable[[Target, WriteOptions], Any]) -> Any:
-        """Write to the table as it is now by a function."""
+        """Call a function that writes to the current table; see `Table.written_by`."""
 
     def compute_statistics(
         self,
@@ -201,25 +203,27 @@ class TableMetadataFiles(ABC):
         version: int | None = None,
         executor: PlanningExecutor | None = None,
     ) -> StatisticsResult:
-        """Estimate how many distinct values columns of an Iceberg table have, for engines that plan joins by that.
+        """Estimate the number of distinct values (NDV) of columns of an Iceberg table.
 
-        The rows are read, and each column gets a Theta sketch in a Puffin file, which the table's metadata names. Up to
-        4,096 distinct values are counted exactly.
+        Engines use the estimates to plan joins. All rows are read. Each column gets a Theta sketch in a Puffin file,
+        which is added to the table's metadata. Up to 4,096 distinct values are counted exactly.
 
         Args:
-            columns: Their names, `a.b` for members of structs; all columns of primitive types by default.
-            version: The id of the snapshot; the current one by default.
-            executor: Where rows are read, such as `lakescan.spark.SparkExecutor(spark)`; threads by default.
+            columns: The columns' names; `a.b` for members of structs. By default all columns of primitive types.
+            version: The id of the snapshot to read. By default the current one.
+            executor: The executor that reads rows, such as `lakescan.spark.SparkExecutor(spark)`. By default threads of
+                this process.
 
         Returns:
-            The file, and the number of each column.
+            The statistics file's location, and the number of distinct values by column.
 
         Raises:
             NoSuchSnapshot: The table has no such snapshot.
             NoSuchColumn: The snapshot has no such column.
-            UnsupportedFeature: A column that is no primitive type, or is inside a list or map; a Delta table.
-            CommitConflict: Other writers committed during every attempt, or expired the snapshot.
-            CommitStateUnknown: The answer to the commit was lost, and looking it up failed.
+            UnsupportedFeature: A column is not of a primitive type, or is inside a list or map; or the table is a Delta
+                table.
+            CommitConflict: Every attempt conflicted with a concurrent commit, or another writer expired the snapshot.
+            CommitStateUnknown: The answer to the commit was lost, and lakescan could not find out whether it succeeded.
 
         Example:
             >>> orders.compute_statistics(["customer"]).distinct_values
@@ -236,20 +240,21 @@ class TableMetadataFiles(ABC):
     def compute_partition_statistics(
         self, *, version: int | None = None, executor: PlanningExecutor | None = None
     ) -> StatisticsResult:
-        """Count the rows and files of each partition of an Iceberg table, in a file that its metadata names.
+        """Count the rows and files of each partition of an Iceberg table, and add the counts to its metadata as a file.
 
-        Only metadata is read; where an earlier snapshot has such a file, only what was committed since.
+        Only metadata is read. If an earlier snapshot has partition statistics, only later commits are read.
 
         Args:
-            version: The id of the snapshot; the current one by default. Its file is returned if it has one.
-            executor: Where manifests are read; threads by default.
+            version: The id of the snapshot. By default the current one. If it already has partition statistics, these
+                are returned.
+            executor: The executor that reads manifests. By default threads of this process.
 
         Returns:
-            The file.
+            The statistics file's location.
 
         Raises:
             NoSuchSnapshot: The table has no such snapshot.
-            UnsupportedFeature: A table without partitions; a Delta table.
+            UnsupportedFeature: The table is not partitioned, or is a Delta table.
             CommitConflict, CommitStateUnknown: As for `compute_statistics`.
 
         Example:
@@ -275,29 +280,30 @@ class TableMetadataFiles(ABC):
         create_file_list: bool = True,
         executor: PlanningExecutor | None = None,
     ) -> PathsResult:
-        """Write the metadata of an Iceberg table again for a copy of it elsewhere: the paths in it are absolute.
+        """Write a copy of an Iceberg table's metadata with other paths, to move or copy the table to another location.
 
-        Metadata files, manifest lists, manifests and position deletes are written to a staging folder, with other
-        paths. Nothing is copied, and the table stays as it is: copy the files of the list, then register the copy by
-        its last metadata file (`Catalog.register_table`).
+        Paths in Iceberg's metadata are absolute. Metadata files, manifest lists, manifests and position deletes are
+        written to a staging folder with rewritten paths. The table itself does not change, and no file is copied: copy
+        the files of the list, then register the copy by its last metadata file (`Catalog.register_table`).
 
         Args:
-            source_prefix: What all paths of the table begin with, as they are in its metadata.
-            target_prefix: What takes its place.
-            start_version: The name of a metadata file up to which everything is copied already: only what came after
-                it is rewritten and listed.
-            end_version: The name of the last metadata file to copy; the current one by default.
-            staging_location: The folder of the files that are written; by default a new one beside the metadata.
+            source_prefix: The prefix of all paths of the table, as its metadata has them.
+            target_prefix: The prefix of the copy's paths.
+            start_version: The name of a metadata file. Files up to it are already copied; only newer ones are rewritten
+                and listed.
+            end_version: The name of the last metadata file to copy. By default the current one.
+            staging_location: The folder to write to. By default a new folder next to the table's metadata.
             create_file_list: Whether to write the list of files to copy.
-            executor: Where manifests and delete files are rewritten; threads by default.
+            executor: The executor that rewrites manifests and delete files. By default threads of this process.
 
         Returns:
-            The name of the last metadata file, where the list is, and how many files were rewritten.
+            The name of the last metadata file, the location of the list, and the number of files rewritten.
 
         Raises:
-            InvalidOption: A path does not begin with the prefix, or there is no such version.
-            UnsupportedFeature: Position deletes in ORC or Avro files; encrypted metadata; a Delta table.
-            MissingFile: An earlier metadata file is gone: see `start_version`.
+            InvalidOption: A path does not begin with `source_prefix`, or a version does not exist.
+            UnsupportedFeature: The table has position deletes in ORC or Avro files, or encrypted metadata, or is a
+                Delta table.
+            MissingFile: An earlier metadata file was deleted: see `start_version`.
 
         Example:
             >>> done = orders.rewrite_paths("s3://lake/orders", "s3://other/orders")

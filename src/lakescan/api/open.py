@@ -1,4 +1,4 @@
-"""Opening tables: by path, with the format detected, or by their name in a catalog."""
+"""Open tables by path, detecting the format, or by their name in a catalog."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ def table(
         path: A local path, a URI (`s3://`, `gs://`, `abfs://`, `hdfs://`), or `catalog.namespace.table` (see
             `lakescan.catalog`). A Delta path may select a version (`/t@v3`), a time (`/t@20260131120000000`) and a
             partition (`/t/date=2026-01-31`), as on Spark.
-        format: 'iceberg' or 'delta'; detected by default.
-        storage_options: Settings of the filesystem, by the names of pyiceberg, delta-rs, Hadoop or fsspec.
-        relocate: Old location prefixes and what they are now, for a table whose files were moved or copied: the
-            absolute paths in its metadata do not change.
-        key_manager: The keys of encrypted files: an object, or its name as `package.module:attribute`. By default that
-            of the catalog, its property `key-manager`.
-        options: Read options for every scan of the table (`version_as_of`, `snapshot_id`, `split_size`, ...);
-            the page Options of the documents lists them.
+        format: 'iceberg' or 'delta'. By default the format is detected.
+        storage_options: Settings of the filesystem, under the names that pyiceberg, delta-rs, Hadoop or fsspec use.
+        relocate: Maps old location prefixes to new ones, for a table whose files were moved or copied while its
+            metadata still has the old absolute paths.
+        key_manager: The key manager for encrypted files: an object, or its name as `package.module:attribute`. By
+            default the catalog's property `key-manager`.
+        options: Read options for every scan of the table (`version_as_of`, `snapshot_id`, `split_size`, ...). The page
+            Options of the documentation lists them.
 
     Returns:
         The open table.
 
     Raises:
-        NotATable: There is no table at the path.
-        NoSuchTable, NoSuchCatalog: The name is unknown.
+        NotATable: The path does not lead to a table.
+        NoSuchTable, NoSuchCatalog: The table or catalog of that name does not exist.
         CorruptMetadata: The table's metadata is damaged.
         UnsupportedFeature: The table uses a feature that is not implemented.
-        InvalidOption: An unknown option, with the nearest valid one.
+        InvalidOption: An option is unknown or invalid; the message suggests the nearest valid one.
 
     Example:
         >>> orders = lakescan.table("s3://lake/orders", storage_options={"region": "eu-west-1"})
@@ -82,7 +82,7 @@ def table(
 def open_table(
     path: str | os.PathLike[str] | Identifier, options: ReadOptions, key_manager: KeyManager | None = None
 ) -> Table:
-    """Open a table as `options` say; see `table`."""
+    """Open a table with parsed read options; see `table`."""
     text = location_of(path)
     location, identifier = location_or_name(text), identifier_of(text)
     found = None if identifier is None else find_table(identifier)
@@ -105,14 +105,14 @@ def open_table(
     if identifier is None or found is None:
         return Table(_scan_at_path(location, wanted, storage, options, text))
     if wanted is not None and wanted is not format_named(found.format):
-        raise InvalidOption(f"{identifier} is of format {found.format}, not {wanted.name}")
+        raise InvalidOption(f"{identifier} is of format {found.format}, not {wanted.name}: leave format out")
     options.check_format(found.format)
     spec = format_named(found.format).open_named(identifier, found, storage, options)
     return Table(replace(spec, name=str(identifier), table_reporter=TableReporter.find(identifier)), identifier)
 
 
 def _scan_at_path(location: str, wanted: Format | None, storage: Storage, options: ReadOptions, text: str) -> ScanSpec:
-    """A scan of the table at a location, which the user wrote as `text`."""
+    """Return a scan of the table at a location; `text` is the location as the user wrote it, for messages."""
     if wanted is None:
         chosen, path = _detect(location, storage, options, text)
     else:
@@ -125,15 +125,19 @@ def _scan_at_path(location: str, wanted: Format | None, storage: Storage, option
 
 
 def split_metadata_name(path: str) -> tuple[str, str | None]:
-    """A path such as `/lake/events#snapshots` as the table's path and the metadata table's name, if there is one."""
+    """Split a path such as `/lake/events#snapshots` into the table's path and the metadata table's name.
+
+    The name is None for a path without one.
+    """
     found = _METADATA_NAME.fullmatch(path)
     return (path, None) if found is None else (found[1], found[2])
 
 
 def _detect(location: str, storage: Storage, options: ReadOptions, text: str) -> tuple[Format, TablePath]:
-    """The format whose metadata is at a location, and the path as that format reads it.
+    """Return the format of the table at a location, and the path as that format parses it.
 
-    Raises `InvalidOption` if several formats have metadata there, `NotATable` if none has.
+    Raises `InvalidOption` if several formats have metadata there, `NotATable` if none has. `text` is the location as
+    the user wrote it, for messages.
     """
     for each in FORMATS.values():
         if each.is_metadata_file(location):
@@ -145,7 +149,7 @@ def _detect(location: str, storage: Storage, options: ReadOptions, text: str) ->
             found.append((each, path))
     if len(found) > 1:
         markers = " and ".join(each.marker for each, _ in found)
-        raise InvalidOption(f"{found[0][1].location} has both {markers}: say which format it is with format=")
+        raise InvalidOption(f"{found[0][1].location} has both {markers}: choose the format with format=")
     if found:
         return found[0]
     raise _not_a_table(location.rstrip("/") or location, storage, text.rstrip("/") or text)
@@ -164,7 +168,7 @@ def _not_a_table(location: str, storage: Storage, text: str) -> NotATable:
 
 
 def _catalog_hint(location: str) -> str:
-    """What to say where a path looks like the name of a table in a catalog that is not known."""
+    """Return a hint for a path that looks like a table name of an unknown catalog; else an empty text."""
     parts = split_name(location) or ()
     if len(parts) == 2:
         return "; as a table's name, it needs a catalog: catalog.namespace.table, see lakescan.catalog"

@@ -1,4 +1,4 @@
-"""The rows that a user hands to a write, from Arrow, pandas, Polars, DuckDB or a Spark data frame."""
+"""Convert data that a user passes to a write: Arrow, pandas, Polars, DuckDB, or a Spark data frame."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakescan.tables.rows import Rows, arrow_rows, library_of
 
 
 def as_rows(data: Any) -> Rows:
-    """Return the rows of Arrow, pandas, Polars (a lazy frame is collected), DuckDB or Spark data.
+    """Return Arrow, pandas, Polars (a lazy frame is collected), DuckDB or Spark data as `Rows` to write.
 
     Raises `InvalidOption` for data without rows, `SchemaMismatch` and `UnsupportedFeature` for values that Arrow cannot
     represent.
@@ -22,7 +22,7 @@ def as_rows(data: Any) -> Rows:
 
 
 def session_settings_of(data: Any) -> SessionSettings:
-    """Return how the session of a Spark data frame stages rows of audited tables; `NO_SESSION` for other data."""
+    """Return how the session of a Spark data frame stages rows (write-audit-publish); `NO_SESSION` for other data."""
     if library_of(data) == "pyspark" and hasattr(data, "sparkSession"):
         from lakescan.spark.source.wap import settings_of_session
 

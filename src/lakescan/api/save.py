@@ -1,4 +1,4 @@
-"""`lakescan.save`: rows into a table that is made where it is not there."""
+"""`lakescan.save`: write rows to a table, and create it if it does not exist."""
 
 from __future__ import annotations
 
@@ -33,27 +33,31 @@ def save(
     properties: Mapping[str, Any] | None = None,
     **options: Unpack[WriteKeywords],
 ) -> WriteResult:
-    """Save rows in a table, which is created if it does not exist, in one commit with its rows: else there is none.
+    """Save rows in a table, and create the table if it does not exist.
+
+    Creating the table and adding its rows is one commit: if it fails, there is no table.
 
     Args:
-        rows: Arrow, pandas, Polars, DuckDB, or a Spark data frame; see `Table.append`.
-        path: A name in a catalog, or the folder of a Delta table.
-        mode: If the table exists: 'error' raises `TableExists`, 'append' adds the rows, 'overwrite' replaces all rows,
-            'ignore' does nothing.
-        format: 'iceberg' or 'delta' for a new table. Names are Iceberg by default; a folder
-            that has no table yet needs 'delta'.
-        storage_options: Settings of the filesystem.
-        partition_by: How a new table is partitioned: columns, and Iceberg's transforms (`days(ts)`, `bucket(16, id)`).
-            With `overwriteSchema`, also one that is there. Otherwise a table that is there must be partitioned so.
-        properties: The properties of a new table, such as `{"format-version": "3"}`.
-        options: Write options; the page Options of the documents lists them.
+        rows: Arrow, pandas, Polars or DuckDB data, or a Spark data frame; see `Table.append`.
+        path: The table's name in a catalog (`catalog.namespace.table`), or the folder of a Delta table.
+        mode: What to do if the table exists. 'error' raises `TableExists`, 'append' adds the rows, 'overwrite' replaces
+            all rows, 'ignore' does nothing.
+        format: The format of a new table, 'iceberg' or 'delta'. By default a name in a catalog becomes an Iceberg
+            table. For a folder without a table, 'delta' is required.
+        storage_options: Settings of the filesystem; see `lakescan.table`.
+        partition_by: The partitioning of a new table: columns, and Iceberg's transforms (`days(ts)`, `bucket(16, id)`).
+            An existing table must have the same partitioning, except with `overwriteSchema`, which replaces it.
+        properties: Table properties of a new table, such as `{"format-version": "3"}`.
+        options: Write options. The page Options of the documentation lists them.
 
     Returns:
-        How many files, rows and bytes were written.
+        The number of files, rows and bytes written; zero if `mode` is 'ignore' and the table exists.
 
     Raises:
         TableExists: `mode` is 'error' and the table exists.
-        CreatedConcurrently: Another writer created the table meanwhile, and the rows can be read only once.
+        CreatedConcurrently: Another writer created the table at the same time, and `mode` is 'error' or the rows can be
+            read only once.
+        InvalidOption: An argument or option is invalid.
         SchemaMismatch, CommitConflict, CommitStateUnknown, UnsupportedFeature: See `Table.append`.
 
     Example:
@@ -100,7 +104,7 @@ def _create_table(
 
 
 def _as_options(properties: Mapping[str, Any] | None) -> dict[str, object]:
-    """The properties of a new table as write options."""
+    """Return the properties of a new table as write options; raises `InvalidOption`."""
     if not isinstance(properties, Mapping | None):
         raise InvalidOption(f"properties are a mapping of names to values, not {properties!r}")
     return {f"table-property.{name}": value for name, value in (properties or {}).items()}

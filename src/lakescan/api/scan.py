@@ -1,4 +1,4 @@
-"""Scans: what users refine step by step, plan, explain and run."""
+"""`Scan`: a read of a table, refined step by step, then planned, explained or run."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Scan:
-    """A read of a table. Every refinement returns a new scan; nothing is read before `plan` or a `to_...` call.
+    """A read of a table. Nothing is read before a method such as `plan`, `count` or `to_arrow` is called.
 
-    Scans are made by `Table.scan`. Libraries that take Arrow streams (`__arrow_c_stream__`) take a scan as it is.
+    `Table.scan` creates scans. A scan does not change: `where`, `select` and the like return a new one. Libraries that
+    take Arrow streams (`__arrow_c_stream__`) take a scan directly.
 
     Example:
         >>> scan = lakescan.table("/lake/orders").scan().where("price > 5").select("id", "price").limit(10)
@@ -62,15 +63,15 @@ class Scan:
         return repr(self.spec)
 
     def _repr_html_(self) -> str:
-        """The scan as notebooks show it: what it reads, and its columns."""
+        """Return HTML for notebooks: the table, filter and columns of the scan."""
         return scan_as_html(self.spec)
 
     def where(self, condition: str | Predicate) -> Scan:
-        """Keep only the rows for which a condition is true. Several calls add up.
+        """Return only the rows that match a condition. Conditions of several calls are combined by AND.
 
-        Tests of columns against literals prune files. Other conditions, joined to them by AND, OR and NOT, are
-        evaluated on the rows: on Spark (`to_spark`) by Spark, with all of its functions and in the session's time zone;
-        in process, and by `spark.read.format(...)`, by DuckDB as Spark does in ANSI mode and UTC.
+        Comparisons of columns with literals also skip files. Other conditions are evaluated on the rows: with
+        `to_spark` by Spark, with all of its functions and in the session's time zone; otherwise, and with
+        `spark.read.format(...)`, by DuckDB, as Spark does in ANSI mode and UTC.
 
         Args:
             condition: SQL text in Spark's dialect, or a predicate (`lakescan.col("x") > 1`).
@@ -79,11 +80,11 @@ class Scan:
             A new scan.
 
         Raises:
-            InvalidFilter: The text does not parse, or has a subquery, an aggregate, a window function or a function
-                that is not deterministic.
-            UnsupportedFeature: When the scan is planned in process, for a function that only Spark evaluates.
-            SchemaMismatch: When rows are read in process, for a value on which the condition fails, as in Spark
-                (a division by zero).
+            InvalidFilter: The text cannot be parsed, or has a subquery, an aggregate, a window function or a
+                nondeterministic function.
+            UnsupportedFeature: Raised when the scan is planned without Spark, for a function that only Spark evaluates.
+            SchemaMismatch: Raised when rows are read without Spark, for a value on which the condition fails, such as a
+                division by zero.
 
         Example:
             >>> scan.where("day >= '2026-01-01' and country in ('FR', 'NL')")
@@ -92,7 +93,7 @@ class Scan:
         return Scan(self.spec.where(condition))
 
     def filter(self, condition: str | Predicate) -> Scan:
-        """The same as `where`, by the name that Spark, Polars and pyiceberg use.
+        """Return only the rows that match `condition`. The same as `where`, named as in Spark and Polars.
 
         Example:
             >>> scan.filter(lakescan.col("price") > 5)
@@ -100,22 +101,21 @@ class Scan:
         return self.where(condition)
 
     def filter_files(self, condition: str | Predicate) -> Scan:
-        """Read only the data files for which a condition is true. Several calls add up.
+        """Read only the data files that match a condition on files.
 
-        Rows are not tested. To add a test of rows, use `where`.
+        Conditions of several calls are combined by AND. Rows are not filtered; `where` does that.
 
         Args:
-            condition: SQL text, or a predicate. Its columns are facts of data files, under Iceberg's names:
-                `file_path`, `file_format`, `file_size_in_bytes` (bytes), `record_count` (rows, deleted ones among
-                them), `spec_id`, `sequence_number`, `first_row_id`, and the struct `partition`. A fact that is not
-                recorded is null.
+            condition: SQL text, or a predicate. Its columns are named as in Iceberg's metadata tables: `file_path`,
+                `file_format`, `file_size_in_bytes`, `record_count` (rows, including deleted ones), `spec_id`,
+                `sequence_number`, `first_row_id`, and the struct `partition`. Values that are not recorded are null.
 
         Returns:
             A new scan.
 
         Raises:
-            InvalidFilter: The text does not parse, or compares values of other types.
-            NoSuchColumn: When the scan is planned, for a name that is not a fact of data files.
+            InvalidFilter: The text cannot be parsed, or compares values of incompatible types.
+            NoSuchColumn: Raised when the scan is planned, for any other column.
 
         Example:
             >>> scan.filter_files("file_size_in_bytes < 1000000 and partition.day = '2026-01-31'")
@@ -123,18 +123,18 @@ class Scan:
         return Scan(self.spec.where_files(condition, of_partitions=False))
 
     def filter_partitions(self, condition: str | Predicate) -> Scan:
-        """Read only the partitions for which a condition is true. Several calls add up.
+        """Read only the partitions that match a condition. Conditions of several calls are combined by AND.
 
         Args:
-            condition: SQL text, or a predicate. Its columns are the partition fields of the table (`id_bucket`,
-                `day`); for Delta, the partition columns. A field that a file's partition spec does not have is null.
+            condition: SQL text, or a predicate. Its columns are the table's partition fields (`id_bucket`, `day`), or
+                the partition columns for Delta. A field that a file's partition spec lacks is null.
 
         Returns:
             A new scan.
 
         Raises:
-            InvalidFilter: The text does not parse, or compares values of other types.
-            NoSuchColumn: When the scan is planned, for a name that is not a partition field.
+            InvalidFilter: The text cannot be parsed, or compares values of incompatible types.
+            NoSuchColumn: Raised when the scan is planned, for a name that is not a partition field.
 
         Example:
             >>> scan.filter_partitions("id_bucket = 3")
@@ -142,25 +142,25 @@ class Scan:
         return Scan(self.spec.where_files(condition, of_partitions=True))
 
     def select(self, *columns: str | Column | Iterable[str | Column], **named: str | Column) -> Scan:
-        """Return only these columns and members of structs, in this order.
+        """Return only these columns and struct members, in this order.
 
-        Only what is selected is read from data files, inside structs, too. A member is null where its struct is.
+        Only selected columns and members are read from data files. A member is null where its struct is null.
 
         Args:
-            columns: Names, `lakescan.col(name)`, or lists of these. Metadata columns (`_file`, `_pos`, ...) may be
-                among them; a scan that selects `_deleted` returns deleted rows, too.
-                `address.city` is the member `city` of the column `address`, and is returned as `city`;
-                `address.city as town` returns it as `town`. Names with dots are quoted: "`a.b`".
+            columns: Names, `lakescan.col(name)`, or lists of these. Metadata columns (`_file`, `_pos`, ...) can be
+                selected, too. A scan that selects `_deleted` also returns deleted rows. `address.city` returns the
+                member `city` of the column `address` as `city`, and `address.city as town` returns it as `town`. Names
+                with dots need backquotes: "`a.b`".
             named: Columns or members to return under other names, after `columns`.
 
         Returns:
             A new scan.
 
         Raises:
-            NoSuchColumn: When the scan is planned, for a name that the table does not have.
-            InvalidOption: For an argument that is no name; when the scan is planned, if two columns would have the same
-                name.
-            UnsupportedFeature: When the scan is planned, for members of list elements, map values and variants.
+            NoSuchColumn: Raised when the scan is planned, for a name that the table lacks.
+            InvalidOption: An argument is not a name, or, raised when the scan is planned, two columns would have the
+                same name.
+            UnsupportedFeature: Raised when the scan is planned, for members of list elements, map values and variants.
 
         Example:
             >>> scan.select("id", "price")
@@ -178,20 +178,21 @@ class Scan:
         branch: str | None = None,
         tag: str | None = None,
     ) -> Scan:
-        """Read another state of the table. Exactly one argument is given.
+        """Read another snapshot (Iceberg) or version (Delta) of the table. Give exactly one argument.
 
         Args:
             version: A version (Delta) or a snapshot id (Iceberg).
-            timestamp: The state at that time. Without an offset it is in the zone of the option `time-zone`, else UTC.
-            branch: The newest state of a branch (Iceberg).
-            tag: The state that a tag names (Iceberg).
+            timestamp: Read the snapshot or version that was current at this time. A time without an offset is in the
+                time zone of the option `time-zone`, by default UTC.
+            branch: Read the newest snapshot of a branch (Iceberg).
+            tag: Read the snapshot of a tag (Iceberg).
 
         Returns:
             A new scan.
 
         Raises:
-            InvalidOption: None or several arguments were given.
-            NoSuchSnapshot: When the scan is planned, if the table does not have the state.
+            InvalidOption: Not exactly one argument was given.
+            NoSuchSnapshot: Raised when the scan is planned, if the snapshot or version does not exist.
 
         Example:
             >>> scan.as_of(timestamp="2026-01-31")
@@ -199,7 +200,7 @@ class Scan:
         return Scan(self.spec.as_of(version=version, timestamp=timestamp, branch=branch, tag=tag))
 
     def limit(self, rows: int) -> Scan:
-        """Return at most `rows` rows; which ones is not defined. The smallest of several limits counts.
+        """Return at most `rows` rows, in no defined order. The smallest limit of several calls applies.
 
         Example:
             >>> scan.limit(10).to_pandas()
@@ -207,16 +208,17 @@ class Scan:
         return Scan(self.spec.limit(rows))
 
     def options(self, **options: Unpack[ScanKeywords]) -> Scan:
-        """Set options by the ecosystem's names; the page Options of the documents lists them.
+        """Set read options, under the names that Spark, Iceberg and Delta use.
 
         Args:
-            options: `split_size="64m"`, or `**{"split-size": "64m"}`.
+            options: Options as `split_size="64m"`, or `**{"split-size": "64m"}`. The page Options of the documentation
+                lists them.
 
         Returns:
             A new scan.
 
         Raises:
-            InvalidOption: An unknown name (the message has the nearest valid one), or a value that it does not take.
+            InvalidOption: An option is unknown (the message suggests the nearest valid name), or its value is invalid.
 
         Example:
             >>> scan.options(split_size="64m")
@@ -225,7 +227,7 @@ class Scan:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The state of the table that this scan reads; raises `NoSuchSnapshot`."""
+        """The snapshot (Iceberg) or version (Delta) that this scan reads; raises `NoSuchSnapshot`."""
         return self.spec.snapshot
 
     @property
@@ -234,16 +236,17 @@ class Scan:
         return self.spec.output.arrow()
 
     def plan(self, *, parallelism: int | None = None) -> ScanPlan:
-        """Plan the scan: prune, match deletes, work out residuals, split and pack.
+        """Plan the scan: prune files, find their deletes, compute residual filters, and pack splits into task groups.
 
-        Equality deletes whose keys the filter rules out are left out: they delete no row that the scan returns.
+        Equality deletes are left out of the plan if the filter excludes all of their keys: they delete no row of the
+        result.
 
         Args:
-            parallelism: How many readers the splits should keep busy; by default the option of that name, else the
-                number of this machine's cores.
+            parallelism: The number of readers that the splits should keep busy. By default the option `parallelism`,
+                else the number of this machine's cores.
 
         Returns:
-            The task groups, and a report of what was read and skipped.
+            The plan, with its task groups and a report of the files read and skipped.
 
         Example:
             >>> scan.plan().report.metrics.result_data_files
@@ -251,13 +254,13 @@ class Scan:
         return self.spec.prune_deletes().plan(parallelism)
 
     def plan_parts(self, *, parallelism: int | None = None) -> Iterator[ScanPlan]:
-        """Plan the scan in parts, each as soon as its manifests are read: memory is bounded by a part.
+        """Yield plans of parts of the scan, each as soon as its manifests are read. Memory is bounded by one part.
 
-        Each part has its own groups and report. Reporters receive one report of everything that was planned, when the
+        Each part has its own task groups and report. Metrics reporters receive one report of all parts, when the
         iterator ends or is closed.
 
         Args:
-            parallelism: How many readers the splits of a part should keep busy; see `plan`.
+            parallelism: The number of readers that the splits of a part should keep busy; see `plan`.
 
         Example:
             >>> for part in scan.plan_parts():
@@ -266,11 +269,14 @@ class Scan:
         return self.spec.prune_deletes().plan_parts(parallelism)
 
     def report_to(self, *reporters: MetricsReporter | Callable[[Any], object]) -> Scan:
-        """Hand the report of every plan of this scan to reporters.
+        """Send the report of each plan of this scan to metrics reporters.
 
         Args:
-            reporters: Objects with a method `report`, such as those of `lakescan.planning.metrics_reporters`, or
-            functions.
+            reporters: Functions, or objects with a method `report`, such as those of
+                `lakescan.planning.metrics_reporters`.
+
+        Returns:
+            A new scan.
 
         Example:
             >>> scan.report_to(lakescan.planning.metrics_reporters.LoggingReporter()).to_arrow()
@@ -278,10 +284,14 @@ class Scan:
         return Scan(replace(self.spec, reporters=(*self.spec.reporters, *map(as_reporter, reporters))))
 
     def plan_with(self, executor: PlanningExecutor) -> Scan:
-        """Read and prune metadata with an executor; by default a few threads do it.
+        """Read and prune metadata with an executor instead of a few threads.
 
         Args:
-            executor: One of `concurrent.futures`, or `lakescan.spark.SparkExecutor`; see `lakescan.common.executors`.
+            executor: An executor of `concurrent.futures`, or `lakescan.spark.SparkExecutor`; see
+                `lakescan.common.executors`.
+
+        Returns:
+            A new scan.
 
         Example:
             >>> scan.plan_with(lakescan.spark.SparkExecutor(spark)).plan()
@@ -289,7 +299,7 @@ class Scan:
         return Scan(replace(self.spec, executor=executor))
 
     def ignore_residuals(self) -> Scan:
-        """Return all rows of the files that the filter leaves, for an engine that filters rows itself.
+        """Return all rows of the files that the filter does not rule out, for an engine that filters the rows itself.
 
         Example:
             >>> scan.where("id = 7").ignore_residuals().to_arrow()
@@ -297,10 +307,12 @@ class Scan:
         return Scan(replace(self.spec, ignores_residuals=True))
 
     def include_column_stats(self, *columns: str) -> Scan:
-        """Keep the statistics of columns in plans (`ScanPlan.column_stats`); those of the filter's are kept anyway.
+        """Keep the statistics of more columns in plans, for `ScanPlan.column_stats`.
+
+        Statistics of the filter's columns are always kept.
 
         Args:
-            columns: Names; all columns where none is given.
+            columns: The columns' names. Without names, all columns.
 
         Example:
             >>> scan.include_column_stats("price").plan().column_stats
@@ -308,9 +320,10 @@ class Scan:
         return Scan(replace(self.spec, stats_of=columns or tuple(self.spec.snapshot.schema.names)))
 
     def count(self) -> int:
-        """The number of rows. Files whose number is exact in metadata are not read.
+        """Return the number of rows. Files that metadata counts exactly are not read.
 
-        It is exact for a file without a residual filter that has no deletes, or only deletion vectors.
+        Metadata counts a file exactly if no filter remains for its rows, and it has no deletes other than deletion
+        vectors.
 
         Example:
             >>> scan.where("country = 'FR'").count()
@@ -318,17 +331,17 @@ class Scan:
         return count_rows(self.spec)
 
     def min(self, column: str) -> Any:
-        """The least value of a column that is not null, or None; from metadata where its bounds are exact.
+        """Return the minimum of a column, ignoring nulls; None if all values are null.
 
-        Only files that may have a smaller value than metadata proves are read; all of them for a member of a struct.
-        NaN is greater than everything. A date or time that Python cannot hold (years beyond 1 to 9999) is a
+        Files are read only if metadata cannot prove that they lack a smaller value. For a member of a struct, all files
+        are read. NaN is greater than any other value. A date or time outside Python's years 1 to 9999 is returned as
         `numpy.datetime64`.
 
         Args:
             column: A column, or a member of a struct (`address.zip`).
 
         Raises:
-            InvalidOption: The scan has a limit, or values of the column have no order.
+            InvalidOption: The scan has a limit, or the column's type has no order.
 
         Example:
             >>> scan.min("price")
@@ -336,10 +349,10 @@ class Scan:
         return extreme(self.spec, column, largest=False)
 
     def max(self, column: str) -> Any:
-        """The greatest value of a column that is not null, or None; see `min`.
+        """Return the maximum of a column, ignoring nulls; None if all values are null; see `min`.
 
         Args:
-            column: A column; see `min`.
+            column: A column, or a member of a struct.
 
         Example:
             >>> scan.max("ordered_at")
@@ -347,9 +360,10 @@ class Scan:
         return extreme(self.spec, column, largest=True)
 
     def explain(self) -> str:
-        """The plan as text: what was read and pruned on the way from manifests to task groups.
+        """Return the plan as text: how many manifests, files, splits and rows are read and skipped at each step.
 
-        Position delete files are read, to say whether they name data files in another spelling, or none.
+        Position delete files are read to report those that refer to a data file by another form of its path, or to no
+        file.
 
         Example:
             >>> print(scan.where("day = '2026-01-31'").explain())
@@ -358,7 +372,7 @@ class Scan:
         return PlanText("\n".join([plan_as_text(plan), *check_delete_paths(plan, self.spec.read_context(plan))]))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows as record batches, while they are read: memory is bounded by a few batches a reader.
+        """Yield the rows as record batches while they are read. Memory is bounded by a few batches per reader.
 
         Example:
             >>> for batch in scan.to_batches():
@@ -367,7 +381,7 @@ class Scan:
         return scan_batches(self.spec)
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table.
+        """Return the rows as an Arrow table.
 
         Example:
             >>> scan.to_arrow().num_rows
@@ -377,7 +391,7 @@ class Scan:
         )
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as an Arrow stream, which DuckDB, Polars and others take without a copy of the table.
+        """Return an Arrow reader of record batches, which DuckDB, Polars and others can stream.
 
         Example:
             >>> duckdb.from_arrow(scan.to_reader()).aggregate("sum(price)")
@@ -385,22 +399,22 @@ class Scan:
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows as an Arrow stream, by the PyCapsule protocol: `pl.DataFrame(scan)`, `pa.table(scan)`."""
+        """Stream the rows by the Arrow PyCapsule protocol: `pl.DataFrame(scan)`, `pa.table(scan)`."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_pandas(
         self, dtype_backend: Literal["pyarrow", "numpy_nullable"] | None = None, **arguments: Any
     ) -> pandas.DataFrame:
-        """The rows as a pandas data frame.
+        """Return the rows as a pandas data frame.
 
         Args:
-            dtype_backend: pandas's name of its data types: `"pyarrow"` for `pandas.ArrowDtype`, or `"numpy_nullable"`.
-                Both keep integers with nulls exact. By default, pandas has such a column as doubles, which round
-                integers of more than 53 bits.
-            arguments: Those of `pyarrow.Table.to_pandas`.
+            dtype_backend: The data types, as pandas names them: `"pyarrow"` for `pandas.ArrowDtype`, or
+                `"numpy_nullable"`. Both keep integer columns with nulls exact. By default, pandas stores such a column
+                as doubles, which round integers of more than 53 bits.
+            arguments: Keyword arguments of `pyarrow.Table.to_pandas`.
 
         Raises:
-            InvalidOption: There is no such `dtype_backend`.
+            InvalidOption: `dtype_backend` is unknown.
             MissingDependency: pandas is not installed.
 
         Example:
@@ -415,15 +429,16 @@ class Scan:
     def to_polars(self, *, lazy: Literal[True]) -> polars.LazyFrame: ...
 
     def to_polars(self, *, lazy: bool = False) -> polars.DataFrame | polars.LazyFrame:
-        """The rows as a Polars data frame, or lazy frame.
+        """Return the rows as a Polars data frame or lazy frame.
 
         Args:
             lazy: Return a lazy frame. When it is collected, only the columns that the query needs are read, and its
-                filters prune files where they are comparisons of columns with literals.
+                comparisons of columns with literals skip files.
 
         Raises:
             MissingDependency: Polars is not installed.
-            UnsupportedFeature: The process was forked after its parent has read with Polars, whose threads it lacks.
+            UnsupportedFeature: The process was forked from one that had already used Polars, whose threads do not
+                survive a fork.
 
         Example:
             >>> scan.to_polars(lazy=True).filter(pl.col("price") > 5).select("id").collect()
@@ -435,18 +450,19 @@ class Scan:
     def to_duckdb(
         self, connection: duckdb.DuckDBPyConnection | None = None, *, lazy: bool = False
     ) -> duckdb.DuckDBPyRelation:
-        """The rows as a DuckDB relation, which DuckDB's SQL finds by the name of its Python variable.
+        """Return the rows as a DuckDB relation, which DuckDB's SQL finds by the name of its Python variable.
 
         Args:
-            connection: Where the relation belongs; DuckDB's default connection without one.
-            lazy: Read when the relation is queried, each time, and only the columns that the query needs. All queries
-                read the state that the table has now. Filters of the query are evaluated while rows are read; those
-                of the scan (`where`) also skip files. Without `lazy`, the rows are read once, into memory.
+            connection: The connection that the relation belongs to. By default DuckDB's default connection.
+            lazy: Read the rows each time the relation is queried, and only the columns that the query needs. All
+                queries read the snapshot or version that is current now. Filters of the query are applied while rows
+                are read, but only filters of the scan (`where`) skip files. By default, the rows are read once, into
+                memory.
 
         Raises:
             MissingDependency: DuckDB is not installed.
-            UnsupportedFeature: Columns, or members of a struct, have names that differ only in case: DuckDB takes them
-                for one.
+            UnsupportedFeature: Two columns, or members of a struct, have names that differ only in case, which DuckDB
+                does not distinguish.
 
         Example:
             >>> orders = scan.to_duckdb(lazy=True)
@@ -463,12 +479,13 @@ class Scan:
         return lazy_relation(self.spec, connection)
 
     def tasks(self, *, parallelism: int | None = None) -> list[ScanTask]:
-        """Plan the scan as tasks for the workers of an engine: each can be pickled, and reads its rows by itself.
+        """Plan the scan as a list of tasks for the workers of an engine.
 
-        A scan with a limit is one task. There is at least one task, so that an engine learns the columns.
+        Each task can be pickled, and reads its rows by itself. A scan with a limit is one task. There is at least one
+        task, from which an engine learns the columns.
 
         Args:
-            parallelism: How many tasks should be worked on at a time; see `plan`.
+            parallelism: The number of workers that the tasks should keep busy; see `plan`.
 
         Raises:
             InvalidOption: The scan has a key manager that was given as an object.
@@ -480,11 +497,11 @@ class Scan:
         return scan_tasks(self.spec, parallelism)
 
     def to_ray(self, *, parallelism: int | None = None, **arguments: Any) -> ray.data.Dataset:
-        """The rows as a Ray data set, read by Ray's workers, which need lakescan.
+        """Return the rows as a Ray data set. Ray's workers read them, and need lakescan installed.
 
         Args:
-            parallelism: How many tasks should be read at a time; see `plan`.
-            arguments: Those of `ray.data.read_datasource`, such as `concurrency` and `ray_remote_args`.
+            parallelism: The number of workers that the tasks should keep busy; see `plan`.
+            arguments: Keyword arguments of `ray.data.read_datasource`, such as `concurrency` and `ray_remote_args`.
 
         Raises:
             MissingDependency: Ray is not installed (`lakescan[ray]`).
@@ -496,12 +513,12 @@ class Scan:
         return ray_dataset(self.spec, parallelism, arguments)
 
     def to_dask(self, *, parallelism: int | None = None) -> dask.dataframe.DataFrame:
-        """The rows as a Dask data frame, with a partition for each task and columns of Arrow types.
+        """Return the rows as a Dask data frame, with one partition per task and columns of Arrow types.
 
-        Dask's optimizer reads only the columns that a query needs; the scan's `where` skips files.
+        Dask's optimizer reads only the columns that a query needs. Only filters of the scan (`where`) skip files.
 
         Args:
-            parallelism: How many partitions should be read at a time; see `plan`.
+            parallelism: The number of workers that the partitions should keep busy; see `plan`.
 
         Raises:
             MissingDependency: Dask is not installed (`lakescan[dask]`).
@@ -513,10 +530,10 @@ class Scan:
         return dask_frame(self.spec, parallelism)
 
     def to_daft(self, *, parallelism: int | None = None) -> daft.DataFrame:
-        """The rows as a Daft data frame. It is planned when it is collected, with the columns that it needs.
+        """Return the rows as a Daft data frame. It is planned when it is collected, with the columns that it needs.
 
         Args:
-            parallelism: How many tasks should be read at a time; see `plan`.
+            parallelism: The number of workers that the tasks should keep busy; see `plan`.
 
         Raises:
             MissingDependency: Daft is not installed (`lakescan[daft]`).
@@ -528,17 +545,17 @@ class Scan:
         return daft_frame(self.spec, parallelism)
 
     def to_spark(self, spark: SparkSession) -> DataFrame:
-        """The rows as a Spark data frame, read by Spark's workers.
+        """Return the rows as a Spark data frame, which Spark's workers read.
 
-        Of a table with `write.wap.enabled`, a session with `spark.wap.branch` reads that branch, if the table has it
-        and the scan says no other state.
+        If the table has `write.wap.enabled` and the session has `spark.wap.branch`, that branch is read, unless the
+        table lacks it or the scan selects another snapshot.
 
         Args:
-            spark: A session, classic or Connect.
+            spark: A Spark session, classic or Connect.
 
         Raises:
-            InvalidOption: The scan has a key manager that was given as an object.
-            UnsupportedFeature: The option `lane` is 'native', and Spark's own reader would not read all files exactly.
+            InvalidOption: The scan has a key manager that was given as an object, which workers do not get.
+            UnsupportedFeature: The option `lane` is 'native', but Spark's own reader cannot read all files correctly.
 
         Example:
             >>> scan.where("day = '2026-01-31'").to_spark(spark).groupBy("country").count()
@@ -549,10 +566,11 @@ class Scan:
         return frame
 
     def to_options(self) -> dict[str, str]:
-        """The scan as text options of `spark.read.format("lakescan")`, pinned to the state that it reads now.
+        """Return the scan as options of `spark.read.format("lakescan")`, pinned to the snapshot that it reads now.
 
         Raises:
-            InvalidOption: The scan has a key manager that was given as an object: text cannot carry it.
+            InvalidOption: The scan has a key manager that was given as an object, or conditions on files or partitions,
+                which options cannot express.
 
         Example:
             >>> spark.read.format("lakescan").options(**scan.to_options()).load()
@@ -565,7 +583,7 @@ def _is_list(columns: object) -> TypeGuard[Iterable[str | Column]]:
 
 
 def _reference(column: object) -> str:
-    """What `select` was given, as text."""
+    """Return an argument of `select` as text; raises `InvalidOption`."""
     if isinstance(column, Column):
         return column.name
     if not isinstance(column, str):

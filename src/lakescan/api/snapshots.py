@@ -1,4 +1,4 @@
-"""Branches, tags and snapshots of tables: what `Table` offers to look at them and to move them."""
+"""The methods of `Table` for branches, tags and snapshots."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ Moment = datetime | date | str
 
 
 class TableRefs(ABC):
-    """The methods of `Table` that are about branches, tags and snapshots."""
+    """The methods of `Table` for branches, tags and snapshots."""
 
     @abstractmethod
     def scan(self) -> Scan:
-        """A scan of the table."""
+        """Return a scan of all rows."""
 
     @abstractmethod
     def written_by(self, options: Mapping[str, Any], write: Callable[[Target, WriteOptions], Any]) -> Any:
-        """Write to the table as it is now by a function."""
+        """Call a function that writes to the current table; see `Table.written_by`."""
 
     @property
     def branches(self) -> Mapping[str, SnapshotRef]:
         """The branches of an Iceberg table by name, `main` first.
 
         Raises:
-            UnsupportedFeature: A Delta table.
+            UnsupportedFeature: The table is a Delta table.
 
         Example:
             >>> orders.branches["audit"].snapshot_id
@@ -52,7 +52,7 @@ class TableRefs(ABC):
         """The tags of an Iceberg table by name.
 
         Raises:
-            UnsupportedFeature: A Delta table.
+            UnsupportedFeature: The table is a Delta table.
 
         Example:
             >>> sorted(orders.tags)
@@ -61,17 +61,17 @@ class TableRefs(ABC):
         return self.scan().spec.table.refs(RefKind.TAG)
 
     def ancestors(self, version: int | str | None = None) -> pa.Table:
-        """A snapshot of an Iceberg table and those that it was made from, as far as they have not expired.
+        """Return a snapshot of an Iceberg table and its ancestors that have not expired.
 
         Args:
-            version: A snapshot id, or the name of a branch or tag; the current snapshot by default.
+            version: A snapshot id, or the name of a branch or tag. By default the current snapshot.
 
         Returns:
-            The columns `snapshot_id` and `committed_at`, newest first.
+            A table with the columns `snapshot_id` and `committed_at`, newest first.
 
         Raises:
-            NoSuchSnapshot: The table does not have it.
-            UnsupportedFeature: A Delta table, whose versions are in one line: see `Table.history`.
+            NoSuchSnapshot: The snapshot, branch or tag does not exist.
+            UnsupportedFeature: The table is a Delta table; see `Table.history`.
 
         Example:
             >>> orders.ancestors()["snapshot_id"].to_pylist()
@@ -94,30 +94,30 @@ class TableRefs(ABC):
         max_snapshot_age: timedelta | None = None,
         min_snapshots_to_keep: int | None = None,
     ) -> RefResult:
-        """Make a branch of an Iceberg table, to write to by the option `branch`.
+        """Create a branch of an Iceberg table. The option `branch` of writes and reads selects it.
 
         Args:
-            name: Its name.
-            version: The id of the snapshot that it begins at; the current one by default. In a table without
-                snapshots, it begins with an empty one.
-            timestamp: Begin at the state at that time; UTC without an offset.
-            branch: Begin at the newest snapshot of another branch.
-            tag: Begin at the snapshot of a tag.
-            replace: If the branch is there, set it to that snapshot; it keeps what it says of retention.
-            if_not_exists: If there is a branch or tag of that name, leave it as it is.
-            max_ref_age: The age of its newest snapshot from which on `expire_snapshots` removes the branch.
-            max_snapshot_age: The age from which on `expire_snapshots` removes snapshots of the branch.
-            min_snapshots_to_keep: How many of its snapshots stay, however old they are.
+            name: The branch's name.
+            version: The id of the snapshot that the branch starts at. By default the current one. In a table without
+                snapshots, an empty one is created.
+            timestamp: Start at the snapshot that was current at this time (UTC unless it has an offset).
+            branch: Start at the newest snapshot of another branch.
+            tag: Start at the snapshot of a tag.
+            replace: If the branch exists, move it to that snapshot. Retention settings that are not given stay.
+            if_not_exists: If a branch or tag has the name, leave it as it is.
+            max_ref_age: `expire_snapshots` drops the branch when its newest snapshot is older than this.
+            max_snapshot_age: `expire_snapshots` expires snapshots of the branch that are older than this.
+            min_snapshots_to_keep: The number of newest snapshots of the branch that never expire.
 
         Returns:
-            The snapshots that it named before, and that it names now.
+            The ids of the snapshots that it pointed to before and that it points to now.
 
         Raises:
-            InvalidOption: There is a branch or tag of that name; or arguments contradict each other.
-            NoSuchSnapshot: The table does not have the state.
+            InvalidOption: A branch or tag has the name, or arguments contradict each other.
+            NoSuchSnapshot: The snapshot, branch or tag to start at does not exist.
             CommitConflict: Another writer moved the branch at the same time.
-            CommitStateUnknown: The answer to the commit was lost, and looking it up failed.
-            UnsupportedFeature: A Delta table.
+            CommitStateUnknown: The answer to the commit was lost, and lakescan could not find out whether it succeeded.
+            UnsupportedFeature: The table is a Delta table.
 
         Example:
             >>> orders.create_branch("audit", min_snapshots_to_keep=2)
@@ -139,24 +139,24 @@ class TableRefs(ABC):
         if_not_exists: bool = False,
         max_ref_age: timedelta | None = None,
     ) -> RefResult:
-        """Name a state of an Iceberg table by a tag; expiry keeps what tags name.
+        """Create a tag for a snapshot of an Iceberg table. Tagged snapshots do not expire.
 
         Args:
-            name: Its name.
-            version: The id of the snapshot that it names; the current one by default.
-            timestamp: Name the state at that time; UTC without an offset.
-            branch: Name the newest snapshot of a branch.
-            tag: Name the snapshot of another tag.
-            replace: If the tag is there, set it to that snapshot; it keeps what it says of retention.
-            if_not_exists: If there is a branch or tag of that name, leave it as it is.
-            max_ref_age: The age of its snapshot from which on `expire_snapshots` removes the tag.
+            name: The tag's name.
+            version: The id of the snapshot to tag. By default the current one.
+            timestamp: Tag the snapshot that was current at this time (UTC unless it has an offset).
+            branch: Tag the newest snapshot of a branch.
+            tag: Tag the snapshot of another tag.
+            replace: If the tag exists, move it to that snapshot. Its `max_ref_age` stays unless given.
+            if_not_exists: If a branch or tag has the name, leave it as it is.
+            max_ref_age: `expire_snapshots` drops the tag when its snapshot is older than this.
 
         Returns:
-            The snapshots that it named before, and that it names now.
+            The ids of the snapshots that it pointed to before and that it points to now.
 
         Raises:
-            InvalidOption, NoSuchSnapshot, CommitConflict, CommitStateUnknown, UnsupportedFeature: As for
-                `create_branch`; there is no snapshot to name yet.
+            NoSuchSnapshot: The snapshot, branch or tag does not exist, or the table has no snapshot yet.
+            InvalidOption, CommitConflict, CommitStateUnknown, UnsupportedFeature: As for `create_branch`.
 
         Example:
             >>> orders.create_tag("eoy-2025", timestamp="2026-01-01")
@@ -177,23 +177,23 @@ class TableRefs(ABC):
         max_snapshot_age: timedelta | None = None,
         min_snapshots_to_keep: int | None = None,
     ) -> RefResult:
-        """Set a branch that is there to another snapshot; arguments are those of `create_branch`.
+        """Move an existing branch of an Iceberg table to another snapshot.
 
         Args:
-            name: Its name.
-            version: The id of the snapshot; the current one by default.
-            timestamp: Set it to the state at that time; UTC without an offset.
-            branch: Set it to the newest snapshot of another branch.
-            tag: Set it to the snapshot of a tag.
-            max_ref_age: See `create_branch`; what it says already by default, as of the other two.
+            name: The branch's name.
+            version: The id of the snapshot. By default the current one.
+            timestamp: Move it to the snapshot that was current at this time (UTC unless it has an offset).
+            branch: Move it to the newest snapshot of another branch.
+            tag: Move it to the snapshot of a tag.
+            max_ref_age: See `create_branch`. Retention settings that are not given stay.
             max_snapshot_age: See `create_branch`.
             min_snapshots_to_keep: See `create_branch`.
 
         Returns:
-            The snapshots that it named before, and that it names now.
+            The ids of the snapshots that it pointed to before and that it points to now.
 
         Raises:
-            NoSuchSnapshot: There is no such branch, or no such state.
+            NoSuchSnapshot: The branch, or the snapshot to move it to, does not exist.
             CommitConflict, CommitStateUnknown, UnsupportedFeature: As for `create_branch`.
 
         Example:
@@ -213,21 +213,21 @@ class TableRefs(ABC):
         tag: str | None = None,
         max_ref_age: timedelta | None = None,
     ) -> RefResult:
-        """Set a tag that is there to another snapshot; arguments are those of `create_tag`.
+        """Move an existing tag of an Iceberg table to another snapshot.
 
         Args:
-            name: Its name.
-            version: The id of the snapshot; the current one by default.
-            timestamp: Set it to the state at that time; UTC without an offset.
-            branch: Set it to the newest snapshot of a branch.
-            tag: Set it to the snapshot of another tag.
-            max_ref_age: See `create_tag`; what it says already by default.
+            name: The tag's name.
+            version: The id of the snapshot. By default the current one.
+            timestamp: Move it to the snapshot that was current at this time (UTC unless it has an offset).
+            branch: Move it to the newest snapshot of a branch.
+            tag: Move it to the snapshot of another tag.
+            max_ref_age: See `create_tag`. Unchanged by default.
 
         Returns:
-            The snapshots that it named before, and that it names now.
+            The ids of the snapshots that it pointed to before and that it points to now.
 
         Raises:
-            NoSuchSnapshot: There is no such tag, or no such state.
+            NoSuchSnapshot: The tag, or the snapshot to move it to, does not exist.
             CommitConflict, CommitStateUnknown, UnsupportedFeature: As for `create_branch`.
 
         Example:
@@ -237,18 +237,18 @@ class TableRefs(ABC):
         return self._create(RefKind.TAG, name, at, RefRetention(max_ref_age), IfRefExists.ONLY_REPLACE)
 
     def drop_branch(self, name: str, *, if_exists: bool = False) -> RefResult:
-        """Drop a branch of an Iceberg table. Snapshots that only it has stay until they expire.
+        """Drop a branch of an Iceberg table. Snapshots that only this branch has stay until they expire.
 
         Args:
-            name: Its name; not `main`.
-            if_exists: Do nothing if it is not there.
+            name: The branch's name; not `main`.
+            if_exists: Do nothing if the branch does not exist.
 
         Returns:
-            The snapshot that it named.
+            The id of the snapshot that it pointed to.
 
         Raises:
-            NoSuchSnapshot: It is not there.
-            InvalidOption: It is a tag, or `main`.
+            NoSuchSnapshot: The branch does not exist, and `if_exists` is not given.
+            InvalidOption: The name is that of a tag, or `main`.
             CommitConflict, CommitStateUnknown, UnsupportedFeature: As for `create_branch`.
 
         Example:
@@ -262,15 +262,15 @@ class TableRefs(ABC):
         """Drop a tag of an Iceberg table. Its snapshot stays until it expires.
 
         Args:
-            name: Its name.
-            if_exists: Do nothing if it is not there.
+            name: The tag's name.
+            if_exists: Do nothing if the tag does not exist.
 
         Returns:
-            The snapshot that it named.
+            The id of the snapshot that it pointed to.
 
         Raises:
-            NoSuchSnapshot: It is not there.
-            InvalidOption: It is a branch.
+            NoSuchSnapshot: The tag does not exist, and `if_exists` is not given.
+            InvalidOption: The name is that of a branch.
             CommitConflict, CommitStateUnknown, UnsupportedFeature: As for `create_branch`.
 
         Example:
@@ -281,18 +281,18 @@ class TableRefs(ABC):
         )
 
     def fast_forward(self, branch: str, to: str) -> RefResult:
-        """Move a branch of an Iceberg table to the newest snapshot of another, which has all of its commits.
+        """Move a branch of an Iceberg table forward to the snapshot of another branch or a tag.
 
         Args:
-            branch: The branch that moves, such as `main`. It is made if it is not there.
-            to: The branch or tag with the snapshot to move to.
+            branch: The branch to move, such as `main`. It is created if it does not exist.
+            to: The branch or tag with the snapshot to move to. It must have all commits of `branch`.
 
         Returns:
-            The snapshots that the branch named before, and that it names now.
+            The ids of the snapshots that the branch pointed to before and that it points to now.
 
         Raises:
-            NoSuchSnapshot: There is no branch or tag `to`.
-            UnsupportedFeature: `to` lacks commits of the branch, which would be lost; or a Delta table.
+            NoSuchSnapshot: The branch or tag `to` does not exist.
+            UnsupportedFeature: `to` lacks commits of the branch, which would be lost, or the table is a Delta table.
             CommitConflict, CommitStateUnknown: As for `create_branch`.
 
         Example:
@@ -301,18 +301,22 @@ class TableRefs(ABC):
         return self._change_refs(lambda target: require(target, BranchesAndTags).snapshots.fast_forward(branch, to))
 
     def rollback(self, *, version: int | None = None, timestamp: Moment | None = None) -> RefResult:
-        """Make an ancestor of an Iceberg table's current snapshot the current one; later ones stay until they expire.
+        """Make an ancestor of an Iceberg table's current snapshot the current one.
+
+        Later snapshots stay until they expire. Give either `version` or `timestamp`.
 
         Args:
-            version: Its id.
-            timestamp: Go back to the newest ancestor from before this time; UTC without an offset.
+            version: The ancestor's id.
+            timestamp: Choose the newest ancestor committed before this time (UTC unless it has an offset).
 
         Returns:
-            The current snapshots before and after.
+            The ids of the current snapshot before and after.
 
         Raises:
-            NoSuchSnapshot: There is no such snapshot.
-            UnsupportedFeature: It is not an ancestor: see `set_current_snapshot`; or a Delta table: see `restore`.
+            NoSuchSnapshot: The snapshot does not exist.
+            InvalidOption: Neither or both arguments are given.
+            UnsupportedFeature: The snapshot is not an ancestor (use `set_current_snapshot`), or the table is a Delta
+                table (use `restore`).
             CommitConflict: Another writer committed at the same time.
             CommitStateUnknown: As for `create_branch`.
 
@@ -327,17 +331,18 @@ class TableRefs(ABC):
         )
 
     def set_current_snapshot(self, *, version: int | None = None, ref: str | None = None) -> RefResult:
-        """Make any snapshot of an Iceberg table the current one.
+        """Make any snapshot of an Iceberg table the current one. Give either `version` or `ref`.
 
         Args:
-            version: Its id.
-            ref: The branch or tag that names it.
+            version: The snapshot's id.
+            ref: A branch or tag that points to the snapshot.
 
         Returns:
-            The current snapshots before and after.
+            The ids of the current snapshot before and after.
 
         Raises:
-            NoSuchSnapshot: There is no such snapshot, branch or tag.
+            NoSuchSnapshot: The snapshot, branch or tag does not exist.
+            InvalidOption: Neither or both arguments are given.
             CommitConflict: Another writer committed at the same time.
             CommitStateUnknown, UnsupportedFeature: As for `create_branch`.
 
@@ -354,23 +359,25 @@ class TableRefs(ABC):
         )
 
     def cherry_pick(self, version: int) -> RefResult:
-        """Apply the changes of one snapshot of an Iceberg table to its current state.
+        """Apply the changes of one snapshot of an Iceberg table to its current snapshot.
 
-        If the snapshot was made from the current one, it becomes the current one. Otherwise a new snapshot is made,
-        with `source-snapshot-id` in its summary: of an append, or of a dynamic overwrite whose partitions nobody has
-        changed since.
+        If the snapshot is a child of the current one, it becomes the current one. Otherwise a new snapshot with the
+        same changes is committed, with `source-snapshot-id` in its summary. That is possible for an append, and for a
+        dynamic overwrite of partitions that no other commit has changed since.
 
         Args:
-            version: The id of the snapshot, such as one that was staged with the write option `wap-id`.
+            version: The id of the snapshot to apply, such as one that was staged with the write option `wap-id`.
 
         Returns:
-            The current snapshots before and after.
+            The ids of the current snapshot before and after.
 
         Raises:
-            NoSuchSnapshot: There is no such snapshot.
-            InvalidOption: The current state has it already, or another one with the same wap-id.
-            UnsupportedFeature: It is neither an append nor a dynamic overwrite; or a Delta table.
-            CommitConflict: Partitions that it replaces have changed.
+            NoSuchSnapshot: The snapshot does not exist.
+            InvalidOption: The current snapshot already has these changes, or those of another snapshot with the same
+                wap-id.
+            UnsupportedFeature: The snapshot is neither an append nor a dynamic overwrite, or the table is a Delta
+                table.
+            CommitConflict: Partitions that the snapshot replaces have changed.
             CommitStateUnknown: As for `create_branch`.
 
         Example:
@@ -382,17 +389,17 @@ class TableRefs(ABC):
         return self._change_refs(lambda target: require(target, BranchesAndTags).snapshots.cherry_pick(wanted))
 
     def publish(self, wap_id: str) -> RefResult:
-        """Apply the changes that were staged with the write option `wap-id`, once they are audited.
+        """Publish a snapshot of an Iceberg table that was staged with the write option `wap-id`.
 
         Args:
-            wap_id: The id that they were staged with.
+            wap_id: The `wap-id` of the staged write.
 
         Returns:
-            The current snapshots before and after.
+            The ids of the current snapshot before and after.
 
         Raises:
             NoSuchSnapshot: No snapshot was staged with this id.
-            InvalidOption: Several were, or it is published already.
+            InvalidOption: Several snapshots were staged with this id, or it is already published.
             UnsupportedFeature, CommitConflict, CommitStateUnknown: As for `cherry_pick`.
 
         Example:
@@ -429,7 +436,7 @@ def _snapshot_id(version: int | None) -> int | None:
 
 
 def _ref_selector(target: Target, ref: str) -> SnapshotSelector:
-    """The state that a branch or tag names, whichever it is."""
+    """Return the selector for a branch or tag of this name."""
     table = target.scan.table
     kinds = {name: kind for kind in RefKind for name in table.refs(kind)}
     is_tag = kinds.get(ref) is RefKind.TAG

@@ -49,7 +49,7 @@ _ORDER = "watermark-column"  # also a key of an offset within a commit whose fil
 
 
 class TableStream:
-    """A table's commits as a stream, with the scan's columns, filter and stream options. Not thread-safe."""
+    """A stream of the commits of a table, with the columns, filter and stream options of a scan. Not thread-safe."""
 
     def __init__(self, scan: ScanSpec) -> None:
         scan = _select_wap_branch(scan)
@@ -65,7 +65,7 @@ class TableStream:
         self.interval: float = options.monitor_interval
         self.allowed_failures: int | None = options.max_allowed_planning_failures
         if options.streaming is False:
-            raise InvalidOption("streaming=false is for reads, and this is a stream: remove the option")
+            raise InvalidOption("streaming=false is for batch reads, but this is a stream: remove the option")
         self._branch = options.branch
         self._request = CommitRequest(
             branch=self._branch,
@@ -83,7 +83,7 @@ class TableStream:
         return self._scan
 
     def initial_offset(self) -> Offset:
-        """The offset at which the options start the stream; raises `NoSuchSnapshot`."""
+        """Return the offset at which the options start the stream; raises `NoSuchSnapshot`."""
         return self._table.starting_point(self._start, self._branch)
 
     @property
@@ -102,15 +102,16 @@ class TableStream:
         return self._newest()
 
     def end_here(self) -> None:
-        """Fix the end of the stream at the newest commit now; ignore later commits."""
+        """End the stream at the commit that is newest now; later commits are ignored."""
         self._refresh()
         self._last = self._newest().commit
 
     def latest_offset(self, start: Offset, *, limited: bool = True) -> Offset:
-        """The end offset of the next batch from `start`: the newest commit, or less if the limits are reached.
+        """Return the end offset of the next batch: after the newest commit, or earlier if limits are reached.
 
-        A commit that cannot be read ends the batch before it, and raises once it comes first: `RowsChanged` if it
-        removed rows and no option says how to handle that, `SchemaChanged` if its schema differs.
+        The batch begins at `start`. With `limited=False`, the limits do not apply. A commit that the stream cannot read
+        ends the batch before it. If it is the first commit to read, it raises `RowsChanged` (it removed rows, and no
+        option handles that) or `SchemaChanged` (its schema differs).
         """
         self._refresh()
         budget = Budget(self._limits if limited else IncrementLimits())
@@ -136,7 +137,7 @@ class TableStream:
         return at
 
     def between(self, start: Offset, end: Offset) -> ScanSpec:
-        """A scan of the rows between two offsets; the result is the same on every call.
+        """Return a scan of the rows between two offsets. The result is the same on every call.
 
         Raises `NoSuchSnapshot` if a commit between them was removed.
         """
@@ -146,25 +147,25 @@ class TableStream:
         return self._scan.select_increment(self._table, replace(state, id=end.commit, timestamp=None))
 
     def read(self, start: Offset, end: Offset) -> Iterator[pa.RecordBatch]:
-        """Read the rows, or the changes of rows, between two offsets."""
+        """Yield record batches of the rows, or the changes of rows, between two offsets."""
         scan = self.between(start, end)
         return Changes(scan).to_batches() if self._policy.changes else Scan(scan).to_batches()
 
     def backlog(self, start: Offset) -> Backlog:
-        """The unread commits after an offset, up to the last refresh; sizes are those recorded in the commits."""
+        """Return totals of the unread commits after an offset, up to the last refresh, as the commits record them."""
         unread = [c for c in self._after(start) if self._policy.action(c) == "read"]
         files, rows, size = (sum(getattr(c, name) or 0 for c in unread) for name in ("files", "rows", "size"))
         return Backlog(len(unread), files, rows, size)
 
     def encode(self, offset: Offset) -> dict[str, Any]:
-        """Encode an offset as a small JSON object, with the keys of the format's own streaming source."""
+        """Encode an offset as a small JSON object, with the keys that the format's own streaming source uses."""
         names = self._table.offset_names
         position = {names.commit: offset.commit, names.files: offset.files, names.initial: offset.initial}
         node = {**position, "table": self._identity}
         return node if self._order(offset) is None else node | {_ORDER: self._order(offset)}
 
     def decode(self, node: Mapping[str, Any]) -> Offset:
-        """Decode an offset that `encode` made; raises `InvalidOption` for an offset of another table."""
+        """Decode an offset that `encode` returned; raises `InvalidOption` for an offset of another table."""
         names = self._table.offset_names
         if not isinstance(node, Mapping):
             raise InvalidOption(f"{node!r} is not a stream offset: give `BatchStream.offset` of an earlier stream")
@@ -189,7 +190,7 @@ class TableStream:
         return None if self._ordered_by is None else self._ordered_by.id
 
     def _order(self, offset: Offset) -> str | None:
-        """The column that orders the files of a partly read commit, by name; None if there is no such order."""
+        """Return the column that orders the files of a partly read commit; None without such an order."""
         return None if offset.is_whole or self._ordered_by is None else self._ordered_by.name
 
     def _parts(self, start: Offset, end: Offset) -> Iterator[CommitPart]:
@@ -238,7 +239,7 @@ class TableStream:
         )
 
     def _after(self, offset: Offset) -> Iterator[Commit]:
-        """The commits after an offset, up to the fixed end of the stream, if there is one."""
+        """Yield the commits after an offset, up to the fixed end of the stream, if it has one."""
         if self._last is not None and offset.commit == self._last:
             return
         after = None if offset.commit == BEFORE.commit else offset.commit
@@ -259,9 +260,9 @@ class TableStream:
 
 
 def _select_wap_branch(scan: ScanSpec) -> ScanSpec:
-    """The scan with the option `branch` in the place of `wap-branch`, or with neither if the branch is not there.
+    """Return the scan with the option `branch` instead of `wap-branch`, or without both if the branch does not exist.
 
-    Raises `InvalidOption` for both options, and for a table that is not audited.
+    Raises `InvalidOption` if both options are given, or if the table lacks `write.wap.enabled`.
     """
     wanted = scan.options.wap_branch
     if wanted is None:
@@ -274,7 +275,7 @@ def _select_wap_branch(scan: ScanSpec) -> ScanSpec:
 
 
 def _check_no_state(scan: ScanSpec) -> None:
-    """Raise `InvalidOption` for time travel: a stream follows all snapshots."""
+    """Raise `InvalidOption` if the scan selects one snapshot: a stream follows all of them."""
     selecting = [name for name in scan.options.states if name != "branch"]
     if selecting or scan.selector is not None:
         what = f"option {selecting[0]!r} selects" if selecting else f"{scan} is"
@@ -285,7 +286,10 @@ def _check_no_state(scan: ScanSpec) -> None:
 
 
 def _event_time(name: str | None, snapshot: Snapshot) -> t.Field | None:
-    """The column whose lower bounds order the files of a commit, if any."""
+    """Return the column whose lower bounds order the files of a commit; None without the option `watermark-column`.
+
+    Raises `NoSuchColumn`, and `InvalidOption` for a column of another type than timestamp, date, int or long.
+    """
     if name is None:
         return None
     field = snapshot.schema.field(name)
@@ -295,7 +299,7 @@ def _event_time(name: str | None, snapshot: Snapshot) -> t.Field | None:
 
 
 def batch_scan(scan: ScanSpec) -> ScanSpec:
-    """The batch scan beneath a stream: stream options removed, branch selected, change columns added if read."""
+    """Return the batch scan of a stream's branch, without stream options. A changelog has the change columns."""
     options = scan.options
     plain = replace(scan, options=batch_read_options(options))
     table = scan.table
@@ -304,9 +308,10 @@ def batch_scan(scan: ScanSpec) -> ScanSpec:
 
 
 class BatchStream:
-    """An iterator over the record batches of a stream: existing rows first, then those of new commits.
+    """An iterator over the record batches of a table: existing rows first, then those of new commits.
 
-    `offset` is the position to resume from. It advances by whole plans: only when the next one begins.
+    `Table.stream` creates it. `offset` is the position to resume from. It advances only when all batches of a plan have
+    been consumed and the next plan begins, so a resumed stream may repeat batches but never skips any.
     """
 
     def __init__(self, stream: TableStream, start: Mapping[str, Any] | None, *, wait: bool) -> None:
@@ -319,7 +324,7 @@ class BatchStream:
         return f"BatchStream({self._stream.scan.location!r}, {self._state}, at {self.offset})"
 
     def _repr_html_(self) -> str:
-        """The stream as notebooks show it: what it reads, and its offset. It reads nothing for that."""
+        """Return HTML for notebooks: the table and the offset of the stream. Nothing is read for it."""
         return stream_as_html(self._stream.scan, self._state, self.offset)
 
     @property
@@ -330,17 +335,17 @@ class BatchStream:
 
     @property
     def offset(self) -> dict[str, Any]:
-        """The offset to resume from: a small JSON object for `Table.stream(start=...)`."""
+        """The position to resume from: a small JSON object, for `Table.stream(start=...)`."""
         return self._stream.encode(self._at)
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of the batches."""
+        """The Arrow schema of the batches."""
         return self._stream.scan.output.arrow()
 
     @property
     def backlog(self) -> Backlog:
-        """What is left to read after the offset."""
+        """The totals of the commits after the offset that are still to be read; refreshes the table."""
         self._stream.newest_offset()
         return self._stream.backlog(self._at)
 
@@ -351,7 +356,7 @@ class BatchStream:
         return next(self._batches)
 
     def close(self) -> None:
-        """Stop the iterator; can be called from another thread to wake one that is waiting."""
+        """Stop the stream. Another thread may call this to wake a stream that waits for commits."""
         self._closed.set()
 
     def _read(self) -> Iterator[pa.RecordBatch]:
@@ -365,7 +370,7 @@ class BatchStream:
                 failures += 1
                 if self._stream.allowed_failures is not None and failures > self._stream.allowed_failures:
                     raise
-                _LOG.warning("%s: new commits could not be looked for: %s", self._stream.scan.location, error)
+                _LOG.warning("%s: checking for new commits failed: %s", self._stream.scan.location, error)
                 if self._closed.wait(self._stream.interval):
                     return
                 continue

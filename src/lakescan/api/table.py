@@ -1,6 +1,6 @@
-"""Tables: what users read, write and maintain.
+"""`Table`: read, write and maintain an open table.
 
-What writes, changes or maintains is imported by the method that needs it: reading a table imports nothing of it.
+Modules that write, change or maintain tables are imported inside methods, so that reading does not import them.
 """
 
 from __future__ import annotations
@@ -79,10 +79,11 @@ _Result = TypeVar("_Result")
 
 
 class Table(TableRefs, TableMaintenance, TableMetadataFiles):
-    """An open Iceberg or Delta table, in the state that it had when it was opened or last refreshed.
+    """An open Iceberg or Delta table.
 
-    Tables are opened by `lakescan.table`, and made by `Catalog.create_table` and `lakescan.save`. Scans keep the state
-    that the table had when they were made. A table that writes sees what it wrote.
+    `lakescan.table` opens tables; `Catalog.create_table` and `lakescan.save` create them. A table object keeps the
+    snapshot or version that was current when it was opened or last refreshed, and a scan keeps that of its table. After
+    a write through the object, it reads the newest snapshot or version.
 
     Example:
         >>> orders = lakescan.table("/lake/orders")
@@ -91,19 +92,19 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
 
     def __init__(self, spec: ScanSpec, name: Identifier | None = None) -> None:
         self._opened, self._name = spec, name
-        self._has_written = False  # since it was opened or read again
-        self._written_to: str | None = None  # the identity of the table that was written to
+        self._has_written = False  # since the table was opened or reopened
+        self._written_to: str | None = None  # the identity (UUID) of the table that was written to
 
     def __repr__(self) -> str:
         return f"Table({self.format} {str(self.name or self.location)!r})"
 
     def _repr_html_(self) -> str:
-        """The table as notebooks show it: what and where it is, its version and its columns."""
+        """Return HTML for notebooks: the format, location, version and columns of the table."""
         return table_as_html(str(self.name or self.location), self.format, self._spec)
 
     @property
     def _spec(self) -> ScanSpec:
-        """A scan of all rows, of the newest state if this table has written since it was opened."""
+        """A scan of all rows. The table is reopened first if this object has written to it."""
         if self._has_written:
             now = self._opened.table.reopen()
             if self._written_to not in (None, now.identity):
@@ -118,7 +119,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
 
     @property
     def location(self) -> str:
-        """The folder or metadata file that the table was opened by, or its name in a catalog (Iceberg)."""
+        """The folder or metadata file that was given to open the table, or its name in a catalog (Iceberg)."""
         return self._opened.location
 
     @property
@@ -128,12 +129,12 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
 
     @property
     def comment(self) -> str | None:
-        """What the table is about; None without a comment."""
+        """The table's description; None without one."""
         return self._spec.table.comment
 
     @property
     def format_version(self) -> str:
-        """The format version ('2', Iceberg), or the versions of readers and writers ('3,7', Delta)."""
+        """The format version of an Iceberg table ('2'), or the reader and writer version of a Delta table ('3,7')."""
         return self._spec.table.format_version
 
     @property
@@ -152,26 +153,26 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """Table properties (Iceberg) or configuration (Delta)."""
+        """The table properties (Iceberg) or table configuration (Delta)."""
         return self._current.properties
 
     @property
     def version(self) -> int | None:
-        """The version (Delta), or the id of the current snapshot (Iceberg; None before the first)."""
+        """The version (Delta), or the id of the current snapshot (Iceberg; None without snapshots)."""
         return self._current.id
 
     @property
     def snapshot_id(self) -> int | None:
-        """The same as `version`, by the name that Iceberg has for it."""
+        """The same as `version`, under the name that Iceberg uses."""
         return self.version
 
     def refresh(self) -> Table:
-        """See the newest state of the table; returns the same table.
+        """Load the newest snapshot or version of the table, and return this table object.
 
-        Scans that were made before keep theirs. A table that was opened by one metadata file stays as that has it.
+        Existing scans keep their snapshot. A table that was opened by a metadata file is not refreshed.
 
         Raises:
-            NoSuchTable, NotATable: The table is not there any more.
+            NoSuchTable, NotATable: The table no longer exists.
 
         Example:
             >>> orders.refresh().version
@@ -183,20 +184,20 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
 
     @property
     def partitioning(self) -> str:
-        """How new files are partitioned, such as 'day(ts), bucket(16, id)'; or 'unpartitioned'."""
+        """The partitioning of new files, such as 'day(ts), bucket(16, id)'; 'unpartitioned' without one."""
         return self._spec.table.partitioning
 
     @property
     def sort_order(self) -> str:
-        """How new files are sorted, such as 'id asc nulls first' (Iceberg); or 'unsorted'."""
+        """The sort order of new files (Iceberg), such as 'id asc nulls first'; 'unsorted' without one."""
         return self._spec.table.sort_order
 
     @property
     def primary_key(self) -> tuple[str, ...]:
-        """The columns that identify a row: an Iceberg table's identifier fields, else none.
+        """The columns that identify a row, Iceberg's identifier fields; empty if the table has none.
 
-        Nothing checks that rows differ in them: append, INSERT and overwrite write a second row with the same key,
-        unless `write.upsert.enabled` is true. `upsert` and MERGE replace rows by their key.
+        They are not enforced: append, INSERT and overwrite can write a second row with the same key, unless the table
+        property `write.upsert.enabled` is true. `upsert` and MERGE replace rows by key.
 
         Example:
             >>> orders.primary_key
@@ -205,11 +206,11 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         return self._spec.snapshot.schema.identifier_names
 
     def history(self) -> pa.Table:
-        """The table's commits, oldest first.
+        """Return the table's commits, oldest first.
 
         Returns:
-            For Iceberg, the snapshot log: the columns of Iceberg's metadata table `history`, and each snapshot's
-            operation and summary. For Delta, the columns of `DESCRIBE HISTORY` for the commits that the log still has.
+            For Iceberg, the snapshot log: the columns of the metadata table `history`, and each snapshot's operation
+            and summary. For Delta, the columns of `DESCRIBE HISTORY`, for the commits that are still in the log.
 
         Example:
             >>> orders.history().to_pandas().tail()
@@ -218,7 +219,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
 
     @property
     def metadata_tables(self) -> tuple[str, ...]:
-        """The names that `inspect` takes."""
+        """The names of the metadata tables that `inspect` accepts."""
         return self._spec.table.metadata_tables
 
     def inspect(
@@ -230,21 +231,21 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         branch: str | None = None,
         tag: str | None = None,
     ) -> pa.Table:
-        """A metadata table, with the columns of the format's own reader.
+        """Return a metadata table, with the columns that Iceberg's or Delta's own reader returns.
 
         Args:
             name: One of `metadata_tables`, such as 'snapshots' or 'files'.
-            version: A version (Delta) or snapshot id (Iceberg); the current state by default.
-            timestamp: The state at that time; UTC without an offset.
-            branch: The newest state of a branch (Iceberg).
-            tag: The state that a tag names (Iceberg).
+            version: A version (Delta) or snapshot id (Iceberg). By default the current one.
+            timestamp: Inspect the snapshot or version that was current at this time (UTC unless it has an offset).
+            branch: Inspect the newest snapshot of a branch (Iceberg).
+            tag: Inspect the snapshot of a tag (Iceberg).
 
         Returns:
-            Its rows.
+            The rows of the metadata table.
 
         Raises:
-            InvalidOption: The format has no metadata table of that name.
-            NoSuchSnapshot: The table does not have the state.
+            InvalidOption: The metadata table is unknown, or several snapshots are selected.
+            NoSuchSnapshot: The snapshot or version does not exist.
 
         Example:
             >>> orders.inspect("files", timestamp="2026-01-31").to_pandas()
@@ -255,7 +256,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         return register_display(as_table(spec.metadata_table(name)))
 
     def scan(self) -> Scan:
-        """A scan of all rows and columns, with the options that the table was opened with.
+        """Return a scan of all rows and columns, with the options that the table was opened with.
 
         Example:
             >>> orders.scan().where("price > 5").select("id").to_arrow()
@@ -263,7 +264,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         return Scan(self._spec)
 
     def count(self) -> int:
-        """The number of rows; see `Scan.count`.
+        """Return the number of rows; see `Scan.count`.
 
         Example:
             >>> orders.count()
@@ -272,7 +273,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         return self.scan().count()
 
     def head(self, rows: int = 10) -> pa.Table:
-        """Some rows as an Arrow table; which ones is not defined.
+        """Return some rows as an Arrow table, in no defined order.
 
         Args:
             rows: The maximum number of rows.
@@ -283,13 +284,13 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         return self.scan().limit(rows).to_arrow()
 
     def to_arrow(self) -> pa.Table:
-        """All rows as an Arrow table; see `Scan.to_arrow`."""
+        """Return all rows as an Arrow table; see `Scan.to_arrow`."""
         return self.scan().to_arrow()
 
     def to_pandas(
         self, dtype_backend: Literal["pyarrow", "numpy_nullable"] | None = None, **arguments: Any
     ) -> pandas.DataFrame:
-        """All rows as a pandas data frame; see `Scan.to_pandas`."""
+        """Return all rows as a pandas data frame; see `Scan.to_pandas`."""
         return self.scan().to_pandas(dtype_backend, **arguments)
 
     @overload
@@ -299,33 +300,33 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
     def to_polars(self, *, lazy: Literal[True]) -> polars.LazyFrame: ...
 
     def to_polars(self, *, lazy: bool = False) -> polars.DataFrame | polars.LazyFrame:
-        """All rows as a Polars data frame, or lazy frame; see `Scan.to_polars`."""
+        """Return all rows as a Polars data frame or lazy frame; see `Scan.to_polars`."""
         return self.scan().to_polars(lazy=True) if lazy else self.scan().to_polars()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """All rows as an Arrow stream, by the PyCapsule protocol: `pl.DataFrame(table)`, `pa.table(table)`."""
+        """Stream all rows by the Arrow PyCapsule protocol: `pl.DataFrame(table)`, `pa.table(table)`."""
         return self.scan().__arrow_c_stream__(requested_schema)
 
     def append(self, rows: Any, **options: Unpack[WriteKeywords]) -> WriteResult:
         """Add rows in one commit.
 
-        Files are written by this process, or by Spark's workers for a Spark data frame. The commit is retried while
-        other writers commit.
+        Data files are written by this process, or by Spark's workers for a Spark data frame. The commit is retried
+        after concurrent commits.
 
         Args:
-            rows: Arrow (a table, a batch, a reader), pandas, Polars, DuckDB, or a Spark data frame. Columns are matched
-                by name. Types are widened where no value changes.
-            options: Write options, such as `merge_schema` or `target_file_size_bytes`; the page Options of the
-                documents lists them.
+            rows: Arrow data (a table, a batch, a reader), pandas, Polars or DuckDB data, or a Spark data frame. Columns
+                are matched by name. Values are converted to the table's types if no value changes.
+            options: Write options, such as `merge_schema` or `target_file_size_bytes`. The page Options of the
+                documentation lists them.
 
         Returns:
-            How many files, rows and bytes were written.
+            The number of files, rows and bytes written.
 
         Raises:
-            SchemaMismatch: Rows do not fit the table's columns; nothing is committed.
-            CommitConflict: Other writers changed the table so that the commit cannot be made.
-            CommitStateUnknown: The answer to the commit was lost, and looking it up failed. The rows may be there.
-            UnsupportedFeature: The table requires something of its writers that is not implemented.
+            SchemaMismatch: Rows do not fit the table's columns. Nothing is committed.
+            CommitConflict: A concurrent commit changed the table in a way that prevents this commit.
+            CommitStateUnknown: The answer to the commit was lost, and the rows may or may not be in the table.
+            UnsupportedFeature: The table requires a writer feature that lakescan does not support.
 
         Example:
             >>> orders.append(pa.table({"id": [1], "price": [9.5]}))
@@ -341,20 +342,22 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
     def overwrite(
         self, rows: Any, *, where: str | Predicate | None = None, **options: Unpack[WriteKeywords]
     ) -> WriteResult:
-        """Replace rows in one commit: all rows, those of a filter, or those of the partitions of the new rows.
+        """Replace rows in one commit: all rows, the rows that match a filter, or the partitions of the new rows.
 
         Args:
             rows: The new rows; see `append`.
-            where: Replace only the rows that match. Every new row must match, too. Files that match only partly are
-                rewritten without the matching rows, by threads, or by Spark's workers for a Spark data frame.
-            options: Write options. With `overwrite_mode="dynamic"`, the partitions of the new rows are replaced.
+            where: Replace only the rows that match this filter; by default all rows. Every new row must match it, too.
+                Files with matching and other rows are rewritten without the matching rows, by threads, or by Spark's
+                workers for a Spark data frame.
+            options: Write options; see `append`. With `overwrite_mode="dynamic"`, the partitions of the new rows are
+                replaced.
 
         Returns:
-            How many files, rows and bytes were written, and how many files were removed.
+            The number of files, rows and bytes written, and of files removed.
 
         Raises:
-            SchemaMismatch: Rows do not fit the table's columns, or do not match `where`; nothing is committed.
-            CommitConflict: Another writer changed what is replaced.
+            SchemaMismatch: Rows do not fit the table's columns, or do not match `where`. Nothing is committed.
+            CommitConflict: Another writer changed rows that were to be replaced.
             CommitStateUnknown, UnsupportedFeature: As for `append`.
 
         Example:
@@ -377,24 +380,24 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
     ) -> ChangeResult:
         """Delete the rows that match a condition, in one commit.
 
-        Files all of whose rows match are removed without being read. Of the others, rows are marked as deleted by
-        delete files or deletion vectors (merge-on-read), or the other rows are written again (copy-on-write): by the
-        option `row_change_mode`, else the table's properties.
+        Files whose rows all match are removed without being read. In other files, matching rows are marked by delete
+        files or deletion vectors (merge-on-read), or the files are rewritten without them (copy-on-write). The option
+        `row_change_mode`, else the table's properties, choose the mode.
 
         Args:
-            where: An SQL condition, which may have subqueries, or a filter (`lakescan.col("price") > 5`); every row by
-                default.
-            executor: Where files are written again in copy-on-write, such as `lakescan.spark.SparkExecutor(spark)`;
-                threads by default.
-            options: Write options.
+            where: An SQL condition, which may have subqueries, or a filter (`lakescan.col("price") > 5`). By default
+                all rows.
+            executor: The executor that rewrites files in copy-on-write, such as `lakescan.spark.SparkExecutor(spark)`.
+                By default threads of this process.
+            options: Write options; see `append`.
 
         Returns:
-            How many rows were deleted, and what became of their files.
+            The number of rows deleted, and of files written, removed and marked with deletes.
 
         Raises:
-            InvalidStatement: The condition does not parse, or is not the same each time (`rand()`).
-            CommitConflict: Another writer changed what the statement read.
-            UnsupportedFeature: Rows of the table cannot be changed (`delta.appendOnly`).
+            InvalidStatement: The condition cannot be parsed, or is nondeterministic (`rand()`).
+            CommitConflict: Another writer changed rows that the delete read.
+            UnsupportedFeature: The table does not allow changes of rows (`delta.appendOnly`).
             CommitStateUnknown: As for `append`.
 
         Example:
@@ -411,19 +414,19 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         """Update columns of the rows that match a condition, in one commit.
 
         Args:
-            set: By column (or member of a struct, `address.city`), the SQL expression of its new value, over the
-                row's old values; `DEFAULT` for the column's default.
-            where: An SQL condition, which may have subqueries, or a filter (`lakescan.col("price") > 5`); every row by
-                default.
+            set: Maps columns (or struct members, `address.city`) to SQL expressions of the new values, computed from
+                the row's old values. `DEFAULT` is the column's default.
+            where: An SQL condition, which may have subqueries, or a filter (`lakescan.col("price") > 5`). By default
+                all rows.
             options: Write options, such as `row_change_mode`.
 
         Returns:
-            How many rows were updated, and what became of their files.
+            The number of rows updated, and of files written, removed and marked with deletes.
 
         Raises:
             NoSuchColumn: The table has no such column.
-            SchemaMismatch: A new value does not fit its column, or violates a constraint; nothing is committed.
-            QueryFailed: A value cannot be computed, such as by an overflow; nothing is committed.
+            SchemaMismatch: A new value does not fit its column, or violates a constraint. Nothing is committed.
+            QueryFailed: A value cannot be computed, such as after an overflow. Nothing is committed.
             InvalidStatement, CommitConflict, UnsupportedFeature, CommitStateUnknown: As for `delete`.
 
         Example:
@@ -443,24 +446,26 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         target_alias: str = "t",
         **options: Unpack[WriteKeywords],
     ) -> MergeBuilder:
-        """Merge rows into the table: update or delete the rows that match, insert the others.
+        """Merge rows into the table: update or delete rows that match, and insert the others.
 
         Args:
-            source: Arrow, pandas, Polars, DuckDB, another table or scan; or a Spark data frame, which is merged by
-                Spark's workers.
-            on: The SQL condition by which rows match.
-            source_alias: The name of the source in conditions and values.
-            target_alias: The name of the table there.
+            source: Arrow, pandas, Polars or DuckDB data, another table or scan, or a Spark data frame, which Spark's
+                workers merge.
+            on: The SQL condition that matches rows of the source with rows of the table.
+            source_alias: The name of the source in conditions and expressions.
+            target_alias: The name of the table in conditions and expressions.
             options: Write options, such as `row_change_mode`.
 
         Returns:
-            A builder, to which clauses are added; its method `execute` commits the merge.
+            A builder with a method for each kind of clause. Its method `execute` commits the merge.
 
         Example:
-            >>> orders.merge(changes, on="t.id = s.id") \
-            ...     .when_matched_update_all() \
-            ...     .when_not_matched_insert_all() \
+            >>> (
+            ...     orders.merge(changes, on="t.id = s.id")
+            ...     .when_matched_update_all()
+            ...     .when_not_matched_insert_all()
             ...     .execute()
+            ... )
         """
         from lakescan.api.rows import session_settings_of
         from lakescan.statements.rows.table_methods import merge
@@ -472,20 +477,20 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
     def upsert(
         self, rows: Any, keys: str | Sequence[str] | None = None, **options: Unpack[WriteKeywords]
     ) -> ChangeResult:
-        """Update the rows that have the same keys as new ones, and insert the other new rows, in one commit.
+        """Update the rows with the same keys as new rows, and insert the other new rows, in one commit.
 
         Args:
-            rows: The new rows; see `merge`. They have all columns of the table.
-            keys: The columns that identify a row; by default the table's identifier fields (its primary key).
+            rows: The new rows, with all columns of the table; see `merge`.
+            keys: The columns that identify a row. By default the table's primary key (Iceberg's identifier fields).
             options: Write options, such as `row_change_mode`. With `upsert_mode="equality"` (Iceberg), the table is not
-                read: equality deletes are written for the keys, and all rows count as inserted.
+                read. Instead, equality deletes are written for the keys, and all rows count as inserted.
 
         Returns:
-            How many rows were inserted and updated.
+            The number of rows inserted and updated.
 
         Raises:
-            InvalidOption: No keys are given, and the table has none.
-            AmbiguousMerge: Two of the rows have the same keys; nothing is committed.
+            InvalidOption: `keys` is not given, and the table has no primary key.
+            AmbiguousMerge: Two of the new rows have the same keys. Nothing is committed.
             SchemaMismatch, CommitConflict, UnsupportedFeature, CommitStateUnknown: As for `update`.
 
         Example:
@@ -511,20 +516,21 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         upserts: bool = False,
         session: SessionSettings = NO_SESSION,
     ) -> ChangeResult:
-        """Change rows of the table as it is now by a function, such as one that runs a statement of SQL.
+        """Change rows by calling a function that gets a write target, such as one that runs an SQL statement.
 
         Args:
             options: Write options by name.
-            change: What changes rows of the target that it gets, in one commit.
-            upserts: Whether it upserts: only then are options of upserts taken.
-            session: How the session that runs it stages rows, where the options do not say.
+            change: A function that changes rows of the target in one commit, and returns the result.
+            upserts: Whether the function upserts. Only then are options for upserts accepted.
+            session: Settings of the session, by which rows are staged (write-audit-publish) unless the options set
+                this.
 
         Returns:
-            What the function returns.
+            The result of the function.
 
         Raises:
-            InvalidOption: An option is not one of statements that change rows.
-            CommitConflict: Another table has the name now.
+            InvalidOption: An option does not apply to statements that change rows.
+            CommitConflict: The table was replaced by another one of the same name.
 
         Example:
             >>> orders.changed_by({}, lambda target: change(target, statement, {}))
@@ -538,19 +544,22 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         write: Callable[[Target, WriteOptions], _Result],
         session: SessionSettings = NO_SESSION,
     ) -> _Result:
-        """Write to the table as it is now by a function. The table is read again when it is next used.
+        """Write to the table by calling a function that gets a write target.
+
+        The target is the table as it is in storage now. This object is refreshed the next time that it is used.
 
         Args:
             options: Write options by name.
-            write: What writes to the target that it gets, in one commit, as the parsed options say.
-            session: How the session that runs it stages rows, where the options do not say.
+            write: A function that writes to the target in one commit, given the target and the parsed options.
+            session: Settings of the session, by which rows are staged (write-audit-publish) unless the options set
+                this.
 
         Returns:
-            What the function returns.
+            The result of the function.
 
         Raises:
             InvalidOption: An option is unknown, or has an invalid value.
-            CommitConflict: Another table has the name now.
+            CommitConflict: The table was replaced by another one of the same name.
 
         Example:
             >>> orders.written_by({}, lambda target, options: append_rows(target, rows_of(rows), options))
@@ -564,23 +573,25 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
     ) -> CompactResult:
         """Rewrite small files of each partition as larger ones, and files with deletes without the deleted rows.
 
-        Streams and changes skip the commit, because it changes no rows. Rows keep their ids where the table tracks
-        them. Deletes that apply to the rewritten files alone are removed in the same commit.
+        Streams and change feeds skip the commit, because it changes no rows. Row ids are kept if the table tracks them.
+        Deletes that apply only to rewritten files are removed in the same commit.
 
         Args:
-            where: Compact only files that may have rows that match.
-            executor: Where partitions are rewritten, such as `lakescan.spark.SparkExecutor(spark)`; threads by default.
-            options: Which files are rewritten, and how: `delete_ratio_threshold`, `min_input_files`, `strategy`,
-                `sort_order`, `zorder_by`, `purge`, `partial_progress_enabled` and others of Iceberg's
-                `rewrite_data_files`; and write options, such as `target_file_size_bytes` and `compression_codec`.
+            where: An SQL condition. Compact only files that may have matching rows.
+            executor: The executor that rewrites files, such as `lakescan.spark.SparkExecutor(spark)`. By default
+                threads of this process.
+            options: Options of Iceberg's `rewrite_data_files` that select files and how to rewrite them
+                (`delete_ratio_threshold`, `min_input_files`, `strategy`, `sort_order`, `zorder_by`, `purge`,
+                `partial_progress_enabled`, ...), and write options such as `target_file_size_bytes` and
+                `compression_codec`.
 
         Returns:
-            How many files and bytes were replaced, and by how many.
+            The number of files and bytes before and after.
 
         Raises:
-            InvalidOption: Options do not fit together, or the strategy `sort` has no order to sort by.
-            CommitConflict: Another writer changed the files that were compacted. With partial progress, only if no
-                commit succeeded: other files that stayed are counted as `failed_files`.
+            InvalidOption: Options contradict each other, or the strategy `sort` has no order to sort by.
+            CommitConflict: Another writer changed the files that were compacted. With partial progress, this is raised
+                only if no commit succeeded; otherwise files that stayed are counted as `failed_files`.
 
         Example:
             >>> orders.compact(where="day >= '2026-01-01'", target_file_size_bytes="256m")
@@ -604,28 +615,29 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         max_file_size_bytes: int | None = None,
         **options: Unpack[WriteKeywords],
     ) -> PositionDeletesResult:
-        """Rewrite small files of position deletes of an Iceberg table as fewer ones, in one commit; no row changes.
+        """Rewrite small position delete files of an Iceberg table as fewer ones, in one commit. No row changes.
 
-        Deletes of data files that are gone are dropped. In format version 3, all position deletes that were written
-        before the table was upgraded become deletion vectors. By the table property `write.delete.granularity`, new
-        files are about one data file each (`file`, the default), or about those of a partition: with `file`, there is
-        something to gain only where a data file has several.
+        Deletes of data files that are no longer in the table are dropped. In format version 3, position delete files
+        from before the upgrade become deletion vectors. The table property `write.delete.granularity` decides whether a
+        new file has the deletes of about one data file (`file`, the default) or of a partition (`partition`). With
+        `file`, rewriting only helps data files that have several position delete files.
 
         Args:
-            where: Only deletes of data files that may have rows that match.
-            rewrite_all: Rewrite all files of position deletes, whatever their sizes are.
-            min_input_files: Rewrite files of a partition for their sizes only if they are at least as many.
-            min_file_size_bytes: Rewrite smaller files; by default, 75% of `write.delete.target-file-size-bytes`.
-            max_file_size_bytes: Rewrite larger files; by default, 180% of it.
+            where: An SQL condition. Rewrite only deletes of data files that may have matching rows.
+            rewrite_all: Rewrite all position delete files, whatever their sizes.
+            min_input_files: The least number of files of the wrong size in a partition that are worth rewriting.
+            min_file_size_bytes: Rewrite files smaller than this. By default 75% of
+                `write.delete.target-file-size-bytes`.
+            max_file_size_bytes: Rewrite files larger than this. By default 180% of
+                `write.delete.target-file-size-bytes`.
             options: Write options, such as `compression_codec`.
 
         Returns:
-            How many files and bytes were replaced, and by how many.
+            The number of delete files and bytes before and after.
 
         Raises:
             UnsupportedFeature: The table is a Delta table, or of format version 1.
-            CommitConflict: Another writer removed one of the files meanwhile, or changed rows for which a vector was
-                written.
+            CommitConflict: Another writer removed one of the files, or changed rows of a data file that gets a vector.
 
         Example:
             >>> print(orders.rewrite_position_deletes())
@@ -640,10 +652,10 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         )
 
     def alter(self) -> AlterBuilder:
-        """Change the table's columns, layout and properties: several changes, in one commit.
+        """Collect changes of the table's columns, layout and properties, and commit them together.
 
         Returns:
-            A builder; nothing is changed before its `commit`.
+            A builder with a method for each kind of change. Its method `commit` makes them.
 
         Example:
             >>> orders.alter().add_column("note", "STRING").set_properties({"owner": "sales"}).commit()
@@ -662,26 +674,26 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
     def restore(
         self, version: int | str | None = None, *, timestamp: datetime | date | str | None = None
     ) -> RestoreResult:
-        """Make an earlier state the current one again; the states in between stay in the history.
+        """Make an earlier snapshot (Iceberg) or version (Delta) the current one. Later ones stay in the history.
 
-        Delta: rows, columns and properties of the version are a new commit, as by `RESTORE TABLE`. The protocol is
-        never downgraded; readers of changes and streams see the rows that come back and go. Iceberg: the snapshot
-        becomes the current one, as by `set_current_snapshot`; columns and properties stay. To restore the
-        current state commits nothing.
+        Delta: a new commit has the rows, columns and properties of the version, as after `RESTORE TABLE`. The protocol
+        is never downgraded, and change feeds and streams see the rows that return and disappear. Iceberg: the snapshot
+        becomes the current one, as by `set_current_snapshot`, and columns and properties stay. Restoring the current
+        snapshot or version commits nothing. Give either `version` or `timestamp`.
 
         Args:
-            version: The version (Delta), or the snapshot id, or the name of a branch or tag (Iceberg).
-            timestamp: The state at that time (UTC without an offset); give one of both.
+            version: A version (Delta), or a snapshot id, branch or tag (Iceberg).
+            timestamp: Restore the snapshot or version that was current at this time (UTC unless it has an offset).
 
         Returns:
-            How many files came back, and how many are not current any more.
+            The number of files added back and removed (Delta).
 
         Raises:
-            NoSuchSnapshot: The table does not have the state.
-            InvalidOption: Neither or both are given.
-            MissingFile: Files of the state were removed; the message names some. Nothing is changed.
-            CommitConflict: Another writer changed rows, columns or properties meanwhile. Nothing is changed.
-            UnsupportedFeature: Rows of the table cannot be removed (`delta.appendOnly`).
+            NoSuchSnapshot: The snapshot or version does not exist.
+            InvalidOption: Neither or both arguments are given.
+            MissingFile: Data files of the version no longer exist; the message names some. Nothing is changed.
+            CommitConflict: Another writer changed rows, columns or properties at the same time. Nothing is changed.
+            UnsupportedFeature: The table does not allow the removal of rows (`delta.appendOnly`).
 
         Example:
             >>> print(orders.restore(version=3))
@@ -702,28 +714,28 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         properties: Mapping[str, Any] | None = None,
         replace: bool = False,
     ) -> CloneResult:
-        """Make a new Delta table of this one's files, without copying them: Delta's SHALLOW CLONE.
+        """Create a Delta table that references the files of this one, without copying them (Delta's SHALLOW CLONE).
 
-        Both tables then change on their own. The clone refers to files of this table: do not remove them from storage
-        (`remove_orphans` of this table, after the retention) as long as the clone is read. `Catalog.clone_table` gives
-        the clone a name.
+        Afterwards, both tables change independently. The clone depends on files of this table: as long as it is used,
+        do not delete them from storage (with `remove_orphans` on this table, after the retention).
+        `Catalog.clone_table` also gives the clone a name.
 
         Args:
-            location: The new table's folder.
-            version: The version to clone; the newest by default.
-            timestamp: The state at that time (UTC without an offset).
-            properties: Properties that the clone has beside, or instead of, those of this table.
-            replace: Take the place of a table without rows in the folder, whose history is kept.
+            location: The new table's folder, as a path or URI.
+            version: The version to clone. By default the newest.
+            timestamp: Clone the version that was current at this time (UTC unless it has an offset).
+            properties: Table properties of the clone, added to those of this table or overriding them.
+            replace: If the folder has a table without rows, replace it. Its history is kept.
 
         Returns:
-            How many files the clone has.
+            The number and size of the clone's files.
 
         Raises:
-            CreatedConcurrently: There is a table in the folder, and `replace` is not given.
-            CommitConflict: Another writer changed the table that is replaced.
-            NoSuchSnapshot: The table does not have the state.
-            UnsupportedFeature: An Iceberg table: its snapshots are read by branches and tags. Or the table that is
-                replaced has rows, or another mode of column mapping.
+            CreatedConcurrently: The folder has a table, and `replace` is not given.
+            CommitConflict: Another writer changed the table that was to be replaced.
+            NoSuchSnapshot: The version does not exist.
+            UnsupportedFeature: This is an Iceberg table (use branches and tags), or the table to replace has rows or
+                another column mapping mode.
 
         Example:
             >>> print(events.clone("/lake/events_test", version=12))
@@ -745,32 +757,34 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         clean_expired_files: bool = True,
         executor: PlanningExecutor | None = None,
     ) -> ExpireResult:
-        """Expire old Iceberg snapshots, except those that branches and tags keep.
+        """Expire old snapshots of an Iceberg table, except those that branches and tags keep.
 
-        The files that only expired snapshots had are removed, as Iceberg's own `expire_snapshots` does. Branches and
-        tags other than `main` expire by their `max-ref-age-ms`, or the property `history.expire.max-ref-age-ms`.
+        Files that only expired snapshots had are removed, as by Iceberg's own `expire_snapshots`. Branches and tags
+        other than `main` are dropped according to their `max-ref-age-ms`, or the property
+        `history.expire.max-ref-age-ms`.
 
         Args:
-            older_than: Expire snapshots from before this time (UTC without an offset). By default the property
-                `history.expire.max-snapshot-age-ms`, five days. A branch's own retention takes precedence.
+            older_than: Expire snapshots older than this time (UTC unless it has an offset). By default the age in the
+                property `history.expire.max-snapshot-age-ms`, five days. A branch's own retention takes precedence.
             retain_last: Keep at least this many snapshots of each branch. By default the property
                 `history.expire.min-snapshots-to-keep`, one. A branch's own retention takes precedence.
-            dry_run: Only say what would expire.
-            clean_expired_files: Remove the data files, delete files, manifests, manifest lists and statistics that only
-                expired snapshots had. The table is read again after the expiry: files that any snapshot, branch or tag
-                has then stay, and so do files in other folders than the table's own (`add_files`). If this is
-                interrupted, `remove_orphans` finds the files that are left. With False, no file is removed.
-            executor: Where manifests are read, and files compared and removed, such as
-                `lakescan.spark.SparkExecutor(spark)`; this process by default.
+            dry_run: Change nothing; only report what would expire.
+            clean_expired_files: Delete the data files, delete files, manifests, manifest lists and statistics that only
+                expired snapshots had. The table is reopened first, so that files in use by then stay. Files outside the
+                table's own folders (from `add_files`) stay, too. If this is interrupted, `remove_orphans` finds the
+                remaining files. With False, no file is deleted.
+            executor: The executor that reads manifests, and compares and deletes files, such as
+                `lakescan.spark.SparkExecutor(spark)`. By default this process does so.
 
         Returns:
-            The snapshots, branches and tags that expired, or would expire, and the number of files that were removed.
+            The snapshots, branches and tags that expired or would expire, and the number of files deleted.
             `int(result)` is the number of snapshots.
 
         Raises:
-            UnsupportedFeature: `gc.enabled` is not true; or a Delta table, which cleans up its log by
+            InvalidOption: `retain_last` is not a positive whole number.
+            UnsupportedFeature: `gc.enabled` is not true, or the table is a Delta table, which cleans up its log by
                 `delta.logRetentionDuration`.
-            CommitConflict: Other writers committed during every attempt.
+            CommitConflict: Every attempt conflicted with a concurrent commit.
 
         Example:
             >>> print(orders.expire_snapshots("2026-01-31", retain_last=10))
@@ -798,41 +812,41 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         ignore_retention: str | None = None,
         executor: PlanningExecutor | None = None,
     ) -> OrphanResult:
-        """Remove files in the table's folders that the table does not reference.
+        """Delete files in the table's folders that the table does not reference.
 
-        For Iceberg these are files that no retained snapshot references, in any spelling of their locations; for Delta
-        files that neither the newest version nor any version within the retention references. Hidden files, and other
+        In Iceberg, these are files that no snapshot references, however their locations are written. In Delta, these
+        are files that neither the newest version nor a version within the retention references. Hidden files, and other
         tables within these folders, are kept.
 
         Args:
-            older_than: Remove only files from before this time, by the store's clock (UTC without an offset). Three
-                days ago by default; for Delta `delta.deletedFileRetentionDuration`, a week.
-            dry_run: Only list.
-            location: Search this folder. By default the table's own folders, but not those that properties such as
-                `write.data.path` put elsewhere, because other tables may be there. In a folder elsewhere, files stay
-                that another Iceberg table of the catalog references, which has this folder by its location or its
-                properties. Those of tables that the catalog does not know are not seen. A folder above the table's
-                own is searched by dry runs alone.
-            lite: Take the files that the log says were removed, instead of listing the folder (Delta's VACUUM LITE):
-                files of writes that failed are not among them, nor those whose commits the log does not have any more.
-            inventory: Take the files of this table (Arrow, pandas, ...) instead of listing the folder, such as the
-                inventory of a store: `path`, `length`, `isDir` and `modificationTime` in milliseconds since 1970, as of
-                Delta's VACUUM USING INVENTORY. Files that are not in it stay.
-            ignore_retention: The reason for which younger files may be removed, too, such as the number of a request
-                to erase a person's data. It is logged. No other writer or reader may use the table: files of running
-                writes would be removed, and reads of earlier versions would fail.
-            executor: Where folders are listed, files compared with the metadata and removed, such as
-                `lakescan.spark.SparkExecutor(spark)`: no process then holds the names of all files. By default this
-                process does all of it.
+            older_than: Delete only files older than this time, by the store's clock (UTC unless it has an offset). By
+                default three days ago; for Delta the age in `delta.deletedFileRetentionDuration`, one week.
+            dry_run: Delete nothing; only list the files.
+            location: Search this folder. By default the table's own folder is searched, but no folder elsewhere that
+                properties such as `write.data.path` name, because other tables may use it. In a folder elsewhere, files
+                that another Iceberg table of the catalog references are kept, if its location or properties lead to
+                this folder. Files of tables outside the catalog cannot be recognized. A parent of the table's folder
+                can only be searched with `dry_run`.
+            lite: Use the removed files in the Delta log instead of listing the folder (VACUUM LITE). This misses files
+                of failed writes, and files whose commits are no longer in the log.
+            inventory: Use this table of files (Arrow, pandas, ...), such as a store's inventory, instead of listing the
+                folder. Its columns are those of Delta's VACUUM USING INVENTORY: `path`, `length` (bytes), `isDir`, and
+                `modificationTime` (milliseconds since 1970). Other files are kept.
+            ignore_retention: A reason to delete files within the retention, such as the number of a request to erase
+                personal data. The reason is logged. No other writer or reader may use the table meanwhile: files of
+                running writes would be deleted, and reads of earlier versions would fail.
+            executor: The executor that lists folders, compares files with the metadata and deletes them, such as
+                `lakescan.spark.SparkExecutor(spark)`. With one, no process holds the names of all files. By default
+                this process does so.
 
         Returns:
-            A sequence of the locations of the removed files, which also has their size.
+            A sequence of the locations of the deleted files (or those that would be), with their total size in bytes.
 
         Raises:
-            InvalidOption: The time is less than 24 hours ago, or within Delta's retention: files that are being written
-                or read now would be removed. `ignore_retention` allows it.
-            UnsupportedFeature: `gc.enabled` is not true, or files are referenced under another scheme or host only.
-                Nothing is removed.
+            InvalidOption: `older_than` is less than 24 hours ago, or within Delta's retention. Files that are being
+                written or read could be deleted. `ignore_retention` allows this.
+            UnsupportedFeature: `gc.enabled` is not true, or the table references files only under another scheme or
+                host. Nothing is deleted.
 
         Example:
             >>> print(orders.remove_orphans(dry_run=True))
@@ -855,21 +869,22 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         )
 
     def convert_equality_deletes(self, *, executor: PlanningExecutor | None = None) -> ConvertResult:
-        """Replace the equality deletes of an Iceberg table by deletion vectors (version 3) or position deletes.
+        """Replace the equality deletes of an Iceberg table by deletion vectors (format version 3) or position deletes.
 
-        Upserts without reading the table, of `upsert_mode="equality"` and of Flink, leave equality deletes: each reader
-        compares keys of all older rows with them. Here this is done once. Streams and changes skip the commit, because
-        it changes no rows.
+        Flink, and upserts with `upsert_mode="equality"`, write equality deletes. Until they are converted, each reader
+        must compare the keys of all older rows with them. Streams and change feeds skip the commit, because it changes
+        no rows.
 
         Args:
-            executor: Where keys are read, such as `lakescan.spark.SparkExecutor(spark)`; threads by default.
+            executor: The executor that reads keys, such as `lakescan.spark.SparkExecutor(spark)`. By default threads of
+                this process.
 
         Returns:
-            How many files of equality deletes were replaced, and how many rows they had deleted.
+            The number of equality delete files replaced, and of the rows that they delete.
 
         Raises:
-            UnsupportedFeature: A Delta table, or one of format version 1, which have none.
-            CommitConflict: Another writer rewrote the data files, or deleted rows of them (version 3).
+            UnsupportedFeature: The table is a Delta table, or of format version 1; these have no equality deletes.
+            CommitConflict: Another writer rewrote the data files, or deleted rows in them (format version 3).
 
         Example:
             >>> print(orders.convert_equality_deletes())
@@ -881,17 +896,17 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         return self._finish_write(target, convert_equality_deletes(target, executor))
 
     def rewrite_manifests(self) -> ManifestsResult:
-        """Rewrite the manifests of an Iceberg table: fewer and larger, each with the files of few partitions.
+        """Rewrite the manifests of an Iceberg table as fewer, larger ones, clustered by partition.
 
-        Plans of queries that filter by partition then read fewer manifests. Appends merge manifests by themselves
-        (`commit.manifest-merge.enabled`), but in the order of commits. Streams skip the commit: it changes no rows.
+        Plans of queries that filter by partition then read fewer manifests. Appends also merge manifests
+        (`commit.manifest-merge.enabled`), but in commit order. Streams skip the commit, because it changes no rows.
 
         Returns:
-            How many manifests were rewritten, and as how many.
+            The number of manifests before and after.
 
         Raises:
-            UnsupportedFeature: A Delta table.
-            CommitConflict: Other writers committed during every attempt.
+            UnsupportedFeature: The table is a Delta table.
+            CommitConflict: Every attempt conflicted with a concurrent commit.
 
         Example:
             >>> print(orders.rewrite_manifests())
@@ -904,15 +919,16 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         """Write a checkpoint of the newest version of a Delta table.
 
         Args:
-            log_retention: Also remove the commits before the checkpoint that are older than this, whatever
-                `delta.logRetentionDuration` is: `timedelta(0)` removes all of them. Earlier versions cannot be read
-                afterwards. By default, commits remove what has expired by the table's properties.
+            log_retention: Also delete log files of commits before the checkpoint that are older than this, whatever
+                `delta.logRetentionDuration` is. `timedelta(0)` deletes all of them. Earlier versions cannot be read
+                afterwards. By default, no log file is deleted here; ordinary commits clean up the log by the table's
+                properties.
 
         Returns:
-            The version that the checkpoint holds.
+            The version of the checkpoint.
 
         Raises:
-            UnsupportedFeature: An Iceberg table, which has no checkpoints.
+            UnsupportedFeature: The table is an Iceberg table, which has no checkpoints.
 
         Example:
             >>> print(customers.checkpoint())
@@ -921,21 +937,21 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         return require(self._target(WriteOptions()), Checkpoints).checkpoint(log_retention)
 
     def generate(self, mode: str = "symlink_format_manifest") -> GenerateResult:
-        """Write symlink manifests of a Delta table's newest version, by which Presto, Athena and Hive read it.
+        """Write symlink manifests of a Delta table's newest version, by which Presto, Athena and Hive read the table.
 
-        They are in the folder `_symlink_format_manifest`, one for each partition. Later commits do not update them:
-        call this again after each. Manifests of partitions that are gone are removed.
+        They are written to the folder `_symlink_format_manifest`, one for each partition. Later commits do not update
+        them: call this method again after each commit. Manifests of partitions that no longer exist are deleted.
 
         Args:
-            mode: Only 'symlink_format_manifest', as of Delta's GENERATE.
+            mode: Only 'symlink_format_manifest' is supported, as in Delta's GENERATE.
 
         Returns:
-            How many manifests there are, and how many files they name.
+            The number of manifests, and of the data files that they list.
 
         Raises:
-            InvalidOption: Another mode.
-            UnsupportedFeature: An Iceberg table; a table with deletion vectors, which such readers do not know
-                (`compact(purge=True)` applies them), or with renamed columns.
+            InvalidOption: `mode` is unknown.
+            UnsupportedFeature: The table is an Iceberg table, or has renamed columns or deletion vectors, which these
+                readers do not support. `compact(purge=True)` removes deletion vectors.
 
         Example:
             >>> print(events.generate())
@@ -944,11 +960,11 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         return require(self._target(WriteOptions()), ManifestGeneration, mode).generate(mode)
 
     def detail(self) -> pa.Table:
-        """What the table is and how large it is, as one row.
+        """Return the table's format, location, size and other details as one row.
 
         Returns:
-            For Delta, the columns of `DESCRIBE DETAIL`. For Iceberg those of them that it has, where `numFiles` and
-            `sizeInBytes` are those that the current snapshot's summary counts, null if it does not.
+            For Delta, the columns of `DESCRIBE DETAIL`. For Iceberg, those of them that apply. `numFiles` and
+            `sizeInBytes` (bytes) are then taken from the current snapshot's summary, and null if not recorded there.
 
         Example:
             >>> orders.detail().to_pylist()[0]["numFiles"]
@@ -961,13 +977,19 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         return iceberg_detail(self._spec, None if self.name is None else str(self.name))
 
     def _finish_write(self, target: Target, result: _Result) -> _Result:
-        """The result of a commit. The table is read again when it is next used: a failure there is not the write's."""
+        """Return the result of a commit, and mark this object to be reopened when it is next used.
+
+        It is not reopened here, so that a failure to read the table does not look like a failed write.
+        """
         self._has_written, self._written_to = True, target.identity
         _LOG.debug("%s: %s", self.name or redact(self.location), result)
         return result
 
     def _target(self, options: WriteOptions, *, same: bool = True) -> Target:
-        """The table as it is now, to write to; it must be the `same` table, not one made again in its place."""
+        """Open the current table for a write.
+
+        With `same`, raises `CommitConflict` if another table has replaced the one that this object opened.
+        """
         opened = self._opened
         committer = committer_of(self.name, self.location, opened.storage)
         target = format_named(self.format).open_target(self.location, committer, options, opened.storage, opened.table)
@@ -982,27 +1004,27 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         where: str | None = None,
         **options: Unpack[ReadKeywords],
     ) -> Changes:
-        """The rows that were inserted, deleted and updated between two states.
+        """Return the rows that were inserted, deleted and updated between two snapshots or versions.
 
-        Iceberg's changes are computed from added and removed files and deletes of every kind; rows that a commit only
-        moved are left out. Delta's are those that the table recorded (`delta.enableChangeDataFeed`).
+        For Iceberg, changes are computed from added and removed files and all kinds of deletes; rows that a commit only
+        moved are left out. For Delta, the table must have recorded a change data feed (`delta.enableChangeDataFeed`).
 
         Args:
-            start: Changes after this state: a snapshot id or version, a time, or the name of a tag (Iceberg). From the
-                beginning by default.
-            end: Changes up to this state; the current one by default.
-            identity: Columns that identify a row (Iceberg). A deleted and an inserted row with the same values are then
-                an update.
-            where: Only changes of rows that match.
-            options: Read options, other than those that select a state or a range.
+            start: Return changes after this one: a snapshot id or version, a time (UTC unless it has an offset), or a
+                tag (Iceberg). By default changes from the beginning.
+            end: Return changes up to and including this one, given like `start`. By default the current one.
+            identity: Columns that identify a row (Iceberg). A deleted and an inserted row with the same values in these
+                columns are returned as an update.
+            where: An SQL condition. Return only changes of rows that match it.
+            options: Read options, except those that select a snapshot, version or range.
 
         Returns:
-            The changes, to read or to hand to Spark.
+            The changes; nothing is read yet.
 
         Raises:
-            InvalidOption: An option such as `startingVersion`, beside `start` and `end`.
-            NoSuchSnapshot: A state does not exist, or has expired.
-            UnsupportedFeature: `identity` for a Delta table.
+            InvalidOption: An option such as `startingVersion` is given instead of `start` and `end`.
+            NoSuchSnapshot: A snapshot or version does not exist, or has expired.
+            UnsupportedFeature: `identity` is given for a Delta table.
 
         Example:
             >>> orders.changes(start=3, identity=["id"]).to_pandas()
@@ -1022,21 +1044,23 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         where: str | None = None,
         **options: Unpack[ReadKeywords],
     ) -> BatchStream:
-        """Stream the table's rows, and then those of each new commit, as record batches.
+        """Stream the table's existing rows, and then those of each new commit, as record batches.
 
         Args:
-            start: Where to resume: `BatchStream.offset` of an earlier stream. By default where the stream options say
-                (`startingVersion`, `starting-strategy`, ...), else the beginning.
-            wait: Wait for new commits until the stream is closed. Without, it ends with the current state.
-            where: Only rows that match.
-            options: Stream options; the page Options of the documents lists them.
+            start: Resume at this position: `BatchStream.offset` of an earlier stream. By default the stream options
+                decide (`startingVersion`, `starting-strategy`, ...), else the stream begins with the existing rows.
+            wait: Wait for new commits until the stream is closed. With False, the stream ends at the current snapshot
+                or version.
+            where: An SQL condition. Return only rows that match it.
+            options: Stream options. The page Options of the documentation lists them.
 
         Returns:
             An iterator of record batches.
 
         Raises:
-            RowsChanged: A commit removed or rewrote rows, and `on-change` does not say what to do.
-            SchemaChanged: A commit has another schema. Both are raised once all commits before it are read.
+            RowsChanged: A commit removed or rewrote rows, and the option `on-change` does not handle that. It is raised
+                by the iterator, after the rows of all earlier commits.
+            SchemaChanged: A commit changed the schema. It is raised like `RowsChanged`.
 
         Example:
             >>> for batch in orders.stream(wait=False):

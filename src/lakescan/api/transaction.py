@@ -1,4 +1,4 @@
-"""Transactions: changes of several tables of a catalog, which one commit makes."""
+"""`Transaction`: change several tables of a catalog in one commit."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from lakescan.tables.results import TransactionResult
 
 
 class Transaction:
-    """Changes of several Iceberg tables, which one commit makes: all of them, or none.
+    """Changes of several Iceberg tables that are committed together: all of them, or none.
 
-    Made by `Catalog.transaction`. Its tables are those of the catalog as they were when the transaction first opened
-    them, with its own changes: rows appended, overwritten, deleted, updated and merged, columns and properties altered.
-    Nobody else sees them before the commit. As a context manager, it commits at the end, or removes what it wrote if an
-    error is raised.
+    `Catalog.transaction` creates it. Tables that it opens have the snapshot that was current when the transaction first
+    opened them, plus the transaction's own changes: rows appended, overwritten, deleted, updated and merged, columns
+    and properties altered. Nobody else sees these changes before the commit. As a context manager, the transaction
+    commits at the end of the block. If the block raises an error, the transaction is rolled back.
 
-    Tables that are only read are not part of the commit. Files of the tables are written as for other commits; those
-    of a transaction that provably failed are removed.
+    Tables that are only read are not checked for concurrent commits. Files are written before the commit, and removed
+    if the commit definitely failed.
 
     Example:
         >>> with lake.transaction() as tx:
@@ -50,7 +50,7 @@ class Transaction:
         return f"Transaction({self._of!r}, {self._state}, changes {changed})"
 
     def _repr_html_(self) -> str:
-        """The transaction as notebooks show it: its state, and what it changes."""
+        """Return HTML for notebooks: the state of the transaction, and the tables that it changes."""
         facts = {"state": self._state} if self._ended else {"state": self._state, "name in SQL": self._name}
         changed = {each.name: each.operations for each in self._tables.changed_tables}
         return transaction_as_html(self._of, facts, changed)
@@ -61,18 +61,18 @@ class Transaction:
 
     @property
     def name(self) -> str:
-        """What SQL calls the catalog of this transaction, as in `{tx.name}.shop.orders`, until it ends."""
+        """The name of the transaction's catalog in SQL, as in `{tx.name}.shop.orders`; valid until it ends."""
         return self._name
 
     def load_table(self, name: str, **options: Unpack[OpenKeywords]) -> Table:
-        """Open a table as the transaction has it, to read and to change it.
+        """Open a table within the transaction, to read and to change it.
 
         Args:
-            name: `namespace.table`; the catalog's own name may come first.
-            options: Arguments and options of `lakescan.table`.
+            name: `namespace.table`, or `catalog.namespace.table`.
+            options: Keyword arguments of `lakescan.table`.
 
         Raises:
-            NoSuchTable: The catalog does not have it.
+            NoSuchTable: The catalog has no such table.
             InvalidOption: The transaction has ended.
 
         Example:
@@ -85,16 +85,16 @@ class Transaction:
     def commit(self) -> TransactionResult:
         """Commit all changes in one commit, and end the transaction.
 
-        If another writer changed one of the tables meanwhile, its changes are made again where they fit: appends, and
-        a single overwrite or change of rows that the other commit does not touch.
+        If another writer has changed one of the tables, the transaction's changes are applied to the new snapshot where
+        that is possible: appends, and a single overwrite or change of rows that the other commit did not touch.
 
         Returns:
-            Which tables were changed.
+            The names of the changed tables.
 
         Raises:
-            CommitConflict: Another writer changed what the transaction read or replaced. Nothing is committed.
-            CommitStateUnknown: The answer to the commit was lost, and looking it up did not tell its outcome.
-            UnsupportedFeature: The catalog refused the changes; nothing is committed.
+            CommitConflict: Another writer changed rows that the transaction read or replaced. Nothing is committed.
+            CommitStateUnknown: The answer to the commit was lost, and lakescan could not find out whether it succeeded.
+            UnsupportedFeature: The catalog refused the changes. Nothing is committed.
             InvalidOption: The transaction has ended.
 
         Example:
@@ -111,7 +111,7 @@ class Transaction:
         return TransactionResult(names)
 
     def rollback(self) -> None:
-        """Drop all changes, remove what was written for them, and end the transaction.
+        """Discard all changes, remove the files written for them, and end the transaction.
 
         Raises:
             InvalidOption: The transaction has ended.

@@ -1,4 +1,4 @@
-"""Views of catalogs, as `Catalog.load_view` returns them."""
+"""`View`: a view of a catalog, as `Catalog.load_view` returns it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class ViewVersion:
-    """One definition of a view.
+    """One version of a view's definition.
 
-    - `version_id`: its number. `created`: when it was made, in UTC.
-    - `queries`: its texts by dialect: spark, trino, ...
-    - `default_catalog`, `default_namespace`: where the short names of its texts are.
-    - `schema`: its columns.
+    - `version_id`: the version's number.
+    - `created`: when the version was created, in UTC.
+    - `queries`: the query's text by SQL dialect: spark, trino, ...
+    - `default_catalog`, `default_namespace`: where the query's short table names are resolved.
+    - `schema`: the view's columns.
 
     Example:
         >>> lake.load_view("shop.open_orders").versions[0].queries["spark"]
@@ -40,7 +41,7 @@ class ViewVersion:
     schema: pa.Schema
 
     def _repr_html_(self) -> str:
-        """The version as notebooks show it: when it was made, its queries and its columns."""
+        """Return HTML for notebooks: when the version was created, its queries and its columns."""
         facts = {
             "created": f"{self.created:%Y-%m-%d %H:%M:%S} UTC",
             "default catalog": self.default_catalog,
@@ -50,9 +51,9 @@ class ViewVersion:
 
 
 class View:
-    """A view of a catalog, in the state that it had when it was loaded.
+    """A view of a catalog, as it was when it was loaded.
 
-    Its rows are those of its query: `lakescan.sql("SELECT * FROM lake.shop.open_orders")`.
+    To read its rows, query it: `lakescan.sql("SELECT * FROM lake.shop.open_orders")`.
 
     Example:
         >>> view = lake.load_view("shop.open_orders")
@@ -67,7 +68,7 @@ class View:
         return f"View({str(self.name)!r})"
 
     def _repr_html_(self) -> str:
-        """The view as notebooks show it: where it is, its queries and its columns."""
+        """Return HTML for notebooks: the location of the view, its queries and its columns."""
         facts = {"location": self.location, "version": str(self.version)}
         if self.comment is not None:
             facts["comment"] = self.comment
@@ -75,74 +76,74 @@ class View:
 
     @property
     def name(self) -> Identifier:
-        """Its name: catalog, namespace, view."""
+        """The view's name: catalog, namespace, name."""
         return self._stored.identifier
 
     @property
     def query(self) -> str:
-        """Its query in Spark's dialect, which is what runs.
+        """The view's query in Spark's dialect, which lakescan runs.
 
         Raises:
-            UnsupportedFeature: It has queries in other dialects alone.
+            UnsupportedFeature: The view only has queries in other dialects.
         """
         text = self.queries.get(DIALECT)
         if text is None:
             raise UnsupportedFeature(
-                f"the view {self.name}, with queries in {', '.join(sorted(self.queries)) or 'no dialect'} alone",
+                f"the view {self.name}, with queries only in {', '.join(sorted(self.queries)) or 'no dialect'}",
                 "A view is read by its query in Spark's dialect: add it with CREATE OR REPLACE VIEW.",
             )
         return text
 
     @property
     def queries(self) -> Mapping[str, str]:
-        """Its queries by dialect, in lower case."""
+        """The view's queries by dialect; the names of dialects are in lower case."""
         return MappingProxyType(self._metadata.current.queries)
 
     @property
     def schema(self) -> pa.Schema:
-        """Its columns, with the types that they had when it was made."""
+        """The view's columns, with the types that they had when the view was created."""
         return self._metadata.schema.arrow()
 
     @property
     def query_columns(self) -> tuple[str, ...]:
-        """What its query calls its columns; empty if that is not recorded."""
+        """The names that the query gives to its columns; empty if not recorded."""
         names = tuple(name for name in self.properties.get(QUERY_COLUMNS, "").split(",") if name)
         return names if len(names) == len(self._metadata.schema.fields) else ()
 
     @property
     def default_namespace(self) -> tuple[str, ...]:
-        """The catalog and namespace of the short names in its query."""
+        """The catalog and namespace in which the query's short table names are resolved."""
         current = self._metadata.current
         return (current.catalog or self.name.catalog, *current.namespace)
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """Its properties."""
+        """The view's properties."""
         return MappingProxyType(dict(self._metadata.properties))
 
     @property
     def comment(self) -> str | None:
-        """What it is about."""
+        """The view's description; None without one."""
         return self.properties.get(COMMENT)
 
     @property
     def location(self) -> str:
-        """The folder of its metadata."""
+        """The folder of the view's metadata."""
         return self._metadata.location
 
     @property
     def uuid(self) -> str:
-        """What identifies it, also after it was renamed."""
+        """The view's UUID, which a rename does not change."""
         return self._metadata.uuid
 
     @property
     def version(self) -> int:
-        """The number of the version that is read."""
+        """The number of the current version."""
         return self._metadata.current_version_id
 
     @property
     def versions(self) -> tuple[ViewVersion, ...]:
-        """The versions that its metadata keeps, by number: ten, unless `version.history.num-entries` says otherwise."""
+        """The versions in the metadata, by number: at most 10, or the property `version.history.num-entries`."""
         return tuple(self._version(each) for _, each in sorted(self._metadata.versions.items()))
 
     def _version(self, each: ViewVersionNode) -> ViewVersion:
