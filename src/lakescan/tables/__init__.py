@@ -1,1 +1,1 @@
-"""Write transactions: write rows to a target table, then commit an append, an overwrite or a rewrite."""
+"""Write to tables: write rows to data files, then commit an append, an overwrite, a rewrite or changes of rows."""

@@ -1,4 +1,4 @@
-"""What each table format implements: `Format` for its tables, and `Target` for one that is opened for a write."""
+"""Interfaces that each table format implements: `Format` for its tables, `Target` for a table opened for a write."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from lakescan.writing.table_writes import TableWrites, WrittenFile
 
 @dataclass(frozen=True)
 class OverwriteScope:
-    """What an overwrite replaces: the rows that match `where`, or the partitions of its files (`dynamic`), or all."""
+    """The rows that an overwrite replaces: rows that match `where`, partitions of its files (`dynamic`), or all."""
 
     where: Predicate | None = None
     dynamic: bool = False
@@ -40,12 +40,13 @@ class OverwriteScope:
 
 @dataclass(frozen=True)
 class RewriteSettings:
-    """How files are rewritten with the same rows.
+    """Settings of a commit that replaces files without changing rows.
 
-    - `deletes`: delete files, and the offsets of vectors in them, that apply to no other data files than the rewritten.
-    - `keeps_sequence_number`: whether new files have the sequence number of the base, so that equality deletes of
-      others since apply to them; None if only where there are such deletes, False if these are conflicts.
-    - `zorder_by`: the columns along which rows are ordered, for the table's history.
+    - `deletes`: locations of delete files (and offsets of vectors in them) that apply only to the rewritten data files,
+      and are removed with them.
+    - `keeps_sequence_number`: whether new files get the sequence number of the base, so that concurrent equality
+      deletes apply to them. None: only if there are such deletes. False: such deletes are conflicts.
+    - `zorder_by`: the columns of the Z-order, for the table's history.
     """
 
     deletes: Sequence[tuple[str, int | None]] = ()
@@ -58,18 +59,21 @@ AS_NEEDED = RewriteSettings()
 
 @dataclass(frozen=True)
 class FileRules:
-    """Where the files of a table are, and how long those that it does not reference any more are needed.
+    """The folders of a table's files, and the rules for removing unreferenced files from them.
 
-    - `location`: the table's folder; `folders`: those with its data and metadata files.
-    - `clock_folder`: where a file can be made to learn the time by the store's clock.
-    - `partition_names`: folders named after them are never hidden; `shown`: nor are names that begin with one of these.
-    - `default_age`: the age from which on unreferenced files are removed by default.
-    - `retention`: the age that they must have, and `retention_name` the property that sets it, if the format has one.
-    - `shared_metadata`: a folder of another format's metadata of the same files. It is kept if it has metadata files,
-      or if `is_shared`.
-    - `metadata_folder`: where the metadata files of other Iceberg tables in the same folder are, whose files are kept.
-    - `owned`: the folders whose files are the table's own; those elsewhere were added from other folders.
-    - `named_by_others`: the files that other tables reference, as far as they may be in a given folder elsewhere.
+    - `location`: the table's folder.
+    - `folders`: the folders of its data and metadata files, which are searched.
+    - `clock_folder`: a folder to which a file can be written, to read the store's clock.
+    - `metadata_folder`: a folder that may have metadata files of other Iceberg tables, whose files are kept.
+    - `partition_names`: folders named after these partition fields are never hidden.
+    - `default_age`: unreferenced files older than this are removed by default.
+    - `shown`: prefixes of names that are never hidden.
+    - `retention`: the least age of files to remove, and `retention_name`, the property that sets it; if the format has
+      one.
+    - `shared_metadata`: a folder with metadata of another format for the same files. It is kept if it has metadata
+      files, or if `is_shared`.
+    - `owned`: the folders whose files belong to the table. Files elsewhere were added from other folders.
+    - `named_by_others`: returns the files in a folder that other tables reference.
     """
 
     location: str
@@ -88,60 +92,63 @@ class FileRules:
 
 
 class ReferencedFiles(Protocol):
-    """Some of the files that a table needs. Pickled for workers."""
+    """A part of the files that a table references. Pickled for workers."""
 
     def locations(self) -> Iterator[pa.Array]:
-        """Their locations, in chunks."""
+        """Yield the locations of the files, in chunks."""
 
 
 @runtime_checkable
 class ReferenceClaims(ReferencedFiles, Protocol):
-    """`ReferencedFiles` of a log: its later parts may withdraw entries of earlier ones, so workers compare entries.
+    """A part of a log that references files. A later part may remove files that an earlier part added.
 
-    Its `locations` are those that hold unless another part withdraws them.
+    So workers compare the entries of all parts. `locations` assumes that no other part removes its files.
     """
 
     def claims(self) -> Iterator[pa.Table]:
-        """What it says, in chunks.
+        """Yield the entries of this part of the log, in chunks.
 
-        Columns: `location`; `entry`, the key of what is said, the same for all that is said of it (null: it holds
-        anyway); `rank` (the highest counts); and `holds`, whether the file is needed by that.
+        Columns: `location`; `entry`, a key that entries about the same file share (null: the file is needed in any
+        case); `rank`, the highest of which applies; and `holds`, whether the file is needed according to this entry.
         """
 
 
 class SnapshotFiles(Protocol):
-    """Some of the files of snapshots. Pickled for workers."""
+    """A part of the files of some snapshots. Pickled for workers."""
 
     def files(self) -> Iterator[pa.Table]:
-        """Their `path` and `kind` (data, position deletes, equality deletes, manifest, manifest list or statistics)."""
+        """Yield tables with the `path` and `kind` of the files.
+
+        Kinds are data, position deletes, equality deletes, manifest, manifest list and statistics.
+        """
 
 
 @dataclass(frozen=True)
 class KnownLocations:
-    """A `ReferencedFiles` whose locations are known."""
+    """A `ReferencedFiles` with its locations in memory."""
 
     chunk: pa.Array
 
     def locations(self) -> Iterator[pa.Array]:
-        """All of them."""
+        """Yield all locations in one chunk."""
         yield self.chunk
 
 
 class ChangeFiles(Protocol):
-    """Files that record the changes of rows, for commits that readers cannot infer them from."""
+    """How a table writes change data files, for commits whose changes readers cannot infer from data files."""
 
     @property
     def writes(self) -> TableWrites:
-        """How to write them: the table's columns, then `_change_type` (of a row, as the format's readers call it)."""
+        """The writes of change files: the table's columns, then `_change_type` with the format's change names."""
 
     def as_table(self, files: Sequence[WrittenFile]) -> FileTable:
-        """The rows of data files that are written, but not committed yet: what a scan of the table plans."""
+        """Return written, uncommitted data files as a file table that a scan of the table can plan."""
 
 
 class Target(Protocol):
     """A table opened for a write, at the snapshot or version that was current then (its base).
 
-    It can be read and appended to. What else it can do is in `lakescan.tables.capabilities`.
+    Every target can be read and appended to. Further operations are the protocols of `lakescan.tables.capabilities`.
     """
 
     @property
@@ -162,102 +169,103 @@ class Target(Protocol):
 
     @property
     def identity(self) -> str | None:
-        """The table's id, which differs from that of another table with the same name or location."""
+        """The table's UUID, which differs from that of another table with the same name or location."""
 
     @property
     def base_state(self) -> Any:
-        """The base, for `files_added_since`: a version, or a set of snapshot ids. Small: it is sent to workers."""
+        """The base, as an argument of `files_added_since`: a version, or a set of snapshot ids. It is pickled."""
 
     def files_added_since(self, base: Any) -> Iterator[pa.Array]:
-        """Reopen the table; return the locations of all files added since `base`, an earlier `base_state`."""
+        """Reopen the table, and yield the locations of all files added since `base`, an earlier `base_state`."""
 
     @property
     def retries(self) -> RetryPolicy:
-        """How often a commit is repeated after concurrent ones."""
+        """How often a commit is retried after concurrent commits."""
 
     @property
     def retries_overwrites(self) -> bool:
-        """Whether to plan again what to replace, after a commit that failed because of concurrent ones.
+        """Whether the caller plans an overwrite again after a concurrent commit.
 
-        Otherwise, commits go onto concurrent ones themselves, and a `CommitConflict` is final.
+        Otherwise, the target itself retries commits on top of concurrent ones, and a `CommitConflict` is final.
         """
 
     def has_committed(self) -> bool:
-        """Whether the transaction that the options name was already committed."""
+        """Return whether the transaction that the options name was already committed."""
 
     def append(self, files: Sequence[WrittenFile]) -> None:
-        """Commit an append.
+        """Commit an append of files.
 
         Raises `CommitConflict` if the commit definitely failed, `CommitStateUnknown` if its outcome is unknown.
         """
 
     def reopen(self) -> Target:
-        """Reopen the table at its current state; raises `CommitConflict` if another table has replaced it."""
+        """Reopen the table at its current snapshot or version; raises `CommitConflict` if another table replaced it."""
 
     @property
     def rules(self) -> Any:
-        """What written files depend on beside the columns, for `check_rules`; it belongs to the format."""
+        """The rules that written files depend on besides the columns, as an argument of `check_rules`."""
 
     def check_rules(self, before: Any) -> None:
-        """Raise `CommitConflict` if files written under the rules `before` no longer fit the table."""
+        """Raise `CommitConflict` if files that were written under the rules `before` no longer fit the table."""
 
     def require_same_table(self, before: TableFormat) -> Target:
-        """Return this target if it is the table `before`; raise `CommitConflict` if another has replaced that."""
+        """Return this target if it is the table `before`; raise `CommitConflict` if another table replaced it."""
 
     def refusal(self, capability: Any, what: str) -> UnsupportedFeature | None:
-        """Return the error for a capability that the format does not have; None for one that it does not know.
+        """Return the error for a capability that the format lacks; None if the format has no specific error for it.
 
-        `what` is the part of the statement that asks for it, such as the mode of GENERATE.
+        `what` is the part of the statement that asks for the capability, such as the mode of GENERATE.
         """
 
 
 @runtime_checkable
 class NewTable(Protocol):
-    """A table that its commit creates, or puts in the place of another. Nobody sees it before.
+    """A table that its commit creates, or that replaces another one. Nobody sees it before the commit.
 
-    One that its commit creates can be pickled: on Spark, tasks write its files, and another process commits them.
+    A table to be created can be pickled: on Spark, tasks write its files, and another process commits them.
     """
 
     @property
     def writes(self) -> TableWrites:
-        """How to write its data files."""
+        """How to write data files for the table."""
 
     @property
     def is_new(self) -> bool:
-        """Whether there is no table yet that it replaces."""
+        """Whether the commit creates the table, instead of replacing an existing one."""
 
     def set_transaction(self, application: str, number: int) -> NewTable:
-        """Return the table with rows of a transaction, which its commit records; it is of a table that is new."""
+        """Return the table with the id of a transaction, which its commit records. Only for a table to be created."""
 
     def apply_session(self, session: SessionSettings) -> NewTable:
-        """Return the table with rows that are staged as a session says; raises `InvalidOption`."""
+        """Return the table with the settings of a session (write-audit-publish); raises `InvalidOption`."""
 
     def commit(self, files: Sequence[WrittenFile]) -> None:
-        """Make the table with these files.
+        """Create or replace the table, with these files.
 
-        Raises `CommitStateUnknown` if it may be there; after any other error it is not, and will not be, such as
-        `CreatedConcurrently` and `CommitConflict`.
+        Raises `CommitStateUnknown` if the commit may have succeeded. After any other error, such as
+        `CreatedConcurrently` or `CommitConflict`, it has not, and will not later.
         """
 
     def referenced_locations(self) -> Iterator[pa.Array]:
-        """The files of the table that is in its place now, if there is any."""
+        """Yield the files of the table that currently has the name or location, if there is one."""
 
     def adopt_files(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
-        """The table as it has files of others in that folder, none of which it owns; and these, to commit.
+        """Return the table with existing files of a folder, and these files to commit. The table does not own them.
 
-        Columns of files without field ids are found by their names. Raises `SchemaMismatch` for files whose columns do
-        not fit, `InvalidOption` for a table in the same folder, `UnsupportedFeature`.
+        Columns of files without field ids are matched by name. Raises `SchemaMismatch` for files whose columns do not
+        fit, `InvalidOption` if the table would be in the same folder, and `UnsupportedFeature`.
         """
 
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """A table in a catalog: its format and location (for Iceberg, its current metadata file).
+    """A table in a catalog: its format and location (for Iceberg, the current metadata file).
 
-    `io_properties` configure access to its files; they hold secrets, as what the catalog issues does (`vended`).
-    `allowed_locations` are those that the reader gives the catalog.
-    `key_manager` is the name of the catalog's. `source` asks the catalog for the location again; None for a table whose
-    location never changes.
+    - `io_properties`: properties for access to its files, with secrets.
+    - `key_manager`: the name of the catalog's key manager.
+    - `source`: asks the catalog for the location again; None for a table whose location never changes.
+    - `vended`: credentials that the catalog issued.
+    - `allowed_locations`: the catalog's property `allowed-locations`.
     """
 
     format: str
@@ -269,13 +277,16 @@ class CatalogTable:
     allowed_locations: tuple[str, ...] | None = None
 
     def location_allowlist(self, more: Sequence[str] | None = None) -> AllowedLocations:
-        """What the table may lead to: the catalog's property `allowed-locations`, and what `more` names."""
+        """Return the locations that the table's metadata may lead to.
+
+        These are the table's own location, the catalog's property `allowed-locations`, and those of `more`.
+        """
         given = [each for each in (self.allowed_locations, more) if each is not None]
         prefixes = [prefix for each in given for prefix in each] if given else None
         return AllowedLocations().at(self.location, prefixes, is_named=False)
 
     def storage(self) -> Storage:
-        """Access to its files."""
+        """Return access to the table's files."""
         return Storage(
             io_properties=self.io_properties,
             key_manager=None if self.key_manager is None else named_key_manager(self.key_manager),
@@ -285,7 +296,7 @@ class CatalogTable:
 
 
 class Format(Protocol):
-    """A table format: how its tables are found, opened, created and written to. There is one object of each."""
+    """A table format: how its tables are found, opened, created and written. There is one instance per format."""
 
     @property
     def name(self) -> str:
@@ -293,29 +304,29 @@ class Format(Protocol):
 
     @property
     def marker(self) -> str:
-        """What a table's folder has, for messages."""
+        """The file or folder that identifies a folder as a table of this format, for messages."""
 
     @property
     def is_written_by_location(self) -> bool:
-        """Whether tables are created and written to by their folder; else by their name in a catalog alone."""
+        """Whether tables can be created and written by their folder, not only by a name in a catalog."""
 
     def is_metadata_file(self, location: str) -> bool:
-        """Whether the location, by its name alone, is a metadata file that can be opened."""
+        """Return whether a location is, by its name, a metadata file that can be opened."""
 
     def is_at(self, location: str, storage: Storage) -> bool:
-        """Whether a folder has metadata of the format."""
+        """Return whether a folder has metadata of the format."""
 
     def find(self, path: str, storage: Storage, options: ReadOptions) -> TablePath | None:
-        """Return the table that a path leads to, and what else the path selects; None if there is none."""
+        """Return the table at a path, with what else the path selects; None if the format has no table there."""
 
     def at(self, path: str, storage: Storage, options: ReadOptions) -> TablePath:
-        """Return what the path means in this format, whether or not there is a table."""
+        """Parse a path as this format does, whether or not it leads to a table."""
 
     def open(self, path: TablePath, storage: Storage, options: ReadOptions) -> ScanSpec:
-        """Open a table; raises `NotATable`."""
+        """Open the table at a path; raises `NotATable`."""
 
     def open_named(self, name: Identifier, found: CatalogTable, storage: Storage, options: ReadOptions) -> ScanSpec:
-        """Open a table that a catalog has."""
+        """Open a table of a catalog."""
 
     def open_target(
         self,
@@ -325,39 +336,39 @@ class Format(Protocol):
         storage: Storage,
         known: TableFormat | None = None,
     ) -> Target:
-        """Open a table to write to, by its location and its committer.
+        """Open a table for a write, by its location and its committer.
 
-        `known` is the table as it was opened before; its metadata serves again if the table still has it. Raises
+        `known` is the table as it was opened before, whose metadata is reused if it is still current. Raises
         `NotATable`, and `UnsupportedFeature` if the format needs a catalog.
         """
 
     def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
-        """Return the columns of a new table with these properties for rows; raises `UnsupportedFeature`."""
+        """Return the columns of a new table for rows with this schema; raises `UnsupportedFeature`."""
 
     def create(self, committer: TableCreator, definition: TableDefinition) -> None:
-        """Create a table with a name in a catalog; raises `CreatedConcurrently`."""
+        """Create an empty table in a catalog; raises `CreatedConcurrently`."""
 
     def create_at(self, location: str, definition: TableDefinition, storage_options: Mapping[str, Any]) -> None:
-        """Create a table in a folder; raises `CreatedConcurrently`, and `UnsupportedFeature` if it needs a name."""
+        """Create an empty table in a folder; raises `CreatedConcurrently` and `UnsupportedFeature`."""
 
     def replace(self, committer: TableCreator, found: CatalogTable, definition: TableDefinition) -> None:
-        """Replace a table of this format by an empty one of the same name."""
+        """Replace a table of this format by an empty one with the same name."""
 
     def new_table(self, committer: TableCreator, definition: TableDefinition, options: WriteOptions) -> NewTable:
-        """Return a table to be created with its rows; raises `NoSuchNamespace`, and see `create`."""
+        """Return a table to be created together with its rows; raises `NoSuchNamespace`; see `create`."""
 
     def new_table_at(
         self, location: str, definition: TableDefinition, options: WriteOptions, storage_options: Mapping[str, Any]
     ) -> NewTable:
-        """Return a table to be created in a folder with its rows; see `create_at`."""
+        """Return a table to be created in a folder together with its rows; see `create_at`."""
 
     def replacement(
         self, committer: TableCreator, found: CatalogTable, definition: TableDefinition, options: WriteOptions
     ) -> NewTable:
-        """Return what replaces a table of this format by another with its rows; see `replace`."""
+        """Return a table, with rows, that is to replace a table of this format; see `replace`."""
 
     def declarations(self, scan: ScanSpec) -> TableDeclarations:
-        """Return what the table of a scan declares beside columns and properties."""
+        """Return the column rules, clustering columns and constraints of the table of a scan."""
 
     def register(self, committer: TableCreator, scan: ScanSpec) -> None:
-        """Give the table of a scan a name in a catalog; raises `TableExists`."""
+        """Add the table of a scan to a catalog under a name; raises `TableExists`."""

@@ -1,6 +1,6 @@
-"""What tables can do beside being read and appended to. A target implements those protocols that its format can.
+"""Operations that only some tables support, as protocols. A target implements the protocols of its format.
 
-Callers ask for a capability by `require`, the one place that refuses a missing one.
+Callers get a capability with `require`, which raises the error for a missing one.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ C = TypeVar("C")
 
 
 class Overwrites(Protocol):
-    """A table whose files can be replaced by others."""
+    """A table whose files can be replaced by other files."""
 
     @property
     def has_dynamic_overwrites(self) -> bool:
-        """Whether a dynamic overwrite replaces the partitions of its rows; otherwise it replaces the whole table."""
+        """Whether a dynamic overwrite replaces only the partitions of its rows, not the whole table."""
 
     def check_removable(self) -> None:
-        """Raise `UnsupportedFeature` if files of the table cannot be replaced."""
+        """Raise `UnsupportedFeature` if the table's files must not be replaced."""
 
     @property
     def change_files(self) -> ChangeFiles | None:
-        """How to record the changes of a commit that replaces files in part; None if the table does not."""
+        """How to write change files for commits that replace part of a file; None without a change feed."""
 
     def replace_all(self, removed: Sequence[RemovedFile], files: Sequence[WrittenFile]) -> None:
         """Commit files that replace the whole table; raises `CommitConflict` if the base changed; see `append`."""
@@ -64,137 +64,137 @@ class Overwrites(Protocol):
         what: OverwriteScope,
         changes: Sequence[WrittenFile] | None = None,
     ) -> None:
-        """Commit files that replace others, which are all that have rows of `what`; see `append`.
+        """Commit files that replace `removed`, which are all files with rows in the scope `what`; see `append`.
 
-        `changes` are change files of all rows that differ, which may be none; None if the files themselves tell.
-        Raises `CommitConflict` if another commit changed what this one read.
+        `changes` are the change files of all changed rows, possibly none; None if readers infer the changes from the
+        data files. Raises `CommitConflict` if another commit changed rows that this one read.
         """
 
 
 class Rewrites(Protocol):
-    """A table whose rows can be moved to other files without being changed: compaction."""
+    """A table whose rows can be moved to other files without changing them (compaction)."""
 
     def check_rewritable(self) -> None:
-        """Raise `UnsupportedFeature` if rows may not be moved to other files without being changed."""
+        """Raise `UnsupportedFeature` if rows must not be moved to other files."""
 
     def rewrite(
         self, removed: Sequence[RemovedFile], files: Sequence[WrittenFile], how: RewriteSettings = AS_NEEDED
     ) -> None:
-        """Commit files that hold the same rows as those they replace; see `replace`."""
+        """Commit files that have the same rows as the `removed` ones; see `Overwrites.replace`."""
 
 
 class RowLevelChanges(Protocol):
-    """A table whose rows statements can change: DELETE, UPDATE and MERGE."""
+    """A table whose rows can be changed by DELETE, UPDATE and MERGE."""
 
     def mode_of(self, statement: RowLevelCommand) -> RowLevelOperationMode:
-        """How a statement's changes are recorded: by the write options, the table's properties and what it supports."""
+        """Return the row-level operation mode of a statement, by options, table properties and table features."""
 
     def delete_writer(self, write_id: str) -> DeleteWriter:
-        """The writer of deletes by position, for one write: `write_id` tells its files from those of others.
+        """Return the writer of position deletes or deletion vectors for one write; `write_id` is part of file names.
 
-        Raises `UnsupportedFeature` for a table that has none.
+        Raises `UnsupportedFeature` for a table that has no such deletes.
         """
 
     def change(self, changes: RowChanges) -> None:
-        """Commit changes of rows; it is retried after concurrent commits that do not conflict with it.
+        """Commit changes of rows; retried after concurrent commits that do not conflict with them.
 
-        Raises `CommitConflict` if another commit changed what the statement read, or retries run out; see `append`.
+        Raises `CommitConflict` if another commit changed rows that the statement read, or after the last attempt; see
+        `append`.
         """
 
 
 class KeyUpserts(Protocol):
-    """A table whose rows can be replaced by their keys, whatever files they are in: by equality deletes."""
+    """A table whose rows can be replaced by key, without knowing their files: by equality deletes."""
 
     def key_writes(self, keys: Sequence[str]) -> TableWrites:
-        """How to write the keys of rows to delete, whatever files they are in; raises `UnsupportedFeature`."""
+        """Return how to write the keys of rows to delete (equality deletes); raises `UnsupportedFeature`."""
 
     def upsert(self, files: Sequence[WrittenFile], deletes: Sequence[WrittenFile]) -> None:
-        """Commit new rows, and deletes of all older rows by files of keys; it is retried after concurrent commits.
+        """Commit new rows, and equality deletes of older rows with the same keys; retried after concurrent commits.
 
-        Raises `CommitConflict` if retries run out, or the table is partitioned in another way now; see `append`.
+        Raises `CommitConflict` after the last attempt, or if the table's partitioning changed; see `append`.
         """
 
     @property
     def upserts_by_default(self) -> bool:
-        """Whether the table's properties say that streams upsert, by such files of keys."""
+        """Whether the table's properties make streams upsert by equality deletes."""
 
     def append_keys(self) -> Sequence[str] | None:
-        """The columns by which appended rows replace those with their keys; None if they are only added.
+        """Return the key by which appended rows replace existing ones; None if appends only add rows.
 
-        Raises `UnsupportedFeature` if the table's properties ask for that and it has no such columns.
+        Raises `UnsupportedFeature` if the table's properties ask for upserts, but it has no key columns.
         """
 
 
 class EqualityDeleteConversion(Protocol):
-    """A table whose equality deletes can be replaced by deletes by position."""
+    """A table whose equality deletes can be replaced by position deletes or deletion vectors."""
 
     def equality_deletes(self) -> Sequence[str]:
-        """The files of equality deletes of the base; raises `UnsupportedFeature` if the format has none."""
+        """Return the equality delete files of the base; raises `UnsupportedFeature` if the format has none."""
 
     def replace_equality(self, deletes: Sequence[WrittenDeletes], gone: Sequence[str]) -> None:
-        """Commit deletes by position in the place of files of equality deletes (`gone`): the rows stay the same.
+        """Commit position deletes or vectors (`deletes`) that replace equality delete files (`gone`). No row changes.
 
-        Raises `CommitConflict` if another commit changed the files with these rows, or has added older ones; see
+        Raises `CommitConflict` if another commit changed the data files of these rows, or added older rows; see
         `append`.
         """
 
 
 class ColumnChanges(Protocol):
-    """A table whose columns a commit can change together with its rows."""
+    """A table whose columns can be changed in the same commit as its rows."""
 
     def with_columns(self, changes: Sequence[TableChange]) -> Target:
-        """The target whose commits change columns with their rows, all or nothing; older rows have nulls in new ones.
+        """Return the target whose next commit also changes columns, all or nothing.
 
-        The changes add columns and members of structs, and widen types.
-
-        Commits raise `CommitConflict` if another writer changed the columns meanwhile.
+        New columns are null in existing rows. The changes add columns and struct members, and widen types. The commit
+        raises `CommitConflict` if another writer changed the columns.
         """
 
     @property
     def added(self) -> Any:
-        """The columns of `with_columns` that a commit is to add, for `adding`; None for none. It is pickled."""
+        """The columns that the next commit adds, as an argument of `add_same_columns`; None for none. It is pickled."""
 
     def add_same_columns(self, added: Any) -> Target:
-        """The target that adds the columns that another of the same table adds, with the same ids and names."""
+        """Return the target that adds the columns of another target of this table, with the same ids and names."""
 
     def commit_columns(self) -> None:
-        """Commit the columns of `with_columns` alone, if there are any: for a write that has no rows."""
+        """Commit the changes of `with_columns`, if there are any, for a write without rows."""
 
     def with_schema(self, new: TableDefinition, *, repartitions: bool = False) -> Target:
-        """The target of an overwrite that also replaces the columns, and with `repartitions` the partitions.
+        """Return the target whose overwrite also replaces the columns, and with `repartitions` the partitioning.
 
         Raises `UnsupportedFeature`.
         """
 
 
 class Alterations(Protocol):
-    """A table whose columns, layout and properties can be changed: ALTER TABLE."""
+    """A table whose columns, layout and properties can be changed (ALTER TABLE)."""
 
     def alter(self, changes: Sequence[TableChange]) -> None:
-        """Commit changes of columns, layout and properties, in order, as one commit; retried after concurrent ones.
+        """Commit changes of columns, layout and properties, in order, as one commit; retried after concurrent commits.
 
-        Each attempt applies them to the table as it is then. Raises `NoSuchColumn`, `InvalidOption` and
-        `UnsupportedFeature` for changes that the table cannot have, `CommitConflict` if retries run out,
-        `CommitStateUnknown`; nothing is changed then.
+        Each attempt applies the changes to the reloaded table. Raises `NoSuchColumn`, `InvalidOption` and
+        `UnsupportedFeature` for changes that do not fit the table, `CommitConflict` after the last attempt, and
+        `CommitStateUnknown`. Except for the last one, nothing is changed then.
         """
 
 
 class BranchesAndTags(Protocol):
-    """A table that has branches and tags, and snapshots to move them to."""
+    """A table with branches, tags and snapshots that can be managed."""
 
     @property
     def snapshots(self) -> SnapshotManager:
-        """Its branches, tags and snapshots; raises `UnsupportedFeature` if the format has none."""
+        """The operations on branches, tags and snapshots; raises `UnsupportedFeature` if the format has none."""
 
 
 class Restoration(Protocol):
-    """A table that can go back to an earlier state."""
+    """A table that can be restored to an earlier snapshot or version."""
 
     def restore(self, version: int | str | None, timestamp: datetime | None) -> RestoreResult:
-        """Make an earlier state the current one, as a new commit: that of a version, or of a time.
+        """Make the snapshot or version that is given by its id, or that was current at a time, the current one.
 
-        Raises `NoSuchSnapshot` for a state that is not there, `InvalidOption` for the current one, `MissingFile` if
-        files of it are gone, `CommitConflict` if another writer changed rows meanwhile; see `append`.
+        Raises `NoSuchSnapshot`, `MissingFile` if data files no longer exist, and `CommitConflict` if another writer
+        changed rows at the same time; see `append`.
         """
 
 
@@ -209,22 +209,22 @@ class SnapshotExpiry(Protocol):
         dry_run: bool = False,
         snapshots: Sequence[int] = (),
     ) -> ExpireResult:
-        """Expire snapshots from before a time, except the newest `retain_last` of each branch; and the given snapshots.
+        """Expire the given snapshots, and snapshots older than a time, except the newest `retain_last` of each branch.
 
-        None stands for the table's own properties. Raises `UnsupportedFeature` if the format has nothing to expire,
-        `InvalidOption` if nothing would be retained, or a branch or tag names a given snapshot, `NoSuchSnapshot`,
-        `CommitConflict`.
+        None stands for the table's own properties. Raises `UnsupportedFeature` if the format has no snapshots to
+        expire, `InvalidOption` if nothing would be retained, or if a branch or tag references a given snapshot,
+        `NoSuchSnapshot`, and `CommitConflict`.
         """
 
     def files_of_snapshots(self, snapshots: Sequence[int]) -> Sequence[SnapshotFiles]:
-        """The files of these snapshots of the base that no others of it have in their lists, in parts.
+        """Return the files that the manifest lists of these snapshots have, and those of no other snapshot, in parts.
 
-        Data files may be in the manifests of other snapshots as well. Workers read the parts.
+        Workers read the parts. Data files may still be in the manifests of other snapshots.
         """
 
 
 class FileImports(Protocol):
-    """A table that can take files of other writers where they are."""
+    """A table that can add existing files without moving them."""
 
     def add_files(
         self,
@@ -234,26 +234,26 @@ class FileImports(Protocol):
         check_duplicates: bool,
         files: Sequence[str] | None = None,
     ) -> Mapping[str, str]:
-        """Add the Parquet files under a folder where they are; return what the new snapshot says of them.
+        """Add the existing Parquet files under a folder; return the summary of the new snapshot.
 
-        The partition of a file is that of its folders, of which `partitions` choose some. `files` are the locations of
-        those to take, if not all. Raises `InvalidOption` for files that are the table's already, unless
-        `check_duplicates` is false; `SchemaMismatch`, `UnsupportedFeature`, `CommitConflict`.
+        A file's partition is given by its folder names. `partitions` selects partitions by their values. `files` are
+        the locations of the files to add; None for all. Raises `InvalidOption` for files that the table already has
+        (unless `check_duplicates` is false), `SchemaMismatch`, `UnsupportedFeature`, `CommitConflict`.
         """
 
 
 class OrphanRemoval(Protocol):
-    """A table whose files can be told from others in its folders."""
+    """A table that can distinguish its own files from others in its folders."""
 
     def file_rules(self) -> FileRules:
-        """Where files are, and for how long; raises `UnsupportedFeature` if they may not be removed."""
+        """Return the folders and the rules for removing files; raises `UnsupportedFeature` if that is not allowed."""
 
     def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[ReferencedFiles]:
-        """Return the locations of all files that this state of the table needs, or needed after `since`, in parts.
+        """Yield the locations of all files that the base needs, or that were removed after `since`, in parts.
 
-        Workers read them. The first part has the files that the table's metadata file names itself; it is empty without
-        such a file. `other_metadata` are Iceberg metadata files in its folder: the files of tables that they belong to
-        count, too.
+        Workers read the parts. The first part has the files that the table's metadata file itself references; it is
+        empty for a format without such a file. `other_metadata` are Iceberg metadata files in the table's folder. The
+        files of their tables are included.
         """
 
 
@@ -261,61 +261,61 @@ class RemovedFilesLog(Protocol):
     """A table whose log records removed files."""
 
     def files_removed(self) -> Iterator[pa.Array]:
-        """Reopen the table; return the locations of all files that its log says were removed, in any version.
+        """Reopen the table, and yield the locations of all files that any version in its log removed.
 
-        Raises `UnsupportedFeature` if the format does not keep them.
+        Raises `UnsupportedFeature` if the format does not record them.
         """
 
 
 class MetadataFileActions(Protocol):
-    """A table of which statistics, and copies of its metadata, can be stored."""
+    """A table that can have statistics files, and relocated copies of its metadata."""
 
     @property
     def metadata_files(self) -> MetadataFiles:
-        """Statistics, and copies of its metadata; raises `UnsupportedFeature` if the format has none."""
+        """The operations on such files; raises `UnsupportedFeature` if the format has none."""
 
 
 class ManifestRewrites(Protocol):
-    """A table that has manifests to rewrite."""
+    """A table with manifests that can be rewritten."""
 
     def rewrite_manifests(self) -> ManifestsResult:
         """Rewrite the manifests of the branch; raises `UnsupportedFeature` if the format has none."""
 
 
 class PositionDeleteRewrites(Protocol):
-    """A table that has files of position deletes to rewrite."""
+    """A table with position delete files that can be rewritten."""
 
     def rewrite_position_deletes(self, where: str | None, limits: DeleteLimits) -> PositionDeletesResult:
-        """Rewrite files of position deletes; raises `UnsupportedFeature` if the format has none, `CommitConflict`."""
+        """Rewrite position delete files; raises `UnsupportedFeature` if the format has none, and `CommitConflict`."""
 
 
 class ManifestGeneration(Protocol):
-    """A table for which files can be generated by which other engines read it."""
+    """A table that can generate files that let other engines read it."""
 
     def generate(self, mode: str) -> GenerateResult:
-        """Write files by which other engines read the table; raises `InvalidOption` and `UnsupportedFeature`."""
+        """Write files that let other engines read the table; raises `InvalidOption` and `UnsupportedFeature`."""
 
 
 class Checkpoints(Protocol):
-    """A table whose log is summed up by checkpoints."""
+    """A table whose log is summarized by checkpoints."""
 
     def checkpoint(self, log_retention: timedelta | None = None) -> CheckpointResult:
         """Write a checkpoint of the newest version; raises `UnsupportedFeature` if the format has none.
 
-        With a `log_retention`, remove older commits before it.
+        With `log_retention`, also delete log files of older commits that exceed this age.
         """
 
 
 def find_capability(target: Target, capability: Callable[..., C]) -> C | None:
-    """Return a table as one with a capability, a protocol of this module; None if its format does not have it."""
+    """Return the target as an implementation of a protocol of this module; None if its format lacks it."""
     found: Any = target
     return found if capability in type(target).__mro__ else None
 
 
 def require(target: Target, capability: Callable[..., C], what: str = "") -> C:
-    """Return a table as one with a capability; raise `UnsupportedFeature` if its format does not have it.
+    """Return the target as an implementation of a capability; raise `UnsupportedFeature` if its format lacks it.
 
-    `what` is the part of a statement that asks for it, which the message may name.
+    `what` is the part of the statement that asks for the capability, for the message.
 
     Example:
         >>> require(target, ManifestRewrites).rewrite_manifests()
@@ -325,21 +325,21 @@ def require(target: Target, capability: Callable[..., C], what: str = "") -> C:
     if (refusal := target.refusal(capability, what)) is not None:
         raise refusal
     name = getattr(capability, "__name__", str(capability))
-    raise UnsupportedFeature(f"{name} of {target.name}", "Its format does not have it.")
+    raise UnsupportedFeature(f"{name} of {target.name}", "The table's format does not support this.")
 
 
 def added_columns(target: Target) -> Any:
-    """Return the columns that the commit of a target adds; None for none."""
+    """Return the columns that the next commit of a target adds; None for none."""
     changing = find_capability(target, ColumnChanges)
     return None if changing is None else changing.added
 
 
 def add_same_columns(target: Target, added: Any) -> Target:
-    """Return the target that adds the columns that another of the same table adds; `added` are those of that."""
+    """Return the target that also adds the columns of another target of the same table; `added` is its `added`."""
     return target if added is None else require(target, ColumnChanges).add_same_columns(added)
 
 
 def commit_columns(target: Target) -> None:
-    """Commit the columns that a target adds, if there are any: for a write that has no rows."""
+    """Commit the columns that a target adds, if there are any, for a write without rows."""
     if (changing := find_capability(target, ColumnChanges)) is not None:
         changing.commit_columns()

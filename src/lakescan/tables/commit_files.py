@@ -1,4 +1,4 @@
-"""Write batches, then commit the files; files that are not committed are removed."""
+"""Write data files and commit them; remove files that are not committed."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from lakescan.writing.upserts import UpsertFiles
 
 
 def prepare_target(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
-    """The target with columns that fit the rows, added or replaced as the options say.
+    """Return the target, adding or replacing columns to fit the rows if the options ask for it.
 
-    Raises `SchemaMismatch` if the rows do not fit, and `InvalidOption` for other partitions than those of the table;
-    no data file is written.
+    Raises `SchemaMismatch` if the rows do not fit, and `InvalidOption` if the option `partition-by` differs from the
+    table's partitioning. No data file has been written then.
     """
     given = "partition_by" in options.given
     terms = tuple(map(Term.parse, options.partition_by))
@@ -62,15 +62,15 @@ def _check_partitions(target: Target, terms: Sequence[Term]) -> None:
         there = f"partitioned by {there}" if known else "not partitioned"
         raise InvalidOption(
             f"partition-by={', '.join(map(str, terms))!r}: {target.name} is {there}. Leave the option out, or "
-            "overwrite the table with overwriteSchema, which partitions it again"
+            "overwrite the table with overwriteSchema, which replaces its partitioning"
         )
 
 
 def add_new_columns(target: Target, rows: pa.Schema) -> Target:
-    """The target with the columns and members of structs that it lacks, and with the wider types that rows have.
+    """Return the target with the columns and struct members that only the rows have, and with their wider types.
 
-    The commit of the rows changes the columns. A type is widened only where the format's own writers do that for rows:
-    elsewhere a value of a wider type is stored if it fits.
+    The commit of the rows also changes the columns. A type is widened only if the format's own writers do that;
+    otherwise values of a wider type are stored if they fit.
     """
     changes = list(_column_changes(target.writes, target.writes.schema.fields, optional_columns_of(rows), rows))
     return require(target, ColumnChanges).with_columns(changes) if changes else target
@@ -112,7 +112,7 @@ def check_fit(writes: TableWrites, rows: pa.Schema) -> None:
 def append(target: Target, files: Sequence[WrittenFile]) -> WriteResult:
     """Commit an append of written files, if there are any.
 
-    If a concurrent writer committed the same transaction, the files are removed and nothing is committed.
+    If a concurrent writer already committed the same transaction, the files are removed and nothing is committed.
     """
     if not files:
         commit_columns(target)
@@ -129,9 +129,9 @@ def append(target: Target, files: Sequence[WrittenFile]) -> WriteResult:
 
 
 def upsert(target: Target, written: UpsertFiles) -> bool:
-    """Commit rows that replace those with their keys, and return whether anything was committed.
+    """Commit rows that replace existing rows with the same keys; return whether anything was committed.
 
-    If a concurrent writer committed the same transaction, the files are removed and nothing is committed.
+    If a concurrent writer already committed the same transaction, the files are removed and nothing is committed.
     """
     if not written.all:
         commit_columns(target)
@@ -159,9 +159,10 @@ def overwrite(
     """Commit an overwrite: replace all rows, the rows that match `where`, or the partitions of `files` (`dynamic`).
 
     The executor rewrites files that match `where` only partly, without the matching rows. After a concurrent commit, a
-    Delta overwrite begins again on the reopened table. An Iceberg overwrite goes onto commits that do not touch what it
-    read, and raises `CommitConflict` for others; without `retries`, Delta does so for all. If a concurrent writer
-    committed the same transaction, the files are removed and nothing is committed.
+    Delta overwrite starts again on the reopened table; without `retries` it raises `CommitConflict`. An Iceberg
+    overwrite is retried after concurrent commits unrelated to the rows that it read, and raises `CommitConflict` for
+    others. If a concurrent writer already committed the same transaction, the files are removed and nothing is
+    committed.
     """
     written, kept, changes, replaced, conflict, first = list(files), [], None, None, None, target
     attempts, dynamic = Attempts(target.retries), dynamic and require(target, Overwrites).has_dynamic_overwrites
@@ -203,7 +204,10 @@ def _write_change_files(
     executor: PlanningExecutor | None,
     written: list[WrittenFile],
 ) -> list[WrittenFile] | None:
-    """Write the change files of an overwrite, and add them to `written`; None if its data files tell the changes."""
+    """Write the change files of an overwrite, and add them to `written`.
+
+    Returns None if no file is rewritten in part, or the table has no change feed: then readers infer the changes.
+    """
     recorded = require(target, Overwrites).change_files
     if replaced.cut is None or recorded is None:
         return None
@@ -221,13 +225,13 @@ def check_and_write(
     where: Predicate | None,
     task: int | None = None,
 ) -> list[WrittenFile]:
-    """Write new rows as one task: the only one of the write, or the one with the number `task`.
+    """Write new rows to data files as one task: the only task of the write, or the one with the number `task`.
 
     Raises `SchemaMismatch` for rows that violate a rule of the table (`ColumnRules`), or do not match `where`.
     """
     more = {}
     if where is not None:
-        said = "do not match replaceWhere, and would be added beside the rows it replaces"
+        said = "do not match replaceWhere, and would be added next to the rows that it replaces"
         more[said] = RowCondition.bind_predicate(where, writes.schema)
     if not writes.rules and not more:
         return write_rows(writes, batches, write_id)
@@ -237,18 +241,18 @@ def check_and_write(
 
 
 def write_result(files: Sequence[WrittenFile], removed: int = 0, note: str = "") -> WriteResult:
-    """The result of a commit of these files."""
+    """Build the `WriteResult` of a commit of these files."""
     rows, size = sum(file.rows for file in files), sum(file.size for file in files)
     return WriteResult(len(files), rows, size, removed, note=note)
 
 
 @contextmanager
 def remove_on_failure(target: Target, files: Sequence[WrittenFile]) -> Iterator[Callable[..., None]]:
-    """Remove the written files if the commit definitely failed; keep them if its outcome is unknown.
+    """Context manager: remove written files if the commit in its block definitely failed.
 
-    The commit is the body of the `with` block; the files were written after `target` was opened. The block receives a
-    function that removes all of the files (or some) if they are not needed. Files that a commit references are never
-    removed (`lakescan.storage.removal`).
+    They are kept if the outcome is unknown. `files` must have been written after `target` was opened. The block
+    receives a function that removes some or all of the files if they are not needed. Files that a commit references are
+    never removed (`lakescan.storage.removal`).
     """
     base, storage = target.base_state, target.writes.storage
 

@@ -1,6 +1,6 @@
-"""What a catalog does for its tables: `Committer` for one that is written to, `TableCreator` for one that is created.
+"""Interfaces to catalogs: `Committer` for a table that is written, `TableCreator` for a table that is created.
 
-Formats commit through these, and do not know which catalogs there are.
+Formats commit through these interfaces, and do not depend on particular catalogs.
 """
 
 from __future__ import annotations
@@ -21,45 +21,46 @@ T = TypeVar("T")
 
 
 class Committer(Protocol):
-    """What a catalog does for one of its tables while the table is written to. A folder without a catalog has one, too.
+    """The operations of a catalog on one of its tables during a write.
 
-    That of a catalog can be pickled: another process commits by the catalog that it knows by the name.
+    A table in a folder without a catalog has a committer, too. The committer of a catalog can be pickled: another
+    process commits through the catalog of the same name.
     """
 
     @property
     def identifier(self) -> Identifier:
-        """The table's name, or its location if no catalog has it."""
+        """The table's name, or its location if it is not in a catalog."""
 
     @property
     def catalog(self) -> Any:
-        """The connection to the catalog, an object of pyiceberg's; raises `NoSuchCatalog` and `MissingDependency`."""
+        """The pyiceberg connection to the catalog; raises `NoSuchCatalog` and `MissingDependency`."""
 
     @property
     def key_manager(self) -> str | None:
-        """The name of the catalog's key manager; None if it has none."""
+        """The name of the catalog's key manager; None without one."""
 
     def storage(self, table: Any) -> Storage:
-        """Return access to the files of a table (pyiceberg's), as the catalog grants it."""
+        """Return access to the files of a pyiceberg table, as the catalog grants it."""
 
     def translate_errors(self) -> AbstractContextManager[None]:
-        """Return a context manager that raises errors of the catalog as those of lakescan."""
+        """Return a context manager that re-raises errors of the catalog as lakescan errors."""
 
     def reporter(self) -> Callable[[CommitReport], None] | None:
-        """Return a function that takes reports of commits; None if nobody receives them."""
+        """Return a function that takes commit reports; None if there are no reporters."""
 
     def other_references(self, folder: str, storage: Storage, doing: str) -> Iterator[pa.Array]:
-        """Return the locations of files that other tables of the catalog reference, if they may be in a folder.
+        """Yield the locations of files in a folder that other tables of the catalog may reference.
 
-        Raises `UnsupportedFeature` if another table cannot be opened; `doing` begins its message.
+        Raises `UnsupportedFeature` if another table cannot be opened; its message begins with `doing`.
         """
 
 
 @dataclass(frozen=True)
 class TablePlace:
-    """Where a new table is to be that is known by its folder, and what its catalog requires of it.
+    """The folder for a new table that is identified by its folder, and the requirements of its catalog.
 
-    - `properties`: values that table properties must have; None for a property that must have some value.
-    - `features`: the table features that the table must have.
+    - `properties`: table properties with their required values; None for a property that must have some value.
+    - `features`: table features that the table must have.
     """
 
     location: str
@@ -69,22 +70,22 @@ class TablePlace:
 
 
 class TableCreator(Committer, Protocol):
-    """What a catalog does for a table that is created in it, replaced, or registered."""
+    """The operations of a catalog to create, replace or register a table."""
 
     @property
     def allowed_locations(self) -> AllowedLocations:
-        """The locations that tables of the catalog may lead to."""
+        """The locations that metadata of the catalog's tables may lead to."""
 
     def check_free(self) -> None:
-        """Raise `TableExists` if a view or a table of another format has the name; see `CreatedConcurrently`."""
+        """Raise `TableExists` if a view, or a table of another format, already has the name."""
 
     def check_namespace(self) -> None:
-        """Raise `NoSuchNamespace` if the catalog does not have the namespace of the table."""
+        """Raise `NoSuchNamespace` if the namespace of the table does not exist."""
 
     def check_location(self, location: str | None) -> None:
         """Raise `InvalidOption` or `UnsupportedFeature` if the catalog cannot create a table there, or under its name.
 
-        `location` is None for the place that the catalog chooses.
+        `location` is None for the folder that the catalog chooses.
         """
 
     def commit_change(
@@ -95,30 +96,35 @@ class TableCreator(Committer, Protocol):
         *,
         repeated: tuple[type[Exception], ...] = (),
     ) -> T | None:
-        """Make a change in the catalog, and look its outcome up if the answer is lost.
+        """Make a change in the catalog, and look up its outcome if the answer is lost.
 
-        `is_made` tells whether the change was made; None if it may still be. `repeated` are errors that the catalog
-        answers to a request that came twice. Raises `CommitStateUnknown`.
+        `doing` describes the change for messages. `is_made` returns whether the change was made; None if it may still
+        be. `repeated` are errors that the catalog returns for a request that it received twice. Raises
+        `CommitStateUnknown`.
         """
 
     def register_metadata(self, location: str, content: bytes) -> None:
-        """Give the table of a metadata file the name.
+        """Add the Iceberg table with this metadata file, and its content, to the catalog under the name.
 
         Raises `TableExists`, `CommitStateUnknown`, and `CorruptMetadata` for a file that the catalog could not read.
         """
 
     def register_folder(self, location: str) -> None:
-        """Give the table in a folder the name; raises `TableExists`, `CommitStateUnknown`, `UnsupportedFeature`."""
+        """Add the table in a folder to the catalog under the name.
+
+        Raises `TableExists`, `CommitStateUnknown`, `UnsupportedFeature`.
+        """
 
     def place_table(self, location: str | None) -> TablePlace:
-        """Choose the folder of a new table: the location, by default one under the catalog's warehouse.
+        """Return the folder of a new table: the given location, or one under the catalog's warehouse.
 
-        Raises `NoSuchNamespace`, `TableExists`, `StorageError`, and `UnsupportedFeature` for a catalog that cannot have
-        tables that are known by their folders.
+        Raises `NoSuchNamespace`, `TableExists`, `StorageError`, and `UnsupportedFeature` for a catalog that does not
+        support tables that are identified by their folder.
         """
 
     def name_table(self, location: str, storage: Storage) -> AbstractContextManager[None]:
-        """Return a context manager that gives the table that is created within it, in a placed folder, its name.
+        """Return a context manager within which a table is created in a folder; it then adds the table to the catalog.
 
-        Without a table, the name is free again. Raises `CreatedConcurrently`, `CommitStateUnknown`, `StorageError`.
+        If no table was created, the name is free again. Raises `CreatedConcurrently`, `CommitStateUnknown`,
+        `StorageError`.
         """

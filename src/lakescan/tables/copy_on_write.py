@@ -1,4 +1,4 @@
-"""The files that an overwrite replaces. Surviving rows of partly matching files are rewritten (copy-on-write)."""
+"""The files that an overwrite replaces. In partly matching files, the other rows are rewritten (copy-on-write)."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 
 @dataclass(frozen=True)
 class ReplacedFiles:
-    """Files that an overwrite replaces.
+    """The files that an overwrite replaces.
 
-    `cut` plans the files that match `where` only partly, read with `scan`: their other rows are kept.
+    `cut` is a plan of the files that match `where` only partly. Their other rows are kept, and read with `scan`.
     """
 
     table: FileTable
@@ -45,15 +45,15 @@ class ReplacedFiles:
 
     @property
     def files_to_remove(self) -> list[RemovedFile]:
-        """The files to remove."""
+        """The replaced files as `RemovedFile`s."""
         return as_removed_files(self.table)
 
     def has_same_files(self, other: ReplacedFiles) -> bool:
-        """Whether both replace the same files, with the same deletes."""
+        """Return whether both replace the same files, with the same deletes."""
         return self.table.state() == other.table.state()
 
     def rewrite_kept_rows(self, target: Target, executor: PlanningExecutor | None) -> list[WrittenFile]:
-        """Write the rows of partly matching files that do not match the filter."""
+        """Write the rows of partly matching files that do not match the filter to new files."""
         if self.cut is None or self.scan is None or self.where is None:
             return []
         context = self.scan.read_context(self.cut)
@@ -63,7 +63,7 @@ class ReplacedFiles:
     def write_changes(
         self, target: Target, changes: ChangeFiles, new: Sequence[WrittenFile], executor: PlanningExecutor | None
     ) -> Iterator[list[WrittenFile]]:
-        """Write change files of the rows that are removed, then of those in the `new` files; needs `cut`."""
+        """Write the change files of the removed rows, then those of the rows in the `new` files; requires `cut`."""
         assert self.where is not None
         rows = target.scan.select_columns(target.writes.schema)
         parts = (rows.where(self.where), self.table, "delete"), (rows, changes.as_table(new), "insert")
@@ -75,9 +75,10 @@ class ReplacedFiles:
 def files_to_replace(
     target: Target, files: Sequence[WrittenFile], where: Predicate | None, *, dynamic: bool
 ) -> ReplacedFiles:
-    """The files of the target that `files` replace.
+    """Return the files of the target that `files` replace.
 
-    With `where`, those that may have matching rows; with `dynamic`, those in the partitions of `files`; else all.
+    With `where`, these are files that may have matching rows; with `dynamic`, files in the partitions of `files`; else
+    all.
     """
     if target.scan.snapshot.id is None:
         return ReplacedFiles(FileTable.empty())
@@ -91,7 +92,7 @@ def files_to_replace(
 
 
 def _find_matching_files(target: Target, where: Predicate) -> ReplacedFiles:
-    """The files that may have rows that match a filter; those with a residual may have other rows, too, and are cut."""
+    """Return the files that may have matching rows. Files with a residual may have other rows, too, and are cut."""
     scan = target.scan.where(where)
     plan = scan.plan()
     is_cut = pa.array([residual != TRUE for residual in plan.residuals], pa.bool_()).take(plan.splits["residual"])
@@ -104,7 +105,7 @@ def _find_matching_files(target: Target, where: Predicate) -> ReplacedFiles:
 
 
 def as_removed_files(table: FileTable) -> list[RemovedFile]:
-    """The files of a file table, as files to remove."""
+    """Return the files of a file table as `RemovedFile`s."""
     names = table.files["partition"].type.names
     rows = zip(
         table.files["path"].to_pylist(), _partition_keys(table, names), table.files["size"].to_pylist(), strict=True
@@ -113,7 +114,7 @@ def as_removed_files(table: FileTable) -> list[RemovedFile]:
 
 
 def _partition_keys(table: FileTable, names: Sequence[str]) -> list[Key]:
-    """The values of some partition fields for each file, in the form of `WrittenFile.key`."""
+    """Return the values of some partition fields for each file, in the form of `WrittenFile.key`."""
     if not names or not len(table):  # an empty file table has no partition fields
         return [()] * len(table)
     partition = table.files["partition"].combine_chunks()
@@ -121,20 +122,20 @@ def _partition_keys(table: FileTable, names: Sequence[str]) -> list[Key]:
 
 
 def _partition_mask(table: FileTable, writes: TableWrites, wanted: set[Key]) -> pa.Array:
-    """A mask of the files that are in the `wanted` partitions (`identity` keys) of the spec that new files have.
+    """Return a mask of the files whose partition (in the spec of new files) is in `wanted`, a set of `exact_key`s.
 
-    The loop takes one step per file of the table.
+    Loops over all files of the table in Python.
     """
     rows = zip(table.files["spec_id"].to_pylist(), _partition_keys(table, writes.partition_names), strict=True)
     return pa.array([spec == writes.spec_id and exact_key(key) in wanted for spec, key in rows], pa.bool_())
 
 
-_SHARED_ROWS = 1 << 18  # of a row group
+_SHARED_ROWS = 1 << 18  # rows of a row group if threads share the work
 
 
 @dataclass(frozen=True)
 class _Rewrite:
-    """Write the rows of a task group, as `rewrite_rows` does. Pickled for workers."""
+    """Write the rows of a task group, for `rewrite_rows`. Pickled for workers."""
 
     writes: TableWrites
     context: ReadContext
@@ -168,11 +169,12 @@ def rewrite_rows(
     change: str | None = None,
     least_size: int | None = None,
 ) -> list[WrittenFile]:
-    """Write the rows of a plan, except those that match the bound filter `without`; remove all new files on failure.
+    """Write the rows of a plan to new files, except rows that match the bound filter `without`.
 
     The first columns of the plan must be all columns of the table. With `change`, the files are change files, and all
-    rows have this kind of change. Without an executor, threads write; an executor may run in other processes.
-    With `least_size` (bytes), files of that size at least are written where all threads have something to do then.
+    rows have this change type. Without an executor, threads write; an executor may run in other processes. With
+    `least_size` (bytes), files may be smaller than the target size, down to this size, to keep all threads busy. On
+    failure, all new files are removed.
     """
     if not len(plan.table):
         return []
@@ -182,7 +184,7 @@ def rewrite_rows(
         size = min(size, max(least_size, share))
     groups, write_id = groups_by_partition(plan, size), new_write_id()
     local_deletes = EqualityDeletes(context, plan.deletes, groups.tasks) if executor is None else None
-    # Threads of one process hold a row group each: where they share the work, these are smaller.
+    # Each thread of this process holds a row group in memory: smaller ones need less.
     group_rows = _SHARED_ROWS if executor is None and least_size is not None else GROUP_ROWS
     work = _Rewrite(writes, context, write_id, without, change, local_deletes, group_rows)
     try:

@@ -1,4 +1,4 @@
-"""Errors about a table in a folder, told with the name by which the user opened it."""
+"""Show tables in error messages under the name that the user opened them by, not by their location."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _Result = TypeVar("_Result")
 
 
 class LocatedTable(Protocol):
-    """A table with a location, and a name for messages, which is the location if there is no other."""
+    """A table with a location, and with a name for messages, which may be the location."""
 
     @property
     def name(self) -> str:
-        """The name."""
+        """The table's name for messages."""
 
     @property
     def location(self) -> str:
-        """The location."""
+        """The table's location."""
 
 
 _Table = TypeVar("_Table", bound=LocatedTable)
@@ -31,7 +31,7 @@ _Table = TypeVar("_Table", bound=LocatedTable)
 
 @contextmanager
 def name_table_in_errors(name: str, location: str) -> Iterator[None]:
-    """Put a table's name in the place of its location in messages of errors; locations of its files stay."""
+    """Context manager: replace a table's location by its name in messages of errors. Locations of its files stay."""
     try:
         yield
     except LakescanError as error:
@@ -47,7 +47,7 @@ def name_table_in_errors(name: str, location: str) -> Iterator[None]:
 def errors_name_table(
     method: Callable[Concatenate[_Table, _Given], _Result],
 ) -> Callable[Concatenate[_Table, _Given], _Result]:
-    """A method of a table whose errors have the table's name."""
+    """Decorate a method of a table, so that its errors name the table; see `name_table_in_errors`."""
 
     @wraps(method)
     def call_method(table: _Table, /, *given: _Given.args, **named: _Given.kwargs) -> _Result:

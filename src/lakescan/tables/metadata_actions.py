@@ -1,4 +1,4 @@
-"""Files beside a table's commits that its metadata names or is copied to: statistics, and copies with other paths."""
+"""Interfaces for statistics files, relocated copies of metadata, and branches, tags and snapshots."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from lakescan.tables.results import PathsResult, RefResult, StatisticsResult
 
 @dataclass(frozen=True)
 class PathRewrite:
-    """What `rewrite_paths` is asked for.
+    """The arguments of `rewrite_paths`.
 
-    - `source`, `target`: the prefix of all paths of the table, and what takes its place.
-    - `start`, `end`: the names of metadata files: the one up to which everything is copied already, and the last one.
-    - `staging`: the folder of rewritten files; None for a new one beside the metadata.
+    - `source`, `target`: the prefix of all paths of the table, and the prefix that replaces it.
+    - `start`, `end`: the names of metadata files. Files up to `start` are already copied; `end` is the last one to
+      copy.
+    - `staging`: the folder of rewritten files; None for a new one next to the metadata.
     - `lists_files`: whether to write the list of files to copy.
     """
 
@@ -32,59 +33,59 @@ class PathRewrite:
 
 
 class MetadataFiles(Protocol):
-    """What can be computed of a table's state, or of its metadata, and stored beside it."""
+    """Operations that write statistics files or relocated copies of metadata."""
 
     def compute_statistics(
         self, columns: Sequence[str] | None, version: int | None, executor: PlanningExecutor | None
     ) -> StatisticsResult:
-        """Estimate the numbers of distinct values of columns, and name the file with them in the metadata.
+        """Estimate the numbers of distinct values of columns, and add the statistics file to the table's metadata.
 
         Raises `NoSuchSnapshot`, `NoSuchColumn`, `UnsupportedFeature`, `CommitConflict`, `CommitStateUnknown`.
         """
 
     def compute_partition_statistics(self, version: int | None, executor: PlanningExecutor | None) -> StatisticsResult:
-        """Count rows and files by partition, and name the file with them in the metadata.
+        """Count rows and files by partition, and add the statistics file to the table's metadata.
 
         Raises `NoSuchSnapshot`, `UnsupportedFeature` for a table without partitions, `CommitConflict`,
         `CommitStateUnknown`.
         """
 
     def rewrite_paths(self, wanted: PathRewrite, executor: PlanningExecutor | None) -> PathsResult:
-        """Write the metadata again with other paths, for a copy of the table; the table itself stays as it is.
+        """Write a copy of the metadata with other paths, for a copy of the table. The table itself does not change.
 
-        Raises `InvalidOption` for paths that do not begin with the prefix, `UnsupportedFeature`.
+        Raises `InvalidOption` for paths that do not begin with the prefix, and `UnsupportedFeature`.
         """
 
 
 class SnapshotManager(Protocol):
-    """The branches, tags and snapshots of a table, as they are when it is opened.
+    """Operations on the branches, tags and snapshots of an open table.
 
-    Each method makes one commit, or none if there is nothing to do. It is made again after commits of others, unless
-    these moved the same branch or tag. All raise `CommitConflict` then, and `CommitStateUnknown`.
+    Each method makes one commit, or none if there is nothing to do. It is retried after concurrent commits, unless
+    these moved the same branch or tag: then it raises `CommitConflict`. All methods may raise `CommitStateUnknown`.
     """
 
     def create(
         self, kind: RefKind, name: str, at: SnapshotSelector, retention: RefRetention, if_there: IfRefExists
     ) -> RefResult:
-        """Make a branch or tag of a state.
+        """Create a branch or tag at a snapshot; `if_there` decides if it exists.
 
-        Raises `InvalidOption` if the name is taken, or tags are to keep snapshots; `NoSuchSnapshot`.
+        Raises `InvalidOption` if the name is taken or the retention does not apply to tags, and `NoSuchSnapshot`.
         """
 
     def drop(self, kind: RefKind, name: str, *, if_exists: bool) -> RefResult:
-        """Drop a branch or tag; raises `NoSuchSnapshot` if it is not there, `InvalidOption` for `main`."""
+        """Drop a branch or tag; raises `NoSuchSnapshot` if it does not exist, `InvalidOption` for `main`."""
 
     def fast_forward(self, branch: str, to: str) -> RefResult:
-        """Move a branch to a descendant of its newest snapshot, which another branch or a tag names."""
+        """Move a branch to a descendant of its newest snapshot: that of another branch or a tag."""
 
     def rollback(self, version: int | None, before: datetime | None) -> RefResult:
-        """Move the current state to an ancestor: by id, or the newest one from before a time."""
+        """Make an ancestor the current snapshot: by its id, or the newest one committed before a time."""
 
     def set_current(self, at: SnapshotSelector) -> RefResult:
-        """Make any state of the table the current one."""
+        """Make any snapshot of the table the current one."""
 
     def cherry_pick(self, version: int) -> RefResult:
-        """Apply the changes of a snapshot to the current state."""
+        """Apply the changes of a snapshot to the current one."""
 
     def publish(self, wap_id: str) -> RefResult:
-        """Apply the changes of the snapshot that was staged with an id."""
+        """Apply the changes of the snapshot that was staged with a `wap-id`."""

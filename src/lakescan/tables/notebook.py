@@ -1,4 +1,4 @@
-"""Tables, scans, changes, streams, catalogs, transactions and views as HTML, for notebooks (`_repr_html_`)."""
+"""Tables, scans, changes, streams, catalogs, views and transactions as HTML for notebooks (`_repr_html_`)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _MOST_NAMESPACES, _MOST_TABLES = 10, 50
 
 
 def table_as_html(name: str, format_name: str, spec: ScanSpec) -> str:
-    """A table's name, format, location, version and columns."""
+    """Return HTML with a table's name, format, location, version and columns."""
     return _page(name, {"format": format_name, "location": spec.table.location}, spec)
 
 
 def scan_as_html(spec: ScanSpec) -> str:
-    """A scan's table, filter, limit and output columns."""
+    """Return HTML with a scan's table, filter, limit and output columns."""
     facts = {"format": spec.table.name, "table": spec.location, "where": str(spec.predicate)}
     if spec.max_rows is not None:
         facts["limit"] = f"{spec.max_rows:,}"
@@ -27,7 +27,7 @@ def scan_as_html(spec: ScanSpec) -> str:
 
 
 def changes_as_html(spec: ScanSpec, identity: Sequence[str]) -> str:
-    """What changes are read of a table, what pairs them into updates, and their columns."""
+    """Return HTML with the table of changes, the identity columns that pair them into updates, and their columns."""
     facts = {"format": spec.table.name, "table": spec.location}
     if identity:
         facts["identity"] = name_list(identity)
@@ -35,14 +35,14 @@ def changes_as_html(spec: ScanSpec, identity: Sequence[str]) -> str:
 
 
 def stream_as_html(spec: ScanSpec, state: str, offset: Mapping[str, object]) -> str:
-    """What a stream reads of a table, how far it is, and its columns. The table is not read for it."""
+    """Return HTML with the table, filter, state, offset and columns of a stream. The table is not read."""
     at = name_list([f"{name}: {value}" for name, value in offset.items() if name != "table"])
     facts = {"format": spec.table.name, "table": spec.location, "where": str(spec.predicate), "state": state}
     return section("Stream", facts_table(facts | {"offset": at}), _columns(spec))
 
 
 def catalog_as_html(name: str, namespaces: Callable[[], list[str]], tables: Callable[[str], list[str]]) -> str:
-    """A catalog's namespaces, each with its tables; of a large catalog, the first ones: each is a request."""
+    """Return HTML with a catalog's first namespaces and their tables. Each namespace is one request."""
     try:
         found = namespaces()
         rows = [(each, name_list(tables(each), _MOST_TABLES)) for each in found[:_MOST_NAMESPACES]]
@@ -54,17 +54,17 @@ def catalog_as_html(name: str, namespaces: Callable[[], list[str]], tables: Call
 
 
 def view_as_html(name: str, facts: Mapping[str, str], queries: Mapping[str, str], schema: pa.Schema) -> str:
-    """A view's properties, its queries by dialect and its columns."""
+    """Return HTML with a view's properties, its queries by dialect, and its columns."""
     return _definition(f"View {name}", facts, queries, schema)
 
 
 def view_version_as_html(number: int, facts: Mapping[str, str], queries: Mapping[str, str], schema: pa.Schema) -> str:
-    """When a version of a view was made, its queries by dialect and its columns."""
+    """Return HTML with a view version's properties, its queries by dialect, and its columns."""
     return _definition(f"View version {number}", facts, queries, schema)
 
 
 def transaction_as_html(catalog: str, facts: Mapping[str, str], changed: Mapping[str, Sequence[str]]) -> str:
-    """A transaction's state, and what it does to each table that it changes."""
+    """Return HTML with a transaction's state, and its operations by table."""
     rows = [(name, name_list(operations)) for name, operations in changed.items()]
     changes = grid(("table", "changes"), rows) if rows else ""
     return section(f"Transaction of catalog {catalog}", facts_table(facts), changes)

@@ -1,4 +1,4 @@
-"""The results of writes and of maintenance. They are printed as a sentence, in Python as in the command line."""
+"""The results of writes and maintenance. Each prints as a sentence, in Python and in the command line."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from lakescan.planning.explain.summary import human_bytes
 
 
 class _Result:
-    """Prints as the sentence that `__str__` returns."""
+    """Base class of results, which print as the sentence that `__str__` returns."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
 
     def _repr_html_(self) -> str:
-        """The result as notebooks show it: the sentence, and what it is made of."""
+        """Return HTML for notebooks: the sentence, and the attributes."""
         return section(str(self), facts_table(_facts(self)))
 
 
 def _facts(result: _Result) -> dict[str, str]:
-    """The members of a result that say something, as text."""
+    """Return the attributes of a result that are not empty, as text."""
     members = {each.name: getattr(result, each.name) for each in fields(result)}  # type: ignore[arg-type]
     told = {name: value for name, value in members.items() if value not in (None, "", ()) and value is not False}
     return {name.replace("_", " "): _value_text(name, value) for name, value in told.items()}
@@ -38,14 +38,14 @@ def _value_text(name: str, value: object) -> str:
 
 @dataclass(frozen=True, repr=False)
 class WriteResult(_Result):
-    """What a write committed.
+    """The files and rows that a write committed.
 
     Attributes:
-        files: How many data files were added.
-        rows: How many rows these have; 0 where it is unknown: for files without statistics.
-        bytes: The size of these files.
-        removed_files: How many data files the commit removed from the table.
-        note: What else is to be known of the files; empty otherwise.
+        files: The number of data files added.
+        rows: The number of rows in these files; 0 if unknown, for files without statistics.
+        bytes: The size of these files in bytes.
+        removed_files: The number of data files that the commit removed from the table.
+        note: A remark on the files, or an empty text.
 
     Example:
         >>> print(orders.append(rows))
@@ -68,10 +68,10 @@ class WriteResult(_Result):
 
 @dataclass(frozen=True, repr=False)
 class TransactionResult(_Result):
-    """What the commit of a transaction changed.
+    """The tables that the commit of a transaction changed.
 
     Attributes:
-        tables: The names of the changed tables in their catalog, in the order in which the transaction opened them.
+        tables: The names of the changed tables, `namespace.table`, in the order that the transaction opened them in.
 
     Example:
         >>> print(tx.commit())
@@ -87,10 +87,10 @@ class TransactionResult(_Result):
 
 @dataclass(frozen=True, repr=False)
 class AlterResult(_Result):
-    """What `Table.alter` changed.
+    """The changes that `Table.alter` committed.
 
     Attributes:
-        changes: A sentence for each change, in order.
+        changes: A description of each change, in order.
 
     Example:
         >>> print(orders.alter().add_column("note", "STRING").commit())
@@ -105,13 +105,13 @@ class AlterResult(_Result):
 
 @dataclass(frozen=True, repr=False)
 class RefResult(_Result):
-    """What became of a branch or tag of an Iceberg table.
+    """The snapshots of a branch or tag of an Iceberg table before and after a change.
 
     Attributes:
-        name: The name of the branch or tag; `main` for the current state of the table.
-        previous: The id of the snapshot that it named before; None if it is new.
-        current: The id of the snapshot that it names now; None if it is dropped.
-        retention_changed: Whether it is kept for another time than before. False if it is new.
+        name: The name of the branch or tag; `main` for the current snapshot of the table.
+        previous: The id of the snapshot that it pointed to before; None if it is new.
+        current: The id of the snapshot that it points to now; None if it was dropped.
+        retention_changed: Whether its retention settings changed. False if it is new.
 
     Example:
         >>> print(orders.rollback(version=4711))
@@ -136,17 +136,18 @@ class RefResult(_Result):
 
 @dataclass(frozen=True, repr=False)
 class ChangeResult(_Result):
-    """What a statement that changes rows committed.
+    """The rows and files that a statement changed.
 
     Attributes:
-        inserted: How many rows were inserted.
-        updated: How many rows were updated.
-        deleted: How many rows were deleted.
-        files: How many data files were added: new and changed rows, and in copy-on-write all other rows of their files.
-        removed_files: How many data files were removed from the table.
-        delete_files: How many data files got position deletes or a deletion vector.
-        bytes: The size of the added data files.
-        note: What else is to be known of these; empty otherwise.
+        inserted: The number of rows inserted.
+        updated: The number of rows updated.
+        deleted: The number of rows deleted.
+        files: The number of data files added. They have new and changed rows, and in copy-on-write also the other rows
+            of rewritten files.
+        removed_files: The number of data files removed from the table.
+        delete_files: The number of data files that got position deletes or a deletion vector.
+        bytes: The size of the added data files in bytes.
+        note: A remark on the added data files, or an empty text.
 
     Example:
         >>> print(orders.delete("status = 'cancelled'"))
@@ -188,16 +189,16 @@ def _note_text(note: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class CompactResult(WriteResult):
-    """What a compaction replaced.
+    """The files that a compaction wrote and replaced.
 
     Attributes:
-        files: How many data files were written.
-        rows: How many rows these have.
-        bytes: The size of these files.
-        removed_files: How many data files they replace.
-        removed_bytes: The size of the replaced files.
-        failed_files: With partial progress, how many data files stayed since another writer changed files of their
-            commit.
+        files: The number of data files written.
+        rows: The number of rows in these files.
+        bytes: The size of these files in bytes.
+        removed_files: The number of data files replaced.
+        removed_bytes: The size of the replaced files in bytes.
+        failed_files: With partial progress, the number of data files that stayed because another writer changed files
+            of the same commit.
 
     Example:
         >>> print(orders.compact())
@@ -218,16 +219,16 @@ class CompactResult(WriteResult):
 
 @dataclass(frozen=True, repr=False)
 class ExpireResult(_Result):
-    """The snapshots, branches and tags that expired; with `dry_run`, those that would.
+    """The snapshots, branches and tags that expired, or with `dry_run` would expire.
 
-    It stands for the number of snapshots: `int(result)`.
+    `int(result)` is the number of snapshots.
 
     Attributes:
         snapshots: The ids of the snapshots, in ascending order.
         references: The names of the branches and tags, in ascending order.
-        dry_run: Whether this is only what would expire.
-        removed_files: How many files that only they had were removed. With `clean_expired_files=False` they stay until
-            `Table.remove_orphans`.
+        dry_run: Whether nothing was changed.
+        removed_files: The number of files deleted because only expired snapshots had them. With
+            `clean_expired_files=False` the files stay until `Table.remove_orphans`.
 
     Example:
         >>> print(orders.expire_snapshots("2026-01-31"))
@@ -261,12 +262,12 @@ class ExpireResult(_Result):
 
 @dataclass(frozen=True, repr=False)
 class OrphanResult(_Result, Sequence[str]):
-    """The orphan files that were removed; with `dry_run`, those that would be. It is a sequence of their locations.
+    """A sequence of the locations of orphan files that were deleted, or with `dry_run` would be.
 
     Attributes:
         files: The locations of the files.
-        bytes: The size of these files.
-        dry_run: Whether the files are still there.
+        bytes: The total size of these files in bytes.
+        dry_run: Whether nothing was deleted.
 
     Example:
         >>> print(orders.remove_orphans())
@@ -299,10 +300,10 @@ class OrphanResult(_Result, Sequence[str]):
 
 @dataclass(frozen=True, repr=False)
 class CheckpointResult(_Result):
-    """The checkpoint of a Delta table.
+    """The checkpoint that was written for a Delta table.
 
     Attributes:
-        version: The version that the checkpoint holds.
+        version: The version of the checkpoint.
 
     Example:
         >>> print(customers.checkpoint())
@@ -317,16 +318,16 @@ class CheckpointResult(_Result):
 
 @dataclass(frozen=True, repr=False)
 class RestoreResult(_Result):
-    """An earlier state that is the current one again; the attributes are those of Delta's RESTORE.
+    """The result of restoring an earlier version or snapshot, with the attributes of Delta's RESTORE.
 
     Attributes:
         version: The version (Delta) or snapshot id (Iceberg) that was restored.
-        table_size_after_restore: The bytes of its data files; None for Iceberg, as all that follow.
-        num_of_files_after_restore: How many data files it has.
-        num_removed_files: How many files are not current any more.
-        num_restored_files: How many files came back.
-        removed_files_size: The bytes of the files that are not current any more.
-        restored_files_size: The bytes of the files that came back.
+        table_size_after_restore: The size of its data files in bytes; None for Iceberg, like all following attributes.
+        num_of_files_after_restore: The number of its data files.
+        num_removed_files: The number of files removed from the table.
+        num_restored_files: The number of files added back.
+        removed_files_size: The size of the removed files in bytes.
+        restored_files_size: The size of the files added back, in bytes.
 
     Example:
         >>> print(orders.restore(version=3))
@@ -350,16 +351,16 @@ class RestoreResult(_Result):
 
 @dataclass(frozen=True, repr=False)
 class CloneResult(_Result):
-    """A Delta table that was made of another one's files; the attributes are those of Delta's CLONE.
+    """The result of a shallow clone of a Delta table, with the attributes of Delta's CLONE.
 
     Attributes:
         version: The version of the source that was cloned.
-        source_table_size: The bytes of its data files.
-        source_num_of_files: How many data files it has.
-        num_removed_files: How many files the clone had before; 0.
-        num_copied_files: How many files were copied; 0.
-        removed_files_size: The bytes of removed files; 0.
-        copied_files_size: The bytes of copied files; 0.
+        source_table_size: The size of its data files in bytes.
+        source_num_of_files: The number of its data files.
+        num_removed_files: The number of files removed from the clone; always 0.
+        num_copied_files: The number of files copied; always 0.
+        removed_files_size: The size of removed files in bytes; always 0.
+        copied_files_size: The size of copied files in bytes; always 0.
 
     Example:
         >>> print(events.clone("/lake/events_test"))
@@ -381,11 +382,11 @@ class CloneResult(_Result):
 
 @dataclass(frozen=True, repr=False)
 class GenerateResult(_Result):
-    """The symlink manifests of a Delta table.
+    """The symlink manifests that were written for a Delta table.
 
     Attributes:
-        manifests: How many manifests there are: one for each partition.
-        files: How many data files they name.
+        manifests: The number of manifests, one for each partition.
+        files: The number of data files that they list.
 
     Example:
         >>> print(events.generate())
@@ -401,12 +402,12 @@ class GenerateResult(_Result):
 
 @dataclass(frozen=True, repr=False)
 class ConvertResult(_Result):
-    """The equality deletes of an Iceberg table that became deletes by position.
+    """The equality deletes of an Iceberg table that were replaced by position deletes or deletion vectors.
 
     Attributes:
-        removed: How many files of equality deletes were removed.
-        files: How many data files got a deletion vector, or position deletes.
-        rows: How many of their rows these delete.
+        removed: The number of equality delete files removed.
+        files: The number of data files that got a deletion vector or position deletes.
+        rows: The number of rows that these delete.
 
     Example:
         >>> print(orders.convert_equality_deletes())
@@ -427,11 +428,11 @@ class ConvertResult(_Result):
 
 @dataclass(frozen=True, repr=False)
 class ManifestsResult(_Result):
-    """The manifests of an Iceberg table that were rewritten.
+    """The manifests of an Iceberg table before and after a rewrite.
 
     Attributes:
-        rewritten: How many manifests were replaced.
-        written: How many manifests replace them.
+        rewritten: The number of manifests replaced.
+        written: The number of manifests that replace them.
 
     Example:
         >>> print(orders.rewrite_manifests())
@@ -447,13 +448,14 @@ class ManifestsResult(_Result):
 
 @dataclass(frozen=True, repr=False)
 class PositionDeletesResult(_Result):
-    """The files of position deletes of an Iceberg table that were rewritten.
+    """The position delete files of an Iceberg table before and after a rewrite.
 
     Attributes:
-        rewritten_delete_files: How many files were replaced, or dropped since no data file has their rows any more.
-        added_delete_files: How many files replace them: files of position deletes, or of deletion vectors.
-        rewritten_bytes: The size of the replaced files.
-        added_bytes: The size of the new files.
+        rewritten_delete_files: The number of files replaced, or dropped because their data files are no longer in the
+            table.
+        added_delete_files: The number of files that replace them, with position deletes or deletion vectors.
+        rewritten_bytes: The size of the replaced files in bytes.
+        added_bytes: The size of the new files in bytes.
 
     Example:
         >>> print(orders.rewrite_position_deletes())
@@ -476,12 +478,12 @@ class PositionDeletesResult(_Result):
 
 @dataclass(frozen=True, repr=False)
 class StatisticsResult(_Result):
-    """A statistics file of an Iceberg table, which its metadata names.
+    """A statistics file that was added to an Iceberg table's metadata.
 
     Attributes:
-        location: Where the file is; None for a table without rows to count.
-        distinct_values: How many distinct values each column has, nulls left out; empty for partition statistics. More
-            than 4,096 are an estimate, with a standard error of 1.6%.
+        location: The location of the file; None if the table has no rows.
+        distinct_values: The number of distinct values of each column, without nulls; empty for partition statistics.
+            Numbers above 4,096 are estimates, with a standard error of 1.6%.
 
     Example:
         >>> print(orders.compute_statistics(["customer", "status"]))
@@ -500,14 +502,15 @@ class StatisticsResult(_Result):
 
 @dataclass(frozen=True, repr=False)
 class PathsResult(_Result):
-    """The metadata of an Iceberg table with other paths, to be copied with its files.
+    """Relocated metadata of an Iceberg table, to be copied together with its files.
 
     Attributes:
-        latest_version: The name of the last metadata file, by which the copy is opened or registered.
-        file_list: The list of files to copy, a line each: from where, a comma, to where; None if it was not asked for.
+        latest_version: The name of the last metadata file, to open or register the copy with.
+        file_list: The location of a CSV file that lists the files to copy, one per line: source, target. None if it was
+            not requested.
         staging: The folder of the files that were written.
-        manifests: How many manifests were rewritten.
-        delete_files: How many files of position deletes, and vectors, were rewritten.
+        manifests: The number of manifests rewritten.
+        delete_files: The number of position delete files and deletion vectors rewritten.
 
     Example:
         >>> print(orders.rewrite_paths("s3://lake/orders", "s3://other/orders"))

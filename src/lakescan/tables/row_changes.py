@@ -1,8 +1,8 @@
-"""What a statement that changes rows (DELETE, UPDATE, MERGE) commits, and how deletes by position are written.
+"""The commit of a statement that changes rows (DELETE, UPDATE, MERGE).
 
 A statement finds rows of the base by their data file and position. In merge-on-read, a `DeleteWriter` of the format
-records them as deleted, in a worker for each group of files; in copy-on-write, the files are rewritten without them.
-New and changed rows are in data files of their own. `RowLevelChanges.change` commits all of it at once.
+records them as deleted, in one worker per group of files. In copy-on-write, the files are rewritten without them. New
+and changed rows are written to separate data files. `RowLevelChanges.change` commits everything at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakescan.writing.table_writes import WrittenDeletes, WrittenFile
 
 
 class RowLevelCommand(StrEnum):
-    """The kinds of statements that change rows; the isolation level and the mode depend on it."""
+    """The statements that change rows. The isolation level and the mode depend on the statement."""
 
     DELETE = "delete"
     UPDATE = "update"
@@ -26,7 +26,7 @@ class RowLevelCommand(StrEnum):
 
 
 class RowLevelOperationMode(StrEnum):
-    """How changed rows are recorded, by the names of the table properties."""
+    """How changed rows are recorded, named as in the table properties."""
 
     MERGE_ON_READ = "merge-on-read"
     COPY_ON_WRITE = "copy-on-write"
@@ -34,10 +34,10 @@ class RowLevelOperationMode(StrEnum):
 
 @dataclass(frozen=True)
 class RowCounts:
-    """How many rows a statement inserted, updated and deleted, and how many others it wrote again (copied).
+    """The numbers of rows that a statement inserted, updated and deleted, and that it copied unchanged to new files.
 
-    - `updated_alone`, `deleted_alone`: those of the updated and deleted rows that matched no row of a MERGE's source.
-    - `source`: the rows of a MERGE's source, None where they were not counted.
+    - `source`: the number of rows of a MERGE's source; None if not counted.
+    - `updated_alone`, `deleted_alone`: the updated and deleted rows that matched no row of a MERGE's source.
     """
 
     inserted: int = 0
@@ -51,7 +51,10 @@ class RowCounts:
 
 @dataclass(frozen=True)
 class OperationTimes:
-    """How long a statement took, in seconds: until it commits, to find rows, to write files again; None if unknown."""
+    """The times that a statement took, in seconds; None if unknown.
+
+    `execution` is the time before the commit, `scan` the time to find rows, `rewrite` the time to rewrite files.
+    """
 
     execution: float
     scan: float | None = None
@@ -62,17 +65,17 @@ class OperationTimes:
 class RowChanges:
     """One commit of a statement that changes rows.
 
-    - `read`: the rows of the base that the statement read, as a predicate that is not bound; None for all. Rows that
-      others add or change since are a conflict if they may match, as far as the isolation level says so.
-    - `removed`: data files that have no rows any more: all are deleted, or written again (copy-on-write).
-    - `deletes`: deletes of rows of files that stay.
+    - `read`: the rows of the base that the statement read, as an unbound predicate; None for all. Depending on the
+      isolation level, concurrent commits that add or change matching rows are conflicts.
+    - `removed`: data files without remaining rows: all rows are deleted, or were rewritten (copy-on-write).
+    - `deletes`: deletes of rows in files that stay.
     - `files`: data files with new, changed and copied rows.
-    - `change_files`: files that record the changes (`Overwrites.change_files`); None where readers infer them from the
-      other files.
-    - `parameters`: the statement's own words for the table's history: `predicate`, a condition in SQL; of a MERGE also
+    - `change_files`: files that record the changes (`Overwrites.change_files`); None if readers infer the changes from
+      the other files.
+    - `parameters`: the statement's conditions for the table's history: `predicate` in SQL, and for a MERGE
       `matchedPredicates`, `notMatchedPredicates` and `notMatchedBySourcePredicates`, each a list as JSON text, such as
       `[{"predicate":"s.gone","actionType":"delete"}]`.
-    - `times`: how long it took, for the table's history.
+    - `times`: the times that the statement took, for the table's history.
     """
 
     statement: RowLevelCommand
@@ -91,7 +94,7 @@ class RowChanges:
 
 @dataclass(frozen=True)
 class RemovedFile:
-    """A data file to remove: its location, its partition values, its size in bytes."""
+    """A data file to remove: its location, partition values and size in bytes."""
 
     location: str
     partition: Mapping[str, Any]

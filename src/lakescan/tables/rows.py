@@ -1,4 +1,4 @@
-"""The rows of a write: `Rows`, which engines implement, and rows from Arrow, pandas, Polars or DuckDB."""
+"""Rows to write: `Rows`, the interface to engines, and rows from Arrow, pandas, Polars or DuckDB."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakescan.tables.commit_files import check_and_write
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 from lakescan.writing.upserts import UpsertFiles, write_newest
 
-# How Python's own collections become rows.
+# Hints for Python collections, by type.
 _AS_ARROW: dict[type, str] = {
     dict: ". Of a dict of columns, pyarrow.table(data) makes them",
     list: ". Of a list of dicts, pyarrow.Table.from_pylist(data) makes them",
@@ -23,7 +23,7 @@ _AS_ARROW: dict[type, str] = {
 
 
 class Rows(Protocol):
-    """Rows to write, and the engine that writes them."""
+    """Rows to write, with the engine that writes them."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -31,25 +31,25 @@ class Rows(Protocol):
 
     @property
     def session(self) -> SessionSettings:
-        """How the session that the rows come from stages rows of audited tables."""
+        """The settings of the Spark session that the rows come from (write-audit-publish)."""
 
     @property
     def executor(self) -> PlanningExecutor | None:
-        """The executor that rewrites kept rows of replaced files; None for threads of this process."""
+        """The executor that rewrites the remaining rows of replaced files; None for threads of this process."""
 
     @property
     def can_repeat(self) -> bool:
-        """Whether the rows can be written twice: those of a stream can be read only once."""
+        """Whether the rows can be written twice; a stream can be read only once."""
 
     def write(self, writes: TableWrites, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
-        """Write all rows; raise `SchemaMismatch` if a row does not match `where`."""
+        """Write all rows to data files; raises `SchemaMismatch` if a row does not match `where`."""
 
     def write_newest(self, writes: TableWrites, keys: TableWrites, write_id: str) -> UpsertFiles:
-        """Write the last row of each key, and the keys of what they replace."""
+        """Write the last row of each key to data files, and all keys to equality delete files."""
 
 
 class ArrowRows:
-    """Record batches in this process; other batches than those of a list can be read once."""
+    """Record batches in this process. A list of batches can be written twice, a stream only once."""
 
     executor: None = None
     session: SessionSettings = NO_SESSION
@@ -185,9 +185,9 @@ def _duckdb_types(path: str, kind: Any) -> Iterator[tuple[str, Any]]:
 
 
 def open_arrow_stream(data: Any) -> pa.RecordBatchReader:
-    """Open an object that has Arrow's C stream interface; raises `InvalidOption` for a single column."""
+    """Open an object that has Arrow's C stream interface as a reader; raises `InvalidOption` for a single column."""
     try:
-        if hasattr(data, "to_reader"):  # within Python, an error of reading stays what it is
+        if hasattr(data, "to_reader"):  # avoids the C interface, which loses the type of errors
             found = data.to_reader()
             if isinstance(found, pa.RecordBatchReader):
                 return found
@@ -199,7 +199,7 @@ def open_arrow_stream(data: Any) -> pa.RecordBatchReader:
 
 
 def stream_batches(reader: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches of a reader; raises `SchemaMismatch` if reading fails."""
+    """Yield the batches of a reader; raises `SchemaMismatch` if reading fails."""
     try:
         yield from reader
     except pa.ArrowException as error:

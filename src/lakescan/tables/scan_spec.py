@@ -1,4 +1,4 @@
-"""The internal specification of a scan and its planning: shared by `Scan`, the engines and the writers."""
+"""`ScanSpec`: the specification of a scan and its planning, shared by `Scan`, the engines and the writers."""
 
 from __future__ import annotations
 
@@ -45,14 +45,15 @@ from lakescan.storage.errors import redact
 from lakescan.tables.time_travel import as_text, as_version, check_one_state, selector_from
 
 _LOG = logging.getLogger("lakescan")
-_PART_FILES = 10_000  # minimum files of a part of `plan_parts`, except the last
-_MOST_ROWS = 2**62  # fits a signed 64-bit integer
+_PART_FILES = 10_000  # minimum files of a part of `plan_parts`, except the last one
+_MOST_ROWS = 2**62  # fits in a signed 64-bit integer
 
 
 class PlanCache:
-    """The plans that one statement has made of a table: what is planned again is planned once.
+    """The plans of one table that a statement has made, so that it does not plan the same scan twice.
 
-    Workers get none of them. They are of one state, since a spec is equal only to specs of the same open table.
+    Workers get an empty cache. All plans of equal specs have the same snapshot, since equal specs have the same open
+    table.
     """
 
     def __init__(self) -> None:
@@ -62,7 +63,10 @@ class PlanCache:
         return PlanCache, ()
 
     def find_or_make(self, spec: ScanSpec, make: Callable[[ScanSpec], ScanPlan]) -> ScanPlan:
-        """Return the plan of a spec, with at least the statistics and deletes that it asks for; packed in any way."""
+        """Return a plan of a spec, made by `make` unless there is one.
+
+        A plan may have more statistics and deletes than the spec asks for, and any packing into task groups.
+        """
         if spec.prunes_deletes:
             whole = self.find_or_make(replace(spec, prunes_deletes=False), make)
             if not pc.any(pc.equal(whole.table.deletes["kind"], DeleteKind.EQUALITY.value)).as_py():
@@ -70,7 +74,7 @@ class PlanCache:
         plain = replace(spec, stats_of=(), is_silent=True)
         for n, (other, plan) in enumerate(self._made):
             if set(spec.stats_of) <= set(other.stats_of) and replace(other, stats_of=(), is_silent=True) == plain:
-                if other.is_silent and not spec.is_silent:  # the first that is reported
+                if other.is_silent and not spec.is_silent:  # report the plan once
                     self._made[n] = replace(other, is_silent=False), plan
                     spec.report(plan.report)
                 return plan
@@ -81,19 +85,23 @@ class PlanCache:
 
 @dataclass(frozen=True, repr=False)
 class ScanSpec:
-    """A read of an open table: the user's request, and what is derived from it once the snapshot is resolved.
+    """A read of an open table: the user's request, and values derived from it and from the snapshot.
 
     Immutable: every refinement returns a new spec. The snapshot, the output columns and the bound filter are resolved
-    once, cached, and pickled with the spec. `keeps_deleted`: deleted rows are read, whatever columns are; see
-    `reads_deleted_rows`. `pruning`: files without a row for which this is true are not read either, but rows are not
-    tested.
-    `prunes_deletes`: the plan need not have deletes whose rows the filter rules out; see `prune_deletes`.
-    `weighs_opening`: the cost of opening files makes no more task groups than there are readers.
-    `table_reporter` are the reporters of the table's catalog; `is_silent`: plans are reported to nobody. `name` is the
-    table's name in its catalog; `engine`, the name and version of who runs the scan, for reports; None: lakescan.
-    `file_filters`: conditions on data files; others are not read.
-    `zone`: the time zone of the filter's timestamps without one: UTC in process, on Spark the session's.
-    `plans`: those that the statement which reads it has made.
+    once, cached, and pickled with the spec.
+
+    - `is_silent`: plans are not reported. `reporters` are those of the scan, `table_reporter` that of the table's
+      catalog.
+    - `name`: the table's name in its catalog.
+    - `engine`: name and version of the engine that runs the scan, for reports; None for lakescan.
+    - `keeps_deleted`: deleted rows are read, even without the column `_deleted`; see `reads_deleted_rows`.
+    - `pruning`: files without a row that matches this are not read, but rows are not filtered by it.
+    - `prunes_deletes`: the plan may omit deletes of rows that do not match the filter; see `prune_deletes`.
+    - `file_filters`: conditions on data files; only matching files are read.
+    - `weighs_opening`: the cost of opening files does not make more task groups than there are readers.
+    - `state`: the snapshot to read, if it is not selected by `selector` or options.
+    - `zone`: the time zone of timestamps without one in the filter: UTC in process, the session's on Spark.
+    - `plans`: the plans that the statement has already made.
     """
 
     table: TableFormat
@@ -143,24 +151,24 @@ class ScanSpec:
         return replace(self, predicate=self.predicate & as_predicate(condition))
 
     def where_files(self, condition: str | Predicate, *, of_partitions: bool) -> ScanSpec:
-        """Return the spec for the data files for which a condition is true; raises `InvalidFilter`."""
+        """Return the spec restricted to the data files that match a condition; raises `InvalidFilter`."""
         found = FileFilter(as_predicate(condition), of_partitions)
         return replace(self, file_filters=(*self.file_filters, found))
 
     def with_condition(self, condition: Predicate) -> ScanSpec:
-        """Return the spec with this filter, whatever its present one is."""
+        """Return the spec with this filter instead of its current one."""
         return replace(self, predicate=condition, options=self.options.exclude(("where", "filter")))
 
     def select(self, *columns: str) -> ScanSpec:
-        """Return the spec with these output columns (see `common.selection`), in this order."""
+        """Return the spec with these output columns, in this order (see `common.selection`)."""
         return replace(self, columns=tuple(columns))
 
     def select_columns(self, schema: Schema) -> ScanSpec:
-        """Return the spec with the columns of a schema, whatever characters are in their names."""
+        """Return the spec with the columns of a schema; their names may have special characters."""
         return self.select(*(dotted_path([name]) for name in schema.names))
 
     def narrow_columns(self, names: Iterable[str]) -> ScanSpec:
-        """Return the spec with only these of its output columns; other names are taken for columns of the table."""
+        """Return the spec with only these of its output columns. Other names mean columns of the table."""
         return replace(self.select(*self.selection.texts(names)), keeps_deleted=self.reads_deleted_rows)
 
     def as_of(
@@ -183,23 +191,23 @@ class ScanSpec:
         return replace(self, selector=selector)
 
     def limit(self, rows: int) -> ScanSpec:
-        """Return the spec limited to `rows` rows, or to its present limit if that is smaller."""
+        """Return the spec limited to `rows` rows, or to its current, smaller limit; raises `InvalidOption`."""
         if not isinstance(rows, Integral) or rows < 0:
             raise InvalidOption(f"limit takes 0 or more rows, not {rows!r}")
         rows = min(int(rows), _MOST_ROWS)
         return replace(self, row_limit=rows if self.row_limit is None else min(rows, self.row_limit))
 
     def with_limit(self, rows: int | None) -> ScanSpec:
-        """Return the spec limited to `rows` rows, or not at all, whatever its present limit is."""
+        """Return the spec limited to `rows` rows (None: unlimited) instead of its current limit."""
         return replace(self, row_limit=rows, options=self.options.exclude(("limit",)))
 
     def drop_limit(self, *columns: str) -> ScanSpec:
-        """Return the spec with these output columns (none by default) and no limit, for the same rows."""
+        """Return the spec without a limit and with these output columns (none by default), and the same filter."""
         options = self.options.exclude(("limit", "columns"))
         return replace(self, columns=columns, row_limit=None, options=options, keeps_deleted=self.reads_deleted_rows)
 
     def with_options(self, options: Mapping[str, object]) -> ScanSpec:
-        """Return the spec with more options, which are checked; raises `InvalidOption`."""
+        """Return the spec with more options; raises `InvalidOption`."""
         given = ReadOptions.parse(options)
         given.check_opened()
         merged = self.options.merge(options)
@@ -209,11 +217,11 @@ class ScanSpec:
         return replace(self, options=merged)
 
     def silence_reports(self) -> ScanSpec:
-        """Return the spec for plans that are reported to nobody, since they serve another one."""
+        """Return the spec for plans that are not reported, because they serve another plan."""
         return replace(self, is_silent=True)
 
     def select_increment(self, table: TableFormat, state: Snapshot) -> ScanSpec:
-        """Return the spec for the files of an increment (some commits), which may be many and small."""
+        """Return the spec for the files of an increment: of some commits."""
         return replace(self, table=table, state=state)
 
     # Derived from the snapshot
@@ -231,14 +239,14 @@ class ScanSpec:
 
     @property
     def output(self) -> Schema:
-        """The output columns, with their field ids and types; raises what `selection` does."""
+        """The output columns, with field ids and types; raises the errors of `selection`."""
         return self.selection.output
 
     @cached_property
     def selection(self) -> Selection:
-        """The output columns, and the fields of the table that they are.
+        """The output columns, and the fields of the table that they come from.
 
-        Raises `NoSuchColumn`, and `InvalidOption` or `UnsupportedFeature` for what cannot be selected.
+        Raises `NoSuchColumn`, and `InvalidOption` or `UnsupportedFeature` for columns that cannot be selected.
         """
         texts = self.columns if self.columns is not None else self.options.columns
         if texts is None:
@@ -264,18 +272,18 @@ class ScanSpec:
 
     @cached_property
     def _pruning_filter(self) -> Predicate:
-        """The filter, and what files are pruned by besides, bound."""
+        """The bound filter combined with `pruning`, by which files are pruned."""
         return conjunction([self.filter, self._bind(self.pruning)])
 
     @property
     def reads_deleted_rows(self) -> bool:
-        """Whether deleted rows are among the rows: a scan that selects `_deleted`, or filters by it, returns them."""
+        """Whether the scan returns deleted rows, as it does if it selects `_deleted` or filters by it."""
         ids = {each.path[0].id for each in self.selection.columns} | predicate_fields(self.filter)
         return self.keeps_deleted or DELETED.id in ids
 
     @property
     def condition(self) -> Predicate:
-        """The filter as it was given, by calls and options."""
+        """The unbound filter of calls and options."""
         given = (self.options.where, self.options.filter)
         return conjunction([self.predicate, *(as_predicate(text) for text in given if text is not None)])
 
@@ -292,8 +300,8 @@ class ScanSpec:
     def planning_mode(self, content: str) -> str:
         """Return the planning mode for 'data' or 'delete' files: 'auto', 'local' or 'distributed'.
 
-        Taken from the option (`data-planning-mode`, `delete-planning-mode`), else from the table property of the same
-        name prefixed with `read.`.
+        It is the option `data-planning-mode` or `delete-planning-mode`, else the table property of that name with the
+        prefix `read.`.
         """
         given = self.options.data_planning_mode if content == "data" else self.options.delete_planning_mode
         if given is not None:
@@ -303,7 +311,7 @@ class ScanSpec:
 
     @property
     def _properties(self) -> ReadProperties:
-        """The table properties of the snapshot that reads obey."""
+        """The table properties of the snapshot that affect reads."""
         return ReadProperties(self.snapshot.properties, self.table.location)
 
     # Planning
@@ -338,34 +346,37 @@ class ScanSpec:
                 self.report(total_report(reports, perf_counter() - started))
 
     def plan_of(self, plan: ScanPlan, mask: pa.Array, *, parallelism: int | None = None) -> ScanPlan:
-        """Plan again only those files of `plan` (a plan of this spec) for which `mask` is true."""
+        """Return a plan of only those files of `plan` (a plan of this spec) that `mask` selects."""
         if pc.all(mask).as_py() and not self.ignores_residuals:
             return plan
         return self.plan_table(plan.table.filter(mask), parallelism=parallelism)
 
     def plan_table(self, table: FileTable, *, parallelism: int | None = None) -> ScanPlan:
-        """Plan these files instead of the snapshot's; they have its columns, and may not be committed yet."""
+        """Plan these files instead of those of the snapshot.
+
+        They must have the snapshot's columns, and need not be committed.
+        """
         return self._plan(
             self._prune(Candidates.prune_table(table, self._pruning_filter, {})), ScanMetrics(), parallelism
         )
 
     def prune_deletes(self) -> ScanSpec:
-        """The spec for a plan that serves nothing but reading the rows that match the filter.
+        """Return the spec for a plan that is only used to read the rows that match the filter.
 
-        Deletes of other rows are left out of it. Who changes rows, or reads files whole, needs them.
+        The plan omits deletes of other rows. Changes of rows, and reads of whole files, need these deletes.
         """
         return replace(self, prunes_deletes=not (self.ignores_residuals or self.reads_deleted_rows))
 
     def pack_few_groups(self) -> ScanSpec:
-        """The spec for a plan whose task groups are Python tasks on Spark: one costs ten times what a JVM task does."""
+        """Return the spec for a plan with few task groups, since Python tasks on Spark are expensive."""
         return replace(self, weighs_opening=True)
 
     def file_table(self) -> FileTable:
-        """Return the files that may match with all deletes that the format has found, whether they apply or not."""
+        """Return the files that may match, with all deletes that the format found, even if they do not apply."""
         return concat_candidates(list(self._candidates(ScanMetrics()))).table
 
     def _candidates(self, metrics: ScanMetrics) -> Iterator[Candidates]:
-        """Ask the format for the files that may match."""
+        """Yield the files that may match, as the format plans them."""
         request = FileRequest(
             predicate=self._pruning_filter,
             metrics=metrics,
@@ -383,7 +394,7 @@ class ScanSpec:
         return map(self._prune, self.table.plan_files(self.snapshot, request))
 
     def _prune(self, candidates: Candidates) -> Candidates:
-        """Prune candidates by facts of files: those in the filter, and the conditions on files."""
+        """Prune candidates by their metadata columns in the filter, and by the conditions on files."""
         found = prune_by_facts(candidates, self._pruning_filter, self.snapshot.metadata_columns)
         for each in self.file_filters:
             found = each.select(found, self._partition_fields, case_sensitive=self._case_sensitive)
@@ -399,15 +410,16 @@ class ScanSpec:
 
     @property
     def _executor(self) -> PlanningExecutor | None:
-        """Who reads metadata: the executor that was given, or as many threads as `worker-pool-size` says."""
+        """The executor that reads metadata: the given one, else as many threads as the option `worker-pool-size`."""
         threads = self.options.worker_pool_size
         return ReadAhead(threads) if self.executor is None and threads is not None else self.executor
 
     @property
     def lane(self) -> str:
-        """The option `lane`; 'arrow' for a table or a read without Spark's vectorized reader, which is its own lane.
+        """The option `lane`, which selects the reader on Spark.
 
-        The option wins over `vectorization-enabled`, and that over the table's property.
+        It takes precedence over the option `vectorization-enabled`, and that over the table property. The lane is
+        'arrow' if these turn off Spark's vectorized reader.
         """
         if "lane" in self.options.given:
             return self.options.lane
@@ -450,7 +462,7 @@ class ScanSpec:
         )
 
     def _packing(self, parallelism: int) -> PackingOptions:
-        """Options take precedence over table properties (`read.split.*`), and those over Iceberg's defaults."""
+        """Return the packing options: options of the scan, else table properties, else Iceberg's defaults."""
         properties, adapts = self._properties, not self.options.infer_source_parallelism
         return PackingOptions(
             split_size=self.options.split_size,
@@ -465,19 +477,19 @@ class ScanSpec:
 
     @property
     def has_reporters(self) -> bool:
-        """Whether anybody receives the reports of this scan's plans."""
+        """Whether the plans of this scan are reported to any reporter."""
         return not self.is_silent and bool(self.reporters or self.table_reporter is not None or has_reporters())
 
     @property
     def _report_metadata(self) -> dict[str, str]:
-        """The engine, and the options that were given, without conditions, places and secrets."""
+        """The engine, and the options of the scan without conditions, locations and secrets."""
         engine = self.engine or ("lakescan", own_version())
         named = {"engine-name": engine[0], "engine-version": engine[1], "lakescan-version": own_version()}
         hidden = {*self.options.names_of_groups(Group.OPENING), "where", "filter"}
         return {name: str(value) for name, value in self.options.values().items() if name not in hidden} | named
 
     def report(self, report: ScanReport) -> None:
-        """Log the report of a plan, and hand it to the reporters of the scan, the process and the catalog."""
+        """Log the report of a plan, and pass it to the reporters of the scan, the process and the catalog."""
         found = report.metrics
         _LOG.debug(
             "%s: planned %d files (%d skipped) of snapshot %s in %.3f s",
@@ -500,7 +512,10 @@ class ScanSpec:
     def read_context(
         self, plan: ScanPlan | None = None, *, batch_size: int = BATCH_SIZE, keeps_dictionaries: bool = False
     ) -> ReadContext:
-        """Return what readers need besides task groups; the option `batch-size` overrides `batch_size` (rows)."""
+        """Return the context that readers need in addition to task groups.
+
+        The option `batch-size` overrides `batch_size` (rows).
+        """
         return ReadContext(
             storage=self.storage,
             selection=self.selection,
@@ -528,16 +543,16 @@ class ScanSpec:
 
     @property
     def fits_options(self) -> bool:
-        """Whether `to_options` can express the whole spec: reporters, changelogs and increments have no option."""
+        """Whether `to_options` can express the whole spec. Reporters, changelogs and increments have no options."""
         is_changelog = self.selector is not None and self.selector.appends is not None
         is_one_state = self.state is None and not is_changelog
         is_plain = not (self.ignores_residuals or self.has_reporters or self.keeps_deleted or self.file_filters)
         return is_one_state and is_plain and self.pruning == TRUE
 
     def to_options(self) -> dict[str, str]:
-        """Return the spec as text options of `spark.read.format("lakescan")`, pinned to the current snapshot.
+        """Return the spec as options of `spark.read.format("lakescan")`, pinned to the current snapshot.
 
-        Raises `InvalidOption` for what text cannot carry: a key manager given as an object, and conditions on files.
+        Raises `InvalidOption` for a key manager that was given as an object, and for conditions on files.
         """
         if self.file_filters:
             raise InvalidOption("filter_files and filter_partitions have no option: use scan.to_spark(spark)")
@@ -557,7 +572,7 @@ class ScanSpec:
         return texts | {name: str(value) for name, value in more.items() if value is not None}
 
     def check_for_workers(self) -> None:
-        """Raise `InvalidOption` if other processes cannot read the scan, because keys are never sent to them."""
+        """Raise `InvalidOption` if other processes cannot read the scan: a key manager object is never sent to them."""
         if self.storage.key_manager is not None and self.options.key_manager is None:
             raise InvalidOption(
                 "for workers in other processes, such as Spark's, a key manager is given by name, so that they can "
@@ -575,7 +590,7 @@ def as_predicate(condition: str | Predicate) -> Predicate:
 
 
 def _merge_columns(columns: Schema, more: Schema) -> Schema:
-    """Add the columns of `more` whose ids are new. Names may repeat in the result, so look up by id only."""
+    """Return the columns with those of `more` whose ids are new. Names may repeat, so look up columns by id only."""
     known = {f.id for f in columns.fields}
     return Schema(columns.fields + tuple(f for f in more.fields if f.id not in known))
 

@@ -1,4 +1,4 @@
-"""Read options to snapshot selector: a version, timestamp, branch, tag, or a range of commits whose changes to read."""
+"""Convert read options to a snapshot selector: a version, timestamp, branch or tag, or a range of commits."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from lakescan.formats.table_format import AppendRange, ChangeRange, SnapshotSele
 from lakescan.options.declaration import Group
 from lakescan.options.read import ReadOptions
 
-_End = int | str | datetime  # of a range: a snapshot id, a tag, a time
+_End = int | str | datetime  # an end of a range: a snapshot id, a tag or a time
 
 
 def as_version(version: Any) -> int | str:
-    """A version, snapshot id or name as its plain type; numpy's integers are numbers.
+    """Return a version, snapshot id or name as int or str; NumPy integers are accepted.
 
-    Raises `InvalidOption` for other types: they would select no state, and the current one would be read.
+    Raises `InvalidOption` for other types, which would otherwise select nothing.
     """
     if isinstance(version, str):
         return str(version)
@@ -30,28 +30,28 @@ def as_version(version: Any) -> int | str:
 
 
 def as_end_of_changes(state: Any) -> int | str | datetime | None:
-    """An end of `Table.changes`: a version, snapshot id or tag, or a time in UTC; raises `InvalidOption`."""
+    """Return an end of `Table.changes`: a version, snapshot id or tag, or a time in UTC; raises `InvalidOption`."""
     if state is None:
         return None
     return as_moment(state) if isinstance(state, date) else as_version(state)
 
 
 def check_one_state(source: str, options: ReadOptions) -> None:
-    """Raise `InvalidOption` if options also select a snapshot or changes; `source` describes the earlier selection."""
+    """Raise `InvalidOption` if options select a snapshot or changes although `source` already does."""
     if both := (*options.states, *options.names_of_groups(Group.RANGE), *options.changes):
         raise InvalidOption(f"{source} and option {both[0]!r} both select what to read: give only one")
 
 
 def check_no_range(source: str, given: Mapping[str, object]) -> None:
-    """Raise `InvalidOption` if options select a state or a range; `source` says what selects it instead."""
+    """Raise `InvalidOption` if options select a snapshot, version or range although `source` already does."""
     options = ReadOptions.parse(given)
     for name in (*options.states, *options.names_of_groups(Group.RANGE), *options.changes):
         if name not in ("readChangeFeed", "readChangeData"):
-            raise InvalidOption(f"{source}: option {name!r} would select something else. Leave it out")
+            raise InvalidOption(f"{source}: remove option {name!r}, which would select something else")
 
 
 def selector_from(options: ReadOptions) -> SnapshotSelector | None:
-    """Return the selector given by options, None if there is none; raises `InvalidOption` if options contradict."""
+    """Return the selector that options specify, None without one; raises `InvalidOption` if options contradict."""
     if alone := options.stream_options:
         raise InvalidOption(f"option {alone[0]!r} is for streams: spark.readStream, or Table.stream")
     given = options.states
@@ -71,7 +71,7 @@ def selector_from(options: ReadOptions) -> SnapshotSelector | None:
 
 
 def _state_selector(options: ReadOptions) -> SnapshotSelector:
-    """The selector of the only option that selects one state."""
+    """Return the selector of options that contain one option for a snapshot or version."""
     timestamp = None
     if options.timestamp_as_of is not None:
         timestamp = as_moment(options.timestamp_as_of, options.time_zone)
@@ -99,7 +99,7 @@ def _append_range(options: ReadOptions) -> AppendRange:
 
 
 def _single_end(ends: Mapping[str, _End | None]) -> _End | None:
-    """The one end of a range that was given, by option name; None without any."""
+    """Return the given end of a range, by option name; None if no end is given; raises `InvalidOption` for two."""
     given = [name for name, end in ends.items() if end is not None]
     if len(given) > 1:
         raise InvalidOption(f"options {given[0]!r} and {given[1]!r} set the same end of the range: give only one")
@@ -125,9 +125,9 @@ def _change_range(options: ReadOptions) -> ChangeRange:
 
 
 def as_text(options: ReadOptions, selector: SnapshotSelector) -> dict[str, str]:
-    """Return options as text, their time travel options replaced by those for `selector`.
+    """Return options as text, with the time travel options for `selector` instead of their own.
 
-    Options that a scan writes out separately (path, filter, ...) are left out.
+    Options that a scan writes separately (path, filter, ...) are left out.
     """
     selecting = options.names_of_groups(Group.STATE, Group.RANGE, Group.FEED)
     texts = {name: _text(value) for name, value in options.exclude((*selecting, "where", "filter")).values().items()}

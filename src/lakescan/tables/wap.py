@@ -1,4 +1,4 @@
-"""What a session of Spark reads of audited tables: the branch to which it writes, as with Iceberg's reader."""
+"""Select the branch that a Spark session reads from audited tables (write-audit-publish), as Iceberg's reader does."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ _PROPERTY = "write.wap.enabled"
 
 
 def is_audited(scan: ScanSpec, *, is_stream: bool = False) -> bool:
-    """Whether a session may say which state a scan reads: of an audited table, and the scan does not say it itself.
+    """Return whether the session's `spark.wap.branch` applies to a scan.
 
-    Of a stream (`is_stream`), it is the branch that is followed. Batch scans of changes read what they say.
+    That is so if the table has `write.wap.enabled`, and the scan does not select a snapshot or changes itself. With
+    `is_stream`, the branch is the one that the stream follows.
     """
     if scan.selector is not None or scan.state is not None or "refs" not in scan.table.metadata_tables:
         return False
-    if is_stream:  # whose options select no state
+    if is_stream:  # its options cannot select a snapshot
         return not scan.options.states and _has_property(scan.table.snapshot(SnapshotSelector()))
     if scan.options.stream_options or selector_from(scan.options) is not None:
         return False
@@ -31,11 +32,10 @@ def _has_property(snapshot: Snapshot) -> bool:
 
 
 def apply_session_reads(scan: ScanSpec, session: SessionSettings, *, is_stream: bool = False) -> ScanSpec:
-    """The scan as a session reads it: with its options of Iceberg tables, and of the branch `spark.wap.branch`.
+    """Return the scan with the settings of a session: its read options for Iceberg tables, and `spark.wap.branch`.
 
-    The branch is read if an audited table has it.
-
-    Raises `InvalidOption` if the session says both how rows are staged.
+    The branch is read only if the table is audited and has it. Raises `InvalidOption` if the session sets both
+    `spark.wap.id` and `spark.wap.branch`.
     """
     if options := session_options(scan.options, session.options, scan.table.name):
         scan = scan.with_options(options)

@@ -1,4 +1,4 @@
-"""Rows written to a table in one commit: appended, overwritten, or together with the table that they create."""
+"""Write rows to a table in one commit: append, overwrite, or create the table with them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOG = logging.getLogger("lakescan")
 
 
 def fill_columns(definition: TableDefinition, rows: Rows, format: Format) -> TableDefinition:
-    """The definition with the columns of rows, if it has none."""
+    """Return the definition, with the columns of the rows if it has none."""
     if definition.columns:
         return definition
     return replace(definition, columns=assign_ids(format.columns(rows.schema, definition.properties)))
@@ -40,9 +40,9 @@ def create_in_folder(
     options: WriteOptions = WriteOptions(),  # noqa: B008
     storage_options: Mapping[str, Any] = MappingProxyType({}),
 ) -> WriteResult:
-    """Create a table in a folder with rows, in one commit; its columns are theirs if the definition has none.
+    """Create a table with rows in a folder, in one commit. Without columns in the definition, it has those of the rows.
 
-    Raises `CreatedConcurrently` if one is there, and what `create_with` raises.
+    Raises `CreatedConcurrently` if the folder already has a table, and the errors of `create_with_rows`.
     """
     options.check_appends()
     options.check_new_table()
@@ -51,10 +51,11 @@ def create_in_folder(
 
 
 def create_with_rows(new: NewTable, rows: Rows, where: Predicate | None = None) -> WriteResult:
-    """Write the rows, and make the table with them in one commit.
+    """Write the rows, and create or replace the table with them in one commit.
 
-    If anything fails, there is no table, and its files are removed; unless the outcome of the commit is unknown.
-    Raises `SchemaMismatch` for rows that do not fit its columns, or do not match `where`, and what its commit raises.
+    If anything fails, the table is not created and its files are removed, unless the outcome of the commit is unknown.
+    Raises `SchemaMismatch` for rows that do not fit the columns or do not match `where`, and the errors of
+    `NewTable.commit`.
     """
     check_fit(new.writes, rows.schema)
     write_id = new_write_id()
@@ -68,7 +69,7 @@ def create_with_rows(new: NewTable, rows: Rows, where: Predicate | None = None) 
 
 
 def commit_new_table(new: NewTable, files: Sequence[WrittenFile]) -> WriteResult:
-    """Make the table with files; they are removed if it provably was not made."""
+    """Commit the table with these files, which are removed if the table definitely was not created."""
     try:
         new.commit(files)
     except CommitStateUnknown:
@@ -80,12 +81,17 @@ def commit_new_table(new: NewTable, files: Sequence[WrittenFile]) -> WriteResult
 
 
 def remove_task_files(new: NewTable, write_id: str) -> None:
-    """Remove what tasks have written that ended before another one failed."""
+    """Remove the files that some tasks of a write had already written when another task failed."""
     writes = new.writes
     try:
         locations = writes.storage.find(writes.data_folder, write_id)
     except Exception as error:
-        _LOG.warning("files named *%s* in %s may be left over: %s", write_id, writes.data_folder, error)
+        _LOG.warning(
+            "files named *%s* in %s may remain after a failed write, because they could not be listed: %s",
+            write_id,
+            writes.data_folder,
+            error,
+        )
         return
     discard(writes.storage, locations, new.referenced_locations)
 
@@ -93,8 +99,8 @@ def remove_task_files(new: NewTable, write_id: str) -> None:
 def append_rows(target: Target, rows: Rows, options: WriteOptions) -> WriteResult:
     """Append rows in one commit; do nothing if the transaction of the options was already committed.
 
-    In a table whose properties say so (`KeyUpserts.append_keys`), rows replace those with their keys, and the last of
-    several rows with the same key counts.
+    If the table's properties make appends replace rows by key (`KeyUpserts.append_keys`), they do so, and of several
+    new rows with the same key the last one is written.
     """
     if target.has_committed():
         return WriteResult(0, 0, 0)
@@ -117,9 +123,9 @@ def overwrite_rows(
     *,
     reads_target: bool = False,
 ) -> WriteResult:
-    """Overwrite rows in one commit: all rows, those that match `where`, or whole partitions; see `WriteOptions`.
+    """Replace rows in one commit: all rows, those that match `where`, or whole partitions; see `WriteOptions`.
 
-    `reads_target`: the new rows are made from those of the target, so that a concurrent change of it is a conflict.
+    `reads_target`: the new rows were computed from the target, so concurrent changes of it are conflicts.
     """
     if target.has_committed():
         return WriteResult(0, 0, 0)
