@@ -1,1 +1,1 @@
-"""What a table format offers to planning and to the engines."""
+"""Interfaces between table formats, planning and engines."""

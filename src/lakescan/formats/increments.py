@@ -1,7 +1,7 @@
-"""Increments: the files that commits add to a table, read commit by commit in limited portions.
+"""Increments: the files that commits add to a table, read commit by commit in portions of limited size.
 
-A reader's position is an `Offset`: a commit, and how many of its files were read. A commit may therefore be split over
-several reads, and because the order of files is deterministic, a restarted reader continues exactly at its offset.
+A reader's position is an `Offset`: a commit, and the number of its files that were read. So one commit can be split
+over several reads. The order of files is deterministic, so a restarted reader continues exactly at its offset.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RESTART = "Restart the stream to continue with the new schema"
 
 
 class CommitChange(StrEnum):
-    """What a commit does to rows: NOTHING if it only moves them, OVERWRITE if it may replace some."""
+    """The effect of a commit on rows: NOTHING if it only moves rows, OVERWRITE if it may replace rows."""
 
     APPEND = "append"
     NOTHING = "nothing"
@@ -39,10 +39,10 @@ class CommitChange(StrEnum):
 
 @dataclass(frozen=True)
 class Offset:
-    """The position of a reader: `files` files of `commit` (a snapshot id or version) are read.
+    """The position of a reader: `files` files of `commit` (a snapshot id or version) were read.
 
-    If `initial`, those are files of the whole table as of the commit, not only those it added. Once all are read,
-    `files` is ALL and `initial` is false, so that each position has exactly one offset.
+    If `initial`, these are files of the whole table as of the commit, not only the files that the commit added. Once
+    all files are read, `files` is ALL and `initial` is false, so that each position has exactly one offset.
     """
 
     commit: int
@@ -50,12 +50,12 @@ class Offset:
     initial: bool = False
 
     def advance(self, read: int, count: int) -> Offset:
-        """Return the offset after `read` of `count` files."""
+        """Return the offset after the first `read` of `count` files."""
         return Offset(self.commit) if read >= count else Offset(self.commit, read, self.initial)
 
     @property
     def is_whole(self) -> bool:
-        """Whether all files of the commit are read."""
+        """Whether all files of the commit were read."""
         return self.files == ALL
 
 
@@ -64,7 +64,7 @@ BEFORE = Offset(-1)  # before the first commit
 
 @dataclass(frozen=True)
 class OffsetNames:
-    """The JSON keys of an offset's members, as the format's own streaming source names them."""
+    """The JSON keys of an offset's fields, named as in the format's own streaming source."""
 
     commit: str
     files: str
@@ -73,10 +73,10 @@ class OffsetNames:
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit as described by its own metadata, without listing its files; `change` is its effect on rows.
+    """A commit as its own metadata describes it, without its list of files. `change` is its effect on rows.
 
-    `files`, `rows` and `size` (bytes) are totals of the added files, None if not recorded. `obstacle` is why a stream
-    cannot read past this commit (a changed schema, for example) and what to do, None if it can.
+    `files`, `rows` and `size` (bytes) are totals of the added files; None if not recorded. `obstacle` explains why a
+    stream cannot read past this commit (such as a changed schema) and what to do; None if it can.
     """
 
     id: int
@@ -90,7 +90,7 @@ class Commit:
     obstacle: str | None = None
 
     def describe(self) -> str:
-        """Return a description for messages."""
+        """Return the commit as text for messages: id, operation, time and summary."""
         summary = ", ".join(f"{k}={v}" for k, v in sorted(self.summary.items()))
         time = f" at {self.timestamp}" if self.timestamp else ""
         return f"{self.id} ({self.operation}{time}{f'; {summary}' if summary else ''})"
@@ -98,7 +98,14 @@ class Commit:
 
 @dataclass(frozen=True)
 class Backlog:
-    """Totals of the commits that a stream has not begun to read; the rest of a partly read commit is not counted."""
+    """Totals of the commits that a stream has not begun to read. The rest of a partly read commit is not counted.
+
+    Attributes:
+        commits: The number of commits.
+        files: The number of data files that they added.
+        rows: The number of rows in these files.
+        bytes: The size of these files.
+    """
 
     commits: int
     files: int
@@ -106,16 +113,16 @@ class Backlog:
     bytes: int
 
     def _repr_html_(self) -> str:
-        """The totals as notebooks show them."""
+        """Return HTML for notebooks: the totals."""
         return section("Backlog", facts_table({name: f"{value:,}" for name, value in vars(self).items()}))
 
 
 @dataclass(frozen=True)
 class CommitPart:
-    """A range of files of one commit to read, from `first` (inclusive) to `stop` (exclusive).
+    """A range of the files of one commit to read, from `first` (inclusive) to `stop` (exclusive).
 
-    If `initial`, the range counts the files of the whole table as of the commit, else the files that the commit adds.
-    `ordinal` is the position of the commit among those that are read.
+    If `initial`, the range is of the files of the whole table as of the commit, else of the files that the commit adds.
+    `ordinal` is the position of the commit among the commits to read.
     """
 
     commit: int
@@ -132,7 +139,10 @@ class CommitPart:
 
 @dataclass(frozen=True)
 class IncrementLimits:
-    """Limits of one read; None is no limit. At least one file is always taken, so that the reader makes progress."""
+    """The limits of one read: files, rows, bytes (`size`) and commits; None for no limit.
+
+    At least one file is always read, so that the reader makes progress.
+    """
 
     files: int | None = None
     rows: int | None = None
@@ -142,10 +152,10 @@ class IncrementLimits:
 
 @dataclass(frozen=True)
 class Increment:
-    """The parts of commits to read, in order. Files whose path matches `exclude` are neither read nor counted.
+    """The parts of commits to read, in order. Files whose path matches the regular expression `exclude` are ignored.
 
-    With `changes`, removed rows are read too, and every row has a change type. The files of each commit are in the
-    commit's own order, which is stable, or ordered by the lower bounds of the column `ordered_by` (a field id).
+    With `changes`, removed rows are read, too, and every row has a change type. The files of a commit are in the
+    commit's own stable order, or ordered by the lower bounds of the column `ordered_by` (a field id).
     """
 
     parts: tuple[CommitPart, ...]
@@ -154,7 +164,10 @@ class Increment:
     ordered_by: int | None = None
 
     def runs(self) -> Iterator[tuple[bool, list[CommitPart]]]:
-        """Group the parts into runs: (True, consecutive whole commits in their own order) or (False, a single part)."""
+        """Group the parts into runs that are read together.
+
+        Yields (True, consecutive whole commits in their own order), or (False, a list of one other part).
+        """
         for is_whole, parts in groupby(self.parts, key=lambda each: each.is_whole and not each.initial):
             if is_whole and self.ordered_by is None:
                 yield True, list(parts)
@@ -163,7 +176,7 @@ class Increment:
 
 
 class Budget:
-    """Tracks how much of the limits one read has used."""
+    """Keeps track of how much of the limits one read has used."""
 
     def __init__(self, limits: IncrementLimits) -> None:
         self._limits = (limits.files, limits.rows, limits.size)
@@ -172,9 +185,9 @@ class Budget:
         self._commits = 0
 
     def take_commit(self, commit: Commit, *, at_least: bool = False) -> bool:
-        """Take the whole commit if its recorded size fits; with `at_least`, regardless of its size.
+        """Take a whole commit if its recorded totals fit the limits; return whether it was taken.
 
-        Returns whether it was taken. A commit without the recorded totals that the limits need is not taken.
+        With `at_least`, it is taken whatever its size. A commit that lacks a total that a limit needs is not taken.
         """
         totals = (commit.files, commit.rows, commit.size)
         limits = (None, None, None) if at_least else self._limits
@@ -189,9 +202,9 @@ class Budget:
         return True
 
     def take_files(self, files: Iterable[tuple[pa.ChunkedArray, pa.ChunkedArray]], start: int) -> tuple[int, int]:
-        """Take files from index `start` on, as many as fit; returns how many were taken, and how many files there are.
+        """Take as many files as fit, from index `start`; return the number of files taken, and the number of all files.
 
-        `files` are (bytes, rows) columns of all files of the commit, in order.
+        `files` has the columns (bytes, rows) of all files of the commit, in order.
         """
         listed = [[pc.fill_null(values, 0).to_numpy() for values in each] for each in files]
         size, rows = (np.concatenate([_NONE, *(each[i] for each in listed)]) for i in (0, 1))
@@ -218,7 +231,7 @@ def order_by_lower_bound(lower: pa.Array | None, count: int) -> pa.Array:
 
 
 def files_of_part(part: CommitPart, tables: Iterable[F]) -> Iterator[F]:
-    """Yield the files of a part, given all files of its commit in order."""
+    """Yield the files of a part, given the tables of all files of its commit, in order."""
     start = 0
     for table in tables:
         index = np.arange(start, start + len(table))

@@ -1,4 +1,4 @@
-"""Metadata tables (snapshots, files, history, ...) as engines read them: a schema, and parts read independently."""
+"""Metadata tables (snapshots, files, history, ...): a schema, and parts that are read independently."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lakescan.errors import InvalidOption, nearest
 
 
 class MetadataTable(Protocol):
-    """A metadata table. It and its parts are picklable, so any worker can read any part."""
+    """A metadata table. It can be pickled, as can its parts, so any worker can read any part."""
 
     @property
     def schema(self) -> Schema:
         """The table's columns."""
 
     def parts(self) -> Sequence[Any]:
-        """Return the units of reading, such as manifests or delete files."""
+        """Return the parts to read, such as manifests or delete files."""
 
     def read(self, part: Any) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one part as batches of the schema."""
@@ -28,13 +28,13 @@ class MetadataTable(Protocol):
 
 @dataclass(frozen=True)
 class InMemoryMetadataTable:
-    """A metadata table with its rows in memory, in a single part."""
+    """A metadata table with its rows in memory, as a single part."""
 
     schema: Schema
     rows: tuple[dict[str, Any], ...]
 
     def parts(self) -> Sequence[Any]:
-        """Return a single part."""
+        """Return the single part."""
         return (None,)
 
     def read(self, part: Any) -> Iterator[pa.RecordBatch]:
@@ -43,7 +43,7 @@ class InMemoryMetadataTable:
 
 
 def no_such_table(name: str, known: Iterable[str]) -> InvalidOption:
-    """Return the error for a metadata table that the format does not have."""
+    """Build the error for an unknown metadata table; `known` are the names of existing tables."""
     names = list(known)
     return InvalidOption(f"no metadata table {name!r}.{nearest(name, names)} Available: {', '.join(names)}")
 

@@ -1,4 +1,4 @@
-"""Branches and tags: names for the states of a table."""
+"""Branches and tags: names for snapshots of a table."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lakescan.errors import InvalidOption
 
 @dataclass(frozen=True)
 class SnapshotRef:
-    """A branch or a tag of a table: the snapshot that it names, and how long what it names is kept.
+    """A branch or tag of a table: its snapshot, and its retention.
 
     Attributes:
-        snapshot_id: The id of its newest snapshot (branch), or of its snapshot (tag).
-        max_ref_age: The age of its snapshot from which on expiry removes the branch or tag itself; None for the
-            property `history.expire.max-ref-age-ms`. `main` is never removed.
-        max_snapshot_age: The age from which on expiry removes snapshots of the branch; None for the table's properties.
-        min_snapshots_to_keep: How many snapshots of the branch expiry keeps, however old; None for the table's
+        snapshot_id: The id of the newest snapshot of a branch, or of the snapshot of a tag.
+        max_ref_age: Expiry drops the branch or tag itself when this snapshot is older than this; None for the property
+            `history.expire.max-ref-age-ms`. `main` is never dropped.
+        max_snapshot_age: Snapshots of the branch expire when they are older than this; None for the table's properties.
+        min_snapshots_to_keep: The number of newest snapshots of the branch that never expire; None for the table's
             properties.
 
     Example:
@@ -33,7 +33,7 @@ class SnapshotRef:
     min_snapshots_to_keep: int | None = None
 
     def _repr_html_(self) -> str:
-        """The branch or tag as notebooks show it."""
+        """Return HTML for notebooks: the snapshot and the retention."""
         return section("Branch or tag", facts_table(dict(zip(_COLUMNS, self._texts(), strict=True))))
 
     def _texts(self) -> tuple[str, ...]:
@@ -48,30 +48,30 @@ class SnapshotRefs(dict[str, SnapshotRef]):
     """The branches or the tags of a table, by name."""
 
     def _repr_html_(self) -> str:
-        """The names as notebooks show them: a row each."""
+        """Return HTML for notebooks: one row per branch or tag."""
         rows = [(name, *each._texts()) for name, each in self.items()]
         return grid(("name", *_COLUMNS), rows)
 
 
 class RefKind(StrEnum):
-    """The two kinds of names for snapshots."""
+    """The kinds of named references to snapshots: branches and tags."""
 
     BRANCH = "branch"
     TAG = "tag"
 
 
 class IfRefExists(StrEnum):
-    """What becomes of a branch or tag of the same name: an error, nothing, or it is set to another snapshot."""
+    """The handling of an existing branch or tag: raise an error, keep it, or move it to another snapshot."""
 
     REFUSE = "refuse"
     KEEP = "keep"
     REPLACE = "replace"
-    ONLY_REPLACE = "only replace"  # and it has to be there
+    ONLY_REPLACE = "only replace"  # raises an error if there is nothing to replace
 
 
 @dataclass(frozen=True)
 class RefRetention:
-    """How long a branch or tag, and the snapshots of a branch, are kept; None for what it says already, or nothing."""
+    """The retention of a branch or tag, and of the snapshots of a branch; None leaves a setting unchanged or unset."""
 
     max_ref_age: timedelta | None = None
     max_snapshot_age: timedelta | None = None

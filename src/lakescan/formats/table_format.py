@@ -1,4 +1,4 @@
-"""The interface of a table format to the layers above: snapshots, schemas, candidate files, commits."""
+"""The interface of a table format to the layers above: snapshots, schemas, candidate files and commits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lakescan.planning.scan_report import FormatTerms, ScanMetrics
 
 @dataclass(frozen=True)
 class ChangeRange:
-    """The commits whose changes to read (Delta): from a version or timestamp to another, both inclusive."""
+    """The commits whose changes are read (Delta): from a version or timestamp to another, both inclusive."""
 
     start_version: int | None = None
     start_timestamp: datetime | None = None
@@ -35,10 +35,10 @@ class ChangeRange:
 
 @dataclass(frozen=True)
 class AppendRange:
-    """The commits whose appended rows, or with `changes` all changes, to read (Iceberg).
+    """The commits whose appended rows, or with `changes` all changes, are read (Iceberg).
 
-    `after` is exclusive, `upto` inclusive. Each is a snapshot id, a tag name, or a timestamp, which means the latest
-    snapshot not after it.
+    `after` is exclusive, `upto` inclusive. Each is a snapshot id, a tag name, or a timestamp, which stands for the
+    newest snapshot that is not later.
     """
 
     after: int | str | datetime | None = None
@@ -48,7 +48,7 @@ class AppendRange:
 
 
 class StartAt(StrEnum):
-    """Where a stream begins: with the whole table, or with one of its commits."""
+    """The start of a stream: the whole table, or one of its commits."""
 
     TABLE = "table"
     LATEST = "latest"
@@ -62,7 +62,7 @@ class StartAt(StrEnum):
 
 @dataclass(frozen=True)
 class StreamStart:
-    """Where a stream begins. `commit` is set for a start at or after a commit, `time` for one at or after a time."""
+    """The start of a stream. `commit` is set for a start at or after a commit, `time` for one at or after a time."""
 
     at: StartAt = StartAt.TABLE
     commit: int | str | None = None
@@ -71,10 +71,10 @@ class StreamStart:
 
 @dataclass(frozen=True)
 class CommitRequest:
-    """A request for the commits of a branch after `after`, or all retained commits if it is None.
+    """A request for the commits of a branch after the commit `after`, or for all retained commits.
 
-    Files whose path matches `exclude` are not counted (Delta). Missing commits are an error, or are skipped without
-    `fail_on_loss` (Delta).
+    Files whose path matches the regular expression `exclude` are not counted (Delta). Missing commits are an error;
+    without `fail_on_loss` they are skipped (Delta).
     """
 
     after: int | None = None
@@ -85,10 +85,10 @@ class CommitRequest:
 
 @dataclass(frozen=True)
 class SnapshotSelector:
-    """Which state of a table to read: at most one field is set; without any, the current state.
+    """The snapshot, version or range to read. At most one field is set; without any, it is the current snapshot.
 
     `version` is a snapshot id or Delta version, or (as text, Iceberg) the name of a branch or tag. `wap_branch` is a
-    branch of a table that is audited, if it is there, else the current state.
+    branch of an audited table; if it does not exist, the current snapshot is read.
     """
 
     version: int | str | None = None
@@ -100,25 +100,25 @@ class SnapshotSelector:
     appends: AppendRange | None = None
 
     def describe(self) -> str:
-        """Return a description for messages."""
+        """Return the selection as text for messages."""
         chosen = {k.replace("_", "-"): v for k, v in self.__dict__.items() if v is not None}
         return ", ".join(f"{k} {v}" for k, v in chosen.items()) or "current"
 
     @property
     def ref_description(self) -> str:
-        """The branch or tag that is read, for reports; empty for another state."""
+        """The branch or tag to read, for reports; empty without one."""
         return "" if self.branch is self.wap_branch is self.tag is None else self.describe()
 
 
 class SnapshotState:
-    """What a format needs to plan a snapshot; each format has subclasses, and only they look inside.
+    """A format's own data for planning a snapshot. Each format has subclasses, which are opaque to other code.
 
-    They differ in what the snapshot selects: rows of a state, changes of a range, or files of some commits.
+    There are subclasses for the rows of a snapshot, the changes of a range, and the files of some commits.
     """
 
     @property
     def computed_changes(self) -> Increment | None:
-        """The commits whose changes of rows are computed from added and removed files and deletes.
+        """The commits whose row changes are computed from added and removed files and deletes.
 
         None for a snapshot of rows, and for changes that the table recorded.
         """
@@ -126,18 +126,22 @@ class SnapshotState:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the order of the planned files is that of their commits, which reads in process keep."""
+        """Whether planned files are in commit order, which reads in process keep."""
         return False
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A resolved snapshot: its id (Iceberg snapshot id, Delta version), commit time, schema and table properties.
+    """A resolved snapshot of a table.
 
-    - `id`: None for a table without snapshots.
-    - `all_columns`: the schema's columns, then dropped ones, which equality deletes may still compare.
-    - `metadata_columns`: can be selected and filtered by, too.
-    - `state`: what the format plans it by.
+    - `id`: the snapshot id (Iceberg) or version (Delta); None for a table without snapshots.
+    - `timestamp`: the commit time.
+    - `operation`: the operation of the commit.
+    - `schema`: the columns.
+    - `all_columns`: the columns, followed by dropped ones, which equality deletes may still compare.
+    - `metadata_columns`: further columns that can be selected and filtered by.
+    - `properties`: the table properties.
+    - `state`: the format's own data, to plan the snapshot.
     """
 
     id: int | None
@@ -150,7 +154,7 @@ class Snapshot:
     state: SnapshotState
 
     def _repr_html_(self) -> str:
-        """The snapshot as notebooks show it."""
+        """Return HTML for notebooks: id, commit time, operation and number of columns."""
         facts = {
             "id": "none" if self.id is None else str(self.id),
             "committed": "" if self.timestamp is None else f"{self.timestamp:%Y-%m-%d %H:%M:%S} UTC",
@@ -162,13 +166,15 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class FileRequest:
-    """A request to plan files; planning increments `metrics`.
+    """A request to plan files. Planning increments the counters of `metrics`.
 
-    The files come with statistics of the filter's columns and of those in `stats` (field ids). Where the format knows
-    that every row of the files matches, files with `limit` rows are enough. `executor` reads metadata, subject to the
-    planning modes (see `lakescan.common.executors`). `tested` is the filter that all rows are tested by: deletes of
-    other rows need not be planned. `reads` are the fields that are read (their ids). `planned_by` is who is asked to
-    plan: 'client' or, in a catalog whose server can, 'server'.
+    - `predicate`: prunes files.
+    - `limit`: files with this many rows are enough, if the format can prove that all of their rows match.
+    - `stats`: ids of fields whose statistics are returned, besides those of the predicate.
+    - `executor`: reads metadata, subject to the planning modes (see `lakescan.common.executors`).
+    - `tested`: the filter that is applied to all rows. Deletes of other rows need not be planned.
+    - `reads`: the ids of the fields that are read.
+    - `planned_by`: 'client', or 'server' if the catalog's server may plan.
     """
 
     predicate: Predicate
@@ -183,7 +189,7 @@ class FileRequest:
     planned_by: str | None = None
 
     def add_stats(self, field_id: int | None) -> FileRequest:
-        """Return the request with the statistics of one more column; unchanged if `field_id` is None."""
+        """Return the request with the statistics of one more column; the same request if `field_id` is None."""
         return self if field_id is None else replace(self, stats=self.stats | {field_id})
 
     def columns(self, schema: Schema) -> dict[int, Field]:
@@ -201,7 +207,7 @@ class TableFormat(Protocol):
 
     @property
     def words(self) -> FormatTerms:
-        """The format's own words, for people."""
+        """The format's terms, for messages and reports."""
 
     @property
     def location(self) -> str:
@@ -209,38 +215,38 @@ class TableFormat(Protocol):
 
     @property
     def partitioning(self) -> str:
-        """Description of the partition spec, for people."""
+        """The partition spec as text."""
 
     @property
     def partition_names(self) -> Mapping[str, Collection[str]]:
-        """The columns whose values partition files, by their names now, with the names of their partition fields."""
+        """The columns that files are partitioned by, under their current names, with their partition fields."""
 
     @property
     def sort_order(self) -> str:
-        """Description of the sort order that writers should follow, for people."""
+        """The sort order for writers as text."""
 
     @property
     def comment(self) -> str | None:
-        """What the table is about."""
+        """The table's description; None without one."""
 
     @property
     def format_version(self) -> str:
-        """The version of the format: '2' (Iceberg), or what readers and writers must support, '3,7' (Delta)."""
+        """The format version: '2' (Iceberg), or the reader and writer versions, '3,7' (Delta)."""
 
     def snapshot(self, selector: SnapshotSelector) -> Snapshot:
-        """Resolve a selector; raises `NoSuchSnapshot`."""
+        """Return the snapshot that a selector selects; raises `NoSuchSnapshot`."""
 
     def pin_snapshot(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
         """Return a location and selector that open the same snapshot in another process, despite later commits."""
 
     def history(self) -> pa.Table:
-        """Return the commits of the table, newest last."""
+        """Return the commits of the table, oldest first."""
 
     def refs(self, kind: RefKind) -> Mapping[str, SnapshotRef]:
         """Return the branches or tags by name; raises `UnsupportedFeature` if the format has none."""
 
     def ancestors(self, snapshot: Snapshot) -> pa.Table:
-        """Return a snapshot and those that it was made from (`snapshot_id`, `committed_at`), newest first."""
+        """Return a snapshot and its ancestors (`snapshot_id`, `committed_at`), newest first."""
 
     @property
     def metadata_tables(self) -> tuple[str, ...]:
@@ -250,40 +256,40 @@ class TableFormat(Protocol):
         """Return a metadata table of a snapshot; raises `InvalidOption` for an unknown name."""
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
-        """Return how the table's fields are matched with the columns of data files."""
+        """Return how the table's fields are matched to columns of data files."""
 
     def metadata_bytes(self, snapshot: Snapshot) -> int:
         """Estimate the bytes of metadata that planning a snapshot reads without pruning."""
 
     def metadata_facts(self, snapshot: Snapshot, files: FileTable, now: datetime) -> MetadataFacts:
-        """Return what the metadata says of the table's upkeep; `files` are the snapshot's, with deletes."""
+        """Return the metadata's facts for a health report; `files` are the files of the snapshot, with deletes."""
 
     def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
-        """Yield, in parts, the live files that partition values and statistics do not rule out."""
+        """Yield, in parts, the files of the snapshot that partition values and statistics do not rule out."""
 
     @property
     def identity(self) -> str | None:
-        """The table's UUID or equivalent, which distinguishes it from a table created later at the same location."""
+        """The table's UUID, which distinguishes it from a table created later at the same location."""
 
     def refresh(self) -> TableFormat:
-        """Return the table refreshed with new commits; used by streams."""
+        """Return the table with new commits, for streams."""
 
     def reopen(self) -> TableFormat:
-        """Open the table now at the same location or under the same name; raises `NotATable` or `NoSuchTable`."""
+        """Return the table that is now at the same location or name; raises `NotATable` or `NoSuchTable`."""
 
     @property
     def offset_names(self) -> OffsetNames:
-        """The names of an offset's members in checkpoints."""
+        """The JSON keys of offsets in checkpoints."""
 
     @property
     def default_limits(self) -> IncrementLimits:
-        """The limits of a stream's batch where the options set none."""
+        """The limits of a stream's batch if the options set none."""
 
     def starting_point(self, start: StreamStart, branch: str | None = None) -> Offset:
         """Return the offset at which a stream begins; raises `NoSuchSnapshot`."""
 
     def commits(self, request: CommitRequest, snapshot: Snapshot) -> Iterator[Commit]:
-        """Yield commits, oldest first; `Commit.obstacle` is relative to the schema of `snapshot`.
+        """Yield the requested commits, oldest first. `Commit.obstacle` is relative to the schema of `snapshot`.
 
         Raises `NoSuchSnapshot` if the first requested commit was expired or removed.
         """
@@ -291,33 +297,34 @@ class TableFormat(Protocol):
     def changes_between(
         self, start: int | str | datetime | None, end: int | str | datetime | None, identity: Sequence[str]
     ) -> SnapshotSelector:
-        """Return the selector of the changes after the state `start`, up to and including `end`.
+        """Return the selector of the changes after `start`, up to and including `end`.
 
-        Each is a snapshot id, a version, a time or the name of a tag; None is the beginning, or the current state.
-        Raises `UnsupportedFeature` if columns of the `identity` of rows cannot be taken into account, `InvalidOption`
-        for a state that the format does not have.
+        Each is a snapshot id, a version, a time or a tag; None for the beginning, or for the current snapshot. Raises
+        `UnsupportedFeature` if the format cannot pair changes by `identity` columns, `InvalidOption` for an argument
+        that does not apply to the format.
         """
 
     def changes_from(self, start: int | str | datetime, end: int | str | datetime | None) -> SnapshotSelector:
-        """Return the selector of the changes from a state to another, both included; None is the current state.
+        """Return the selector of the changes from `start` to `end`, both inclusive; `end=None` is the current snapshot.
 
-        Each is a snapshot id, a version, a time or the name of a tag. Raises `NoSuchSnapshot`, and `InvalidOption` for
-        a state that the format does not have.
+        Each is a snapshot id, a version, a time or a tag. Raises `NoSuchSnapshot`, and `InvalidOption` for an argument
+        that does not apply to the format.
         """
 
     def with_changes(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot with the schema of a stream of changes, which has extra columns."""
+        """Return the snapshot with the schema of a stream of changes, which has additional columns."""
 
     def increment(self, snapshot: Snapshot, increment: Increment) -> Snapshot:
-        """Return a snapshot that has only the files of an increment, with the schema of `snapshot`."""
+        """Return a snapshot with only the files of an increment, and with the schema of `snapshot`."""
 
 
 @dataclass(frozen=True)
 class ManifestFacts:
     """The manifests of a snapshot.
 
-    - `rewritable`: how many of them a rewrite would replace, and `rewritable_bytes` their size.
-    - `rewritten`: about how many would replace them.
+    - `count`, `bytes`: their number and size.
+    - `rewritable`, `rewritable_bytes`: the number and size of those that a rewrite would replace.
+    - `rewritten`: about how many manifests would replace them.
     """
 
     count: int = 0
@@ -329,10 +336,12 @@ class ManifestFacts:
 
 @dataclass(frozen=True)
 class LogFacts:
-    """The log of a version: its newest checkpoint, and the commits since.
+    """The log of a version: its newest checkpoint, and the commits after it.
 
-    - `checkpoint`: the version of the checkpoint, None without one; `checkpoint_at`: when it was written.
-    - `interval`: after how many commits writers should write the next.
+    - `commits`, `commit_bytes`: the number and size of these commits.
+    - `checkpoint`: the version of the checkpoint; None without one.
+    - `checkpoint_at`, `checkpoint_bytes`: when it was written, and its size.
+    - `interval`: the number of commits between checkpoints.
     """
 
     commits: int
@@ -347,10 +356,11 @@ class LogFacts:
 class KeptStates:
     """The snapshots or versions that can still be read, and the files that only they need.
 
-    - `expirable`: how many expire now by the table's own properties; 0 where the format expires none by a command.
-    - `files`, `bytes`: files of data and deletes that the current state has no more, as far as the metadata tells.
-    - `removable_files`: the files that expiry and clean-up would remove now, at most: those of them, and metadata.
-    - `removable_bytes`: the bytes of those of data and deletes.
+    - `count`, `oldest`: their number, and the time of the oldest.
+    - `expirable`: how many would expire now by the table's properties; 0 if no command of the format expires them.
+    - `files`, `bytes`: data and delete files that the current snapshot no longer has, as far as metadata records them.
+    - `removable_files`: the most files (including metadata) that expiry and clean-up would delete now.
+    - `removable_bytes`: the size of the data and delete files among these.
     """
 
     count: int
@@ -364,14 +374,16 @@ class KeptStates:
 
 @dataclass(frozen=True)
 class MetadataFacts:
-    """What metadata says of upkeep.
+    """Facts of a table's metadata for its health report.
 
-    - `target_file_size`: bytes of a data file that writers aim at.
-    - `bytes`: what is read before the first data file: metadata file and manifests, or checkpoint and commits.
-    - `manifests`, `log`: the one that the format has.
-    - `rewritable_deletes`: how many files of position deletes a rewrite would replace, and their bytes.
-    - `owns_files`: whether files may be removed at all.
-    - `clustering`: the columns that the table is clustered by; none if it is not.
+    - `target_file_size`: the target size of data files in bytes.
+    - `bytes`: the size of the metadata that is read before data: metadata file and manifests, or checkpoint and
+      commits.
+    - `kept`: the snapshots or versions that can still be read.
+    - `manifests`, `log`: facts of Iceberg's manifests, or of Delta's log.
+    - `rewritable_deletes`: the number and bytes of position delete files that a rewrite would replace.
+    - `owns_files`: whether files may be deleted at all.
+    - `clustering`: the columns that the table is clustered by, if any.
     """
 
     target_file_size: int
@@ -386,7 +398,7 @@ class MetadataFacts:
 
 @dataclass(frozen=True)
 class TablePath:
-    """A table's location, and what else its path selects: a state, and values of partition columns (None for null)."""
+    """A path to a table: its location, a selector, and partition values (None for null), if the path has them."""
 
     location: str
     selector: SnapshotSelector | None = None
