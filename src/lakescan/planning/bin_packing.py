@@ -1,7 +1,7 @@
 """Bin packing of splits into balanced task groups, one per Spark partition, with Iceberg's algorithm.
 
 The weight of a split is its bytes plus those of its deletes, but at least the cost of opening its files. A split goes
-to the first open bin that has room; if more than `lookback` bins are open, the fullest is closed. Splits whose order
+to the first open bin with enough room. If more than `lookback` bins are open, the fullest is closed. Splits whose order
 matters are packed without looking back.
 """
 
@@ -33,23 +33,23 @@ def weights(splits: pa.Table, table: FileTable, open_cost: int) -> np.ndarray:
 
 
 def pack(weight: np.ndarray, target: int, lookback: int) -> np.ndarray:
-    """Return the group number of each split; groups are numbered in the order in which they are closed.
+    """Return the group number of each split. Groups are numbered in closing order.
 
-    One pass, in which most splits are compared with one or two numbers: what the newest bin has left, and the most that
-    an older one may have. Bins too full for even the lightest split are not compared, only closed.
-    Splits of one weight, as those of small files, fill one bin after the other.
+    This is a single pass. Most splits are compared with only one or two numbers: the room in the newest bin, and the
+    most room in an older one. Bins without room for even the lightest split are not compared, only closed. Splits of
+    equal weight, such as those of small files, fill one bin after another.
     """
     lightest = int(weight.min(initial=limits.FILE_SIZE))
     if lightest > 0 and lookback > 0 and (weight == lightest).all():
         return np.arange(len(weight)) // max(1, target // lightest)
-    begins: list[int] = []  # the split that opened each bin; the next ones are in it, too, but for those that are moved
-    moved: list[int] = []  # splits that went to an older bin, and which
-    moved_to: list[int] = []
-    newest, left = -1, -1  # the newest bin, and the weight that it has left; -1 if it is closed already
-    older: list[int] = []  # open bins that the lightest split fits, in order, and what they have left
-    older_left: list[int] = []
-    most = -1  # no older bin has more left
-    full: list[tuple[int, int]] = []  # the other open bins, (left, bin) in a heap: the fullest first
+    begins: list[int] = []  # the split that opened each bin; later splits are in it, too, except moved ones
+    moved: list[int] = []  # splits that went to an older bin
+    moved_to: list[int] = []  # the older bin of each
+    newest, left = -1, -1  # the newest bin, and its room; -1 if it is already closed
+    older: list[int] = []  # older open bins with room for the lightest split, in order
+    older_left: list[int] = []  # the room of each
+    most = -1  # no older bin has more room
+    full: list[tuple[int, int]] = []  # the other open bins, a heap of (room, bin): the fullest first
     closed: list[int] = []
     unopened = lookback
     for split, each in enumerate(weight.tolist()):
@@ -61,7 +61,7 @@ def pack(weight: np.ndarray, target: int, lookback: int) -> np.ndarray:
                 room = -1
                 most = max(older_left) if older_left else -1
             if room >= each:
-                place = older_left.index(room)  # the first that has so much left is the one that was found
+                place = older_left.index(room)  # the bin that the loop found
                 moved.append(split)
                 moved_to.append(older[place])
                 if room - each >= lightest:
@@ -118,5 +118,5 @@ def pack_in_order(weight: np.ndarray, target: int) -> np.ndarray:
 
 
 def _bin_numbers(begins: list[int], splits: int) -> np.ndarray:
-    """The bin of each split if each bin has the splits from its first one to that of the next bin."""
+    """Return the bin of each split, if each bin has the splits from its first one up to the next bin's."""
     return np.repeat(np.arange(len(begins)), np.diff([*begins, splits]))

@@ -1,6 +1,6 @@
 """Candidate files, the input of planning: the files that remain after pruning by partition and statistics.
 
-Formats yield them in parts (some manifests, a share of a log), so that planning overlaps with reading the next part.
+Formats yield them in parts (some manifests, or a part of a log), so that planning overlaps with reading the next part.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from lakescan.planning.residual import needed_conjuncts
 
 @dataclass(frozen=True)
 class Candidates:
-    """Files that may have matching rows; `needed` has each file's bit mask of filter conjuncts to run on its rows."""
+    """Files that may have matching rows.
+
+    `needed` has, for each file, a bit mask of the filter's conjuncts that must be applied to its rows.
+    """
 
     table: FileTable
     needed: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -38,7 +41,7 @@ class Candidates:
     def prune_table(table: FileTable, predicate: Predicate, exact: Stats, skipped_by_partition: int = 0) -> Candidates:
         """Prune a file table by its statistics.
 
-        `exact` are the statistics of partition values, which may prove conjuncts that bounds cannot.
+        `exact` are statistics of partition values, which may prove conjuncts that bounds cannot.
         """
         mask = might_match(predicate, table.stats, len(table))
         kept = table if pc.all(mask).as_py() else table.filter(mask)
@@ -48,7 +51,7 @@ class Candidates:
 
 
 def concat_candidates(parts: Sequence[Candidates]) -> Candidates:
-    """Concatenate parts."""
+    """Concatenate parts of candidates."""
     if len(parts) == 1:
         return parts[0]
     if not parts:
@@ -61,12 +64,12 @@ def concat_candidates(parts: Sequence[Candidates]) -> Candidates:
     )
 
 
-# The metadata columns `_file`, `_pos`, `_spec_id` and `_partition` of a row are facts of its file, by which a filter
-# of rows prunes files (`with_facts`). A `FileFilter` selects files, as `filterFiles` and `filterPartitions` of
-# Iceberg's `ManifestGroup` do.
+# A filter of rows by the metadata columns `_file`, `_pos`, `_spec_id` and `_partition` prunes files (`prune_by_facts`),
+# since these columns depend on the file. A `FileFilter` selects files, like `filterFiles` and `filterPartitions` of
+# Iceberg's `ManifestGroup`.
 
-_ID = 2_145_000_000  # below those of metadata columns, and above those of the table's fields
-_FACTS = {  # as in Iceberg's `DataFile` and its metadata tables, with the column of the file table
+_ID = 2_145_000_000  # field ids below those of metadata columns, and above those of tables
+_FACTS = {  # named as in Iceberg's `DataFile` and metadata tables, with the column of the file table
     "file_path": (t.STRING, "path"),
     "file_format": (t.STRING, "file_format"),
     "file_size_in_bytes": (t.LONG, "size"),
@@ -81,15 +84,15 @@ _FACTS = {  # as in Iceberg's `DataFile` and its metadata tables, with the colum
 class FileFilter:
     """A condition on data files.
 
-    With `of_partitions`, its columns are the table's partition fields. Otherwise they are facts of files, and the
-    struct `partition`.
+    Its columns are file metadata such as `file_path`, and the struct `partition`. With `of_partitions`, they are the
+    table's partition fields.
     """
 
     condition: Predicate
     of_partitions: bool = False
 
     def select(self, candidates: Candidates, partition: Sequence[t.Field], *, case_sensitive: bool) -> Candidates:
-        """Return the candidates for which the condition is true; raises what `bind` raises.
+        """Return the candidates that match the condition; raises the errors of `bind`.
 
         `partition` are the fields of the table's partition specs.
         """
@@ -123,7 +126,7 @@ def _columns(table: FileTable, partition: Sequence[t.Field], *, of_partitions: b
 
 
 def _values(table: FileTable, field: t.Field) -> pa.Array:
-    """The values of a partition field in each file; null where the file's spec does not have it."""
+    """Return the value of a partition field for each file; null if the file's spec lacks the field."""
     partition, kind = table.files["partition"].combine_chunks(), field.type.arrow()
     index = partition.type.get_field_index(field.name)
     if index < 0:
@@ -135,7 +138,7 @@ def _values(table: FileTable, field: t.Field) -> pa.Array:
 
 
 def prune_by_facts(candidates: Candidates, predicate: Predicate, metadata_columns: Sequence[t.Field]) -> Candidates:
-    """Prune candidates by the facts of files in a bound filter of rows, and drop the conjuncts that these prove."""
+    """Prune candidates by the table's metadata columns in a bound filter, and drop conjuncts that these prove."""
     wanted = frozenset(leaf.bound_id for leaf in leaves(predicate))
     facts = dict(_stats(candidates.table, metadata_columns, wanted))
     if not facts:
@@ -156,7 +159,7 @@ def prune_by_facts(candidates: Candidates, predicate: Predicate, metadata_column
 
 
 def _stats(table: FileTable, columns: Sequence[t.Field], wanted: frozenset[int]) -> Iterator[tuple[int, ColumnStats]]:
-    """The statistics of the wanted metadata columns, by field id."""
+    """Yield the statistics of the wanted metadata columns, with their field ids."""
     for column in columns:
         if column.id == m.PARTITION_ID:
             assert isinstance(column.type, t.Struct)
@@ -181,7 +184,7 @@ def _constant_stats(values: pa.Array) -> ColumnStats:
 
 
 def _positions(rows: pa.Array) -> ColumnStats:
-    """The positions in files of so many rows, deleted ones among them."""
+    """Return the statistics of the row positions in files with these row counts (including deleted rows)."""
     zeros = pc.if_else(pc.is_valid(rows), pa.scalar(0, pa.int64()), pa.scalar(None, pa.int64()))
     last = pc.subtract(rows, 1)
     return ColumnStats(zeros, pc.max_element_wise(last, zeros), zeros, None, rows)

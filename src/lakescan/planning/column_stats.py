@@ -1,4 +1,4 @@
-"""Column statistics of many containers (files, row groups, manifests, partitions), one array element each."""
+"""Column statistics of many containers (files, row groups, manifests, partitions), one array element per container."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class ColumnStats:
     exact: pa.Array | None = None
 
     def filter(self, mask: pa.Array) -> ColumnStats:
-        """Return the containers for which `mask` is true."""
+        """Return the statistics of the containers that `mask` selects."""
         return self._map_arrays(lambda array: array.filter(mask))
 
     def take(self, rows: pa.Array) -> ColumnStats:
-        """Return the containers with these indices, in this order."""
+        """Return the statistics of the containers with these indices, in this order."""
         return self._map_arrays(lambda array: array.take(rows))
 
     def keep_where(self, mask: pa.Array) -> ColumnStats:
-        """Return the statistics as known only where `mask` is true."""
+        """Return the statistics, unknown where `mask` is false."""
         return self._map_arrays(lambda array: pc.if_else(mask, array, pa.scalar(None, array.type)))
 
     def _map_arrays(self, change: Callable[[pa.Array], pa.Array]) -> ColumnStats:

@@ -1,11 +1,11 @@
-"""Which recorded statistics can be trusted: the known faults of writers, each with its source.
+"""Known bugs of writers, each with its source, and which recorded statistics can be trusted despite them.
 
-Metadata and footers record bounds and counts that other writers computed. A file, row group or stripe is pruned only if
-these prove that it has no matching row, so statistics of a writer, version and type that is known to record wrong ones
-are ignored here. Every rule of this kind is in this module; the formats and readers ask it.
+Metadata and footers record bounds and counts that other writers computed. A file, row group or stripe is only pruned if
+these prove that it has no matching row. So statistics are ignored if their writer, its version and the column's type
+are known to have wrong ones. All such rules are in this module; the formats and readers call it.
 
-Some faults cannot be recognized, because metadata does not name the writer of a file: text bounds of Iceberg before
-1.4 for Parquet files with row groups whose texts are too long for bounds (apache/iceberg#8559), upper bounds of
+Some bugs cannot be recognized, because metadata does not name the writer of a file: text bounds of Iceberg before 1.4
+for Parquet files with row groups whose texts are too long for bounds (apache/iceberg#8559), upper bounds of
 iceberg-rust 0.5.1 for several row groups (apache/iceberg-rust#1519), and null counts of 0 for unknown ones
 (apache/iceberg#17558, apache/paimon#8732).
 """
@@ -25,12 +25,12 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.planning.column_stats import ColumnStats
 
-# What Delta's JSON statistics lose when they are written, by which `delta.scan.statistics` widens bounds:
+# The precision that Delta's JSON statistics lose. `delta.scan.statistics` widens bounds by it:
 FLOAT_ERROR = 1e-5  # relative: floats printed with 6 digits, the number that C guarantees
 DOUBLE_ERROR = 1e-7  # relative: doubles printed as floats, before their column was widened to double
 LEAST_FLOAT = 1.5e-45  # absolute: the smallest floats have one significant digit
 DECIMAL_ERROR = 2.0**-48  # relative: decimals converted to doubles, by a power of ten that is itself rounded
-EXACT_DIGITS = 14  # decimals with so many digits survive the conversion to double
+EXACT_DIGITS = 14  # decimals of at most this many digits survive the conversion to double
 MILLISECOND = 1_000  # microseconds: timestamps are truncated to milliseconds (protocol, "Per-file Statistics")
 MINUTE = 60_000_000  # microseconds: zone offsets are printed without seconds
 WHOLE_MINUTES = 76_204_800_000_000  # microseconds, June 1972: since then, all zone offsets are whole minutes
@@ -50,15 +50,15 @@ _CREATED_BY = re.compile(r"^(?P<application>.*?)\s+(?:version\s+)?(?:v\.?)?(?P<v
 
 
 def drop_contradictions(stats: ColumnStats) -> ColumnStats:
-    """Return the statistics, unknown where they contradict each other.
+    """Return the statistics, with values that contradict each other set to unknown.
 
-    - A lower bound above the upper bound: both are unknown. Polars and DuckDB's Parquet readers in pg_lake compared
+    - A lower bound above the upper bound: both become unknown. Polars and DuckDB's Parquet readers in pg_lake compared
       decimals as unsigned bytes (pola-rs/polars#29347, Snowflake-Labs/pg_lake#431); partition summaries too
       (ClickHouse/ClickHouse#119171).
-    - A null or NaN count that is negative or above the value count is unknown. ClickHouse recorded the counts of all
-      files of a commit for each of them (ClickHouse/ClickHouse#112414).
-    - A null count that claims only nulls, next to a bound, which only another value can have: the null count is
-      unknown (the same fault, if the sum happens to be the file's row count).
+    - A null or NaN count that is negative or above the value count becomes unknown. ClickHouse recorded the counts of
+      all files of a commit for each of them (ClickHouse/ClickHouse#112414).
+    - A null count that equals the value count, next to a bound, which only a non-null value can have: the null count
+      becomes unknown (the same bug, if the sum happens to be the file's row count).
     """
     lower, upper = stats.lower, stats.upper
     if lower is not None and upper is not None and lower.type == upper.type:
@@ -101,12 +101,12 @@ def _unknown_where(mask: pa.Array, values: pa.Array) -> pa.Array:
 def filter_manifest_stats(
     stats: ColumnStats, field: t.Field, formats: pa.Array, rows: pa.Array, *, is_member: bool
 ) -> ColumnStats:
-    """Return what manifests record of a column, without what some writers are known to get wrong.
+    """Return the statistics that manifests record for a column, without those that some writers are known to get wrong.
 
-    `formats` and `rows` are the file format and row count of each file; `is_member`: the column is in a struct.
+    `formats` and `rows` are the file format and row count of each file. `is_member`: the column is in a struct.
 
-    - Value counts: StarRocks left nulls out of them (StarRocks/starrocks#50699), and ORC leaves out the members of null
-      structs (`OrcMetrics`). A column that is not in a list or map has a value, or a null, in each row.
+    - Value counts: StarRocks left out nulls (StarRocks/starrocks#50699), and ORC leaves out the members of null structs
+      (`OrcMetrics`). A column outside lists and maps has a value or a null in each row, so `rows` is used instead.
     - Null counts of 0 in ORC: members of null structs are not counted (`OrcMetrics`: `hasNull` is of the member).
     - Nanosecond timestamps in ORC: Iceberg 1.11 and earlier recorded microseconds (apache/iceberg#16922).
     """
@@ -122,10 +122,10 @@ def filter_manifest_stats(
 
 
 def _is_exact(kind: t.Type, file_format: str) -> bool:
-    """Whether bounds in manifests are values of rows.
+    """Return whether bounds in manifests are values of rows.
 
     Writers truncate strings and bytes (`write.metadata.metrics.default`: truncate(16)), nanoseconds to microseconds,
-    and ORC timestamps to milliseconds (ORC-611); a NaN makes ORC bounds infinite (`OrcMetrics.replaceNaN`).
+    and ORC timestamps to milliseconds (ORC-611). A NaN makes ORC bounds infinite (`OrcMetrics.replaceNaN`).
     """
     return file_format == "parquet" and (kind in _ICEBERG_EXACT or isinstance(kind, t.Decimal))
 
@@ -136,14 +136,17 @@ def _is_exact(kind: t.Type, file_format: str) -> bool:
 def delta_bounds(
     lower: pa.Array | None, upper: pa.Array | None, kind: t.Type
 ) -> tuple[pa.Array | None, pa.Array | None]:
-    """Return the bounds of a column in Delta statistics that can be trusted: bounds of files, in the column's type.
+    """Return the bounds of a column in Delta statistics that can be trusted; others become unknown.
 
-    These faults are of delta-rs 0.x (`rust/src/writer/stats.rs` at 00af840e), and can be recognized:
+    The bounds are of files, in the column's type. These bugs of delta-rs 0.x (`rust/src/writer/stats.rs` at 00af840e)
+    can be recognized:
 
     - Merging the bounds of row groups lost the lower bound and computed the upper bound from it. An upper bound without
-      a lower bound is unknown.
-    - Dates were counted from the year 1 instead of 1970. Both bounds are unknown if the upper one is before 0400-01-01.
-    - Decimals of 19 to 35 digits were not aligned: multiplied by a power of two. Such multiples are unknown.
+      a lower bound becomes unknown.
+    - Dates were counted from the year 1 instead of 1970. Both bounds become unknown if the upper one is before
+      0400-01-01.
+    - Decimals of 19 to 35 digits were not aligned, so that they were multiplied by a power of two. Such multiples
+      become unknown.
     """
     if kind == t.DATE and lower is not None and upper is not None:
         moved = pc.fill_null(pc.less(upper, pa.scalar(_YEAR_400)), False)
@@ -158,11 +161,11 @@ def delta_bounds(
 
 
 _YEAR_400 = date(400, 1, 1)
-_UNALIGNED = range(19, 36)  # digits of decimals that take 9 to 15 bytes; delta-rs read 16
+_UNALIGNED = range(19, 36)  # precisions of decimals of 9 to 15 bytes, which delta-rs read as 16
 
 
 def _is_unaligned(bounds: pa.Array, kind: t.Decimal) -> pa.Array:
-    """Whether bounds may be values times 256 for each byte that the type takes less than 16, as doubles are exact."""
+    """Return whether bounds may be multiplied by 256 for each byte that the type takes less than 16."""
     taken = ((10**kind.precision - 1).bit_length() + 8) // 8
     factor, scale = 256.0 ** (16 - taken), 10.0**kind.scale
     numbers = np.abs(pc.fill_null(bounds.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)) * scale
@@ -172,19 +175,19 @@ def _is_unaligned(bounds: pa.Array, kind: t.Decimal) -> pa.Array:
 
 
 def delta_null_counts(counts: pa.Array, kind: t.Type) -> pa.Array:
-    """Return the null counts of a column in Delta statistics that can be trusted.
+    """Return the null counts of a column in Delta statistics that can be trusted; others become unknown.
 
-    For arrays, delta-rs records Parquet's count for their elements (`apply_min_max_for_column`), in which empty arrays
-    and null elements are nulls, too. It is never less than the number of null arrays: only a count of 0 is trusted.
+    For arrays, delta-rs records Parquet's count for their elements (`apply_min_max_for_column`), which also counts
+    empty arrays and null elements. This is at least the number of null arrays, so only a count of 0 is trusted.
     """
     return _unknown_where(pc.fill_null(pc.not_equal(counts, 0), False), counts) if t.children(kind) else counts
 
 
 def delta_exact(stats: ColumnStats, field: t.Field, tight: pa.Array) -> pa.Array | None:
-    """Return where bounds in Delta statistics are values of rows; None if nowhere.
+    """Return a mask of the files whose bounds in Delta statistics are values of rows; None for no file.
 
-    `tight` is the protocol's `tightBounds`. Trino before 392 took a null for the type's zero (trinodb/trino#13389): a
-    bound of 0 in a file with nulls need not be a value.
+    `tight` is the protocol's `tightBounds`. Trino before 392 counted nulls as the type's zero (trinodb/trino#13389), so
+    a bound of 0 in a file with nulls need not be a value.
     """
     if field.type not in _DELTA_EXACT or field.width:
         return None
@@ -201,7 +204,10 @@ def delta_exact(stats: ColumnStats, field: t.Field, tight: pa.Array) -> pa.Array
 
 @dataclass(frozen=True)
 class _Fault:
-    """Wrong bounds in footers of one application, before a version (None: in all of them), of some columns."""
+    """A bug: wrong bounds in footers of one application.
+
+    `before` is the first version without it (None: all versions have it); `concerns` selects the affected columns.
+    """
 
     application: str
     before: _Version | None
@@ -240,15 +246,15 @@ _FAULTS = (
     _Fault("Polars (python)", (2, 1, 0), _is_decimal_bytes, "pola-rs/polars#25965, #29347: merged as unsigned bytes"),
     _Fault("ClickHouse", (25, 8, 0), _is_decimal_bytes, "ClickHouse/ClickHouse#83754: compared as unsigned"),
     _Fault("cudf", None, _is_decimal, "NVIDIA/cudf#11179, #15281: truncated, or in the wrong byte order"),
-    _Fault("hyparquet", None, _is_decimal, "hyparam/hyparquet-writer#38: doubles in the place of numbers"),
+    _Fault("hyparquet", None, _is_decimal, "hyparam/hyparquet-writer#38: doubles instead of numbers"),
 )
 
 
 def can_trust_footer(created_by: str | None, physical: str, kind: pa.DataType) -> bool:
-    """Whether bounds in a Parquet footer can be trusted, by its writer, the column's physical type and Arrow type.
+    """Return whether bounds in a Parquet footer can be trusted, by its writer and the column's physical and Arrow type.
 
     Footers without a writer's name are trusted: PARQUET-297 lost it in files of parquet-mr before 1.8, which declare no
-    column order, so that their bounds of bytes are not read.
+    column order, so their bounds of bytes are not read anyway.
     """
     application, version = _writer(created_by or "")
     return not any(
@@ -261,7 +267,7 @@ def can_trust_footer(created_by: str | None, physical: str, kind: pa.DataType) -
 
 @cache
 def _writer(created_by: str) -> tuple[str, _Version | None]:
-    """The application and version in `created_by`; a name without a version is an application."""
+    """Return the application and version in `created_by`; without a version, the whole text is the application."""
     found = _CREATED_BY.match(created_by)
     if found is None:
         return created_by.strip(), None
@@ -269,15 +275,15 @@ def _writer(created_by: str) -> tuple[str, _Version | None]:
     return found["application"], (major, minor, patch)
 
 
-# ORC footers: a number for the writer, and one for its version.
+# ORC footers, which have numbers for the writer and for its version.
 
 _ORC_WRITERS = frozenset({0, 1, 2, 4})  # ORC Java, ORC C++ (also Arrow), Presto, Trino; `orc_proto.proto`, `Footer`
 
 
 def can_trust_orc(writer: int | None, writer_version: int | None) -> bool:
-    """Whether statistics of stripes in an ORC footer can be trusted, by its `writer` and `writerVersion`.
+    """Return whether statistics of stripes in an ORC footer can be trusted, by its `writer` and `writerVersion`.
 
-    Versions before 1 of the Java writer recorded wrong maxima (HIVE-8732). cuDF (5) records wrong ones of timestamps
-    (NVIDIA/cudf#14325); others are unknown.
+    The Java writer before version 1 recorded wrong maxima (HIVE-8732). cuDF (5) records wrong timestamps
+    (NVIDIA/cudf#14325). Other writers are unknown.
     """
     return (writer or 0) in _ORC_WRITERS and (bool(writer) or (writer_version or 0) >= 1)

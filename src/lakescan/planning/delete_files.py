@@ -1,8 +1,8 @@
-"""Which deletes apply to each data file: row numbers, and ranges of rows, of the delete table.
+"""The deletes that apply to each data file: row numbers, and ranges of rows, of the delete table.
 
-A delete by position applies to few data files, so a file has a list of their numbers. An equality delete applies to
-every older file of its scope: N commits of upserts make N(N-1)/2 pairs. So the equality deletes of a scope that compare
-the same columns are neighbours in the delete table, oldest first, and a file has a range of them.
+A position delete applies to few data files, so a file has a list of row numbers. An equality delete applies to every
+older file of its scope: N commits of upserts make N(N-1)/2 pairs. So equality deletes of one scope and the same columns
+are adjacent in the delete table, oldest first, and a file has a range of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def _none() -> np.ndarray:
 class DeleteReferences:
     """The deletes of `rows` data files: pairs of a file and a delete, and ranges of deletes from `first` to `stop`.
 
-    `file` and `range_file` are row numbers of files, ascending; `stop` is exclusive, and no range is empty.
+    `file` and `range_file` are row numbers of files, ascending; `number` are row numbers of deletes. `stop` is
+    exclusive, and no range is empty.
     """
 
     rows: int
@@ -40,7 +41,7 @@ class DeleteReferences:
 
     @staticmethod
     def read_columns(files: pa.Table) -> DeleteReferences:
-        """The references of a file table."""
+        """Return the references in the columns of a file table."""
         numbers, ranges = (files[name].combine_chunks() for name in ("deletes", "equality_deletes"))
         bounds = ranges.flatten()
         return DeleteReferences(
@@ -56,12 +57,12 @@ class DeleteReferences:
     def build(
         rows: int, pairs: tuple[np.ndarray, np.ndarray], ranges: tuple[np.ndarray, np.ndarray, np.ndarray]
     ) -> DeleteReferences:
-        """The references of pairs and ranges in any order; of a file, they are sorted by delete."""
+        """Build references from pairs and ranges in any order; each file's are sorted by delete."""
         by_pair, by_range = np.lexsort(pairs[::-1]), np.lexsort((ranges[1], ranges[0]))
         return DeleteReferences(rows, *(each[by_pair] for each in pairs), *(each[by_range] for each in ranges))
 
     def columns(self) -> dict[str, pa.Array]:
-        """The columns `deletes` and `equality_deletes` of a file table."""
+        """Return the columns `deletes` and `equality_deletes` of a file table."""
         numbers = pa.ListArray.from_arrays(self._offsets(self.file), pa.array(self.number, pa.int32()))
         bounds = [pa.array(each, pa.int32()) for each in (self.first, self.stop)]
         struct = pa.StructArray.from_arrays(bounds, fields=list(RANGES.value_type))
@@ -70,11 +71,11 @@ class DeleteReferences:
 
     @property
     def counts(self) -> np.ndarray:
-        """How many deletes each file has."""
+        """The number of deletes of each file."""
         return self.sums(None)
 
     def sums(self, values: np.ndarray | None) -> np.ndarray:
-        """The sum of values of each file's deletes, given a value for each row of the delete table; None for ones."""
+        """Return, for each file, the sum of its deletes' values (one value per row of the delete table; None: ones)."""
         if not len(self.file) and not len(self.range_file):
             return np.zeros(self.rows, dtype=np.int64)
         if values is None:
@@ -87,22 +88,22 @@ class DeleteReferences:
 
     @property
     def has_equality(self) -> np.ndarray:
-        """Whether each file has equality deletes."""
+        """A mask of the files that have equality deletes."""
         return self._mask(self.range_file)
 
     def has(self, some: np.ndarray) -> np.ndarray:
-        """Whether each file has any of the deletes by position that a mask of the delete table selects."""
+        """Return a mask of the files that have any position delete that `some`, a mask of the delete table, selects."""
         return self._mask(self.file[some[self.number]])
 
     def reference_mask(self, deletes: int) -> np.ndarray:
-        """A mask of the rows of a delete table of so many rows: those that any file refers to."""
+        """Return a mask of the rows of a delete table with `deletes` rows that any file references."""
         steps = np.bincount(self.first, minlength=deletes + 1) - np.bincount(self.stop, minlength=deletes + 1)
         used: np.ndarray = np.cumsum(steps)[:deletes] > 0
         used[self.number] = True
         return used
 
     def where(self, files: np.ndarray) -> DeleteReferences:
-        """The same files, of which only those that a mask selects keep their deletes."""
+        """Return the references of the same files, where only files that a mask selects keep their deletes."""
         pairs, ranges = files[self.file], files[self.range_file]
         return DeleteReferences(
             self.rows,
@@ -114,7 +115,7 @@ class DeleteReferences:
         )
 
     def slice(self, start: int, rows: int) -> DeleteReferences:
-        """The references of `rows` files from `start` on."""
+        """Return the references of `rows` files, beginning at `start`."""
         low, high = np.searchsorted(self.file, [start, start + rows])
         first, last = np.searchsorted(self.range_file, [start, start + rows])
         return DeleteReferences(
@@ -127,23 +128,23 @@ class DeleteReferences:
         )
 
     def shift(self, by: int) -> DeleteReferences:
-        """The references after so many rows were put before the delete table."""
+        """Return the references after `by` rows were prepended to the delete table."""
         return replace(self, number=self.number + by, first=self.first + by, stop=self.stop + by)
 
     def drop_rows(self, unused: np.ndarray) -> DeleteReferences:
-        """The references after rows that no file refers to were removed from the delete table."""
+        """Return the references after `unused` rows, a mask, were removed from the delete table."""
         new = np.concatenate([[0], np.cumsum(~unused)])
         return replace(self, number=new[self.number], first=new[self.first], stop=new[self.stop])
 
     def merge(self, other: DeleteReferences) -> DeleteReferences:
-        """The deletes of both, file by file."""
+        """Return the deletes of both, file by file."""
         pairs = [np.concatenate(each) for each in ((self.file, other.file), (self.number, other.number))]
         names = ("range_file", "first", "stop")
         file, first, stop = (np.concatenate([getattr(self, n), getattr(other, n)]) for n in names)
         return DeleteReferences.build(self.rows, (pairs[0], pairs[1]), (file, first, stop))
 
     def expand(self) -> tuple[np.ndarray, np.ndarray]:
-        """All pairs of a file and a delete; there may be very many."""
+        """Return all pairs of a file and a delete. There may be very many."""
         lengths = self.stop - self.first
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         file = np.concatenate([self.file, np.repeat(self.range_file, lengths)])
@@ -161,7 +162,7 @@ class DeleteReferences:
 
 
 def no_references(rows: int) -> dict[str, pa.Array]:
-    """The columns `deletes` and `equality_deletes` of `rows` files without deletes."""
+    """Return the columns `deletes` and `equality_deletes` of `rows` files without deletes."""
     return DeleteReferences(rows).columns()
 
 
@@ -171,7 +172,7 @@ def _plain(values: pa.Array) -> np.ndarray:
 
 
 class DeleteKind(StrEnum):
-    """How a delete says which rows it deletes, by its name in the column `kind` of delete tables."""
+    """The kinds of deletes, with their names in the column `kind` of delete tables."""
 
     POSITION = "position-deletes"
     VECTOR = "deletion-vector"
@@ -184,18 +185,18 @@ class DeleteFile:
 
     Attributes:
         kind: Position deletes, a deletion vector, or equality deletes.
-        path: The file; None for an inline vector.
+        path: The location of the file; None for an inline vector.
         file_format: parquet, orc, avro or puffin; None for a Delta vector.
-        offset: Where a vector begins in its file, in bytes.
-        length: The bytes of a vector in its file.
-        inline: An inline vector.
+        offset: The offset of a vector in its file, in bytes.
+        length: The size of a vector in its file, in bytes.
+        inline: The bytes of an inline vector.
         record_count: The number of deleted rows, or of equality keys; None if not recorded.
-        size: The bytes to read, as recorded.
+        size: The recorded size in bytes.
         sequence_number: The data sequence number (Iceberg).
         equality_ids: The ids of the fields that an equality delete compares.
         key_metadata: The key of an encrypted file.
-        scope: The partition of an equality delete; empty for the whole table.
-        kept: Whether it is inverted: only the rows that it names are read.
+        scope: The partition that an equality delete applies to; empty for the whole table.
+        kept: Whether it is inverted: only the rows that it selects are read.
 
     Example:
         >>> [delete.path for task in plan.groups[0].tasks() for delete in task.deletes]
@@ -217,19 +218,19 @@ class DeleteFile:
 
     @property
     def location(self) -> str:
-        """The path of a delete that is in a file, as all but inline vectors are."""
+        """The path of a delete that is not an inline vector."""
         assert self.path is not None
         return self.path
 
     @property
     def row_format(self) -> str:
-        """The file format of position and equality deletes, which are rows of a file."""
+        """The file format of a position or equality delete file."""
         assert self.file_format is not None
         return self.file_format
 
     @property
     def age(self) -> int:
-        """The sequence number of an equality delete, which always has one."""
+        """The data sequence number of an equality delete, which always has one."""
         assert self.sequence_number is not None
         return self.sequence_number
 
@@ -238,7 +239,7 @@ _NAMES = tuple(each.name for each in fields(DeleteFile))
 
 
 def delete_files(deletes: pa.Table) -> tuple[DeleteFile, ...]:
-    """Return the rows of a delete table as records."""
+    """Return the rows of a delete table as `DeleteFile`s."""
     rows = zip(*(deletes[name].to_pylist() for name in _NAMES), strict=True)
     return tuple(map(_record, rows))
 
@@ -252,7 +253,7 @@ def _record(row: tuple[Any, ...]) -> DeleteFile:
 
 
 class DeleteFiles:
-    """The deletes of a task group as records, each made when a task first asks for it, and shared by the tasks."""
+    """The deletes of a task group, shared by its tasks. Each `DeleteFile` is created when first used."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table

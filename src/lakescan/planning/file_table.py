@@ -1,6 +1,6 @@
-"""The file table, which every format produces and all later stages consume: one row per live data file.
+"""The file table, which every format produces and all later stages read: one row per live data file.
 
-The delete table has one row per delete file or deletion vector; data files refer to its rows by number.
+The delete table has one row per delete file or deletion vector. Data files reference its rows by number.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ FILES = pa.schema(
         pa.field("sequence_number", pa.int64()),  # data sequence number (Iceberg)
         pa.field("first_row_id", pa.int64()),  # row lineage: the id of the file's first row
         pa.field("split_offsets", pa.list_(pa.int64())),  # byte offsets of row groups, ascending
-        pa.field("key_metadata", pa.binary()),  # of an encrypted file
+        pa.field("key_metadata", pa.binary()),  # key metadata of an encrypted file
         pa.field("same_place", pa.list_(pa.string())),  # paths of other live files at the same location
-        pa.field("deletes", NUMBERS),  # deletes by position: row numbers in the delete table
-        pa.field("equality_deletes", RANGES),  # ranges of rows of the delete table, of one scope and columns each
+        pa.field("deletes", NUMBERS),  # position deletes and vectors: row numbers in the delete table
+        pa.field(
+            "equality_deletes", RANGES
+        ),  # ranges of rows of the delete table, each of one scope and the same columns
     ]
 )
 
@@ -46,9 +48,9 @@ DELETES = pa.schema(
         pa.field("size", pa.int64()),  # bytes to read
         pa.field("sequence_number", pa.int64()),  # data sequence number (Iceberg)
         pa.field("equality_ids", pa.list_(pa.int32())),  # ids of the fields that an equality delete compares
-        pa.field("key_metadata", pa.binary()),  # of an encrypted file
+        pa.field("key_metadata", pa.binary()),  # key metadata of an encrypted file
         pa.field("scope", pa.string()),  # partition of an equality delete; empty for the whole table
-        pa.field("kept", pa.bool_()),  # inverted: keep only the rows it names (to read removed rows, for a changelog)
+        pa.field("kept", pa.bool_()),  # inverted: keep only the rows that it selects (to read removed rows)
     ]
 )
 
@@ -76,9 +78,9 @@ class FileTable:
         return FileTable(files, DELETES.empty_table() if deletes is None else deletes)
 
     def state(self) -> dict[str, frozenset[tuple[object, ...]]]:
-        """Return each file's set of deletes by path: tables with equal states have the same rows.
+        """Return each file's set of deletes, by path. Tables with equal states have the same rows.
 
-        Loops over files in Python.
+        Loops over all files in Python.
         """
         names = ("path", "offset", "inline", "sequence_number", "kept")
         deletes = list(zip(*(self.deletes[name].to_pylist() for name in names), strict=True))
@@ -88,12 +90,12 @@ class FileTable:
         return dict(zip(self.files["path"].to_pylist(), map(frozenset, found), strict=True))
 
     def filter(self, mask: pa.Array) -> FileTable:
-        """Return the files for which `mask` is true, with their statistics; the delete table is not filtered."""
+        """Return the files that `mask` selects, with their statistics. The delete table is not filtered."""
         stats = {field_id: s.filter(mask) for field_id, s in self.stats.items()}
         return replace(self, files=self.files.filter(mask), stats=stats)
 
     def take(self, rows: pa.Array) -> FileTable:
-        """Return the files with these indices, in this order; the delete table is not filtered."""
+        """Return the files with these indices, in this order. The delete table is not filtered."""
         stats = {field_id: s.take(rows) for field_id, s in self.stats.items()}
         return replace(self, files=self.files.take(rows), stats=stats)
 
@@ -103,11 +105,11 @@ class FileTable:
 
     @cached_property
     def references(self) -> DeleteReferences:
-        """Which rows of the delete table apply to each file."""
+        """The rows of the delete table that apply to each file."""
         return DeleteReferences.read_columns(self.files)
 
     def with_deletes(self, references: DeleteReferences, deletes: pa.Table) -> FileTable:
-        """Return the same files with other deletes; `references` are to rows of `deletes`."""
+        """Return the same files with other deletes. `references` refer to rows of `deletes`."""
         files = self.files
         for name, column in references.columns().items():
             files = files.set_column(files.schema.get_field_index(name), FILES.field(name), column)
@@ -119,7 +121,7 @@ class FileTable:
         return replace(self, files=self.files.set_column(index, FILES.field("same_place"), names))
 
     def drop_unused_deletes(self) -> FileTable:
-        """Return the same files with the delete table reduced to the rows that the files refer to."""
+        """Return the same files, with a delete table that only has rows that the files reference."""
         used = self.references.reference_mask(self.deletes.num_rows)
         if used.all():
             return self
@@ -145,7 +147,7 @@ def concat_file_tables(tables: Sequence[FileTable]) -> FileTable:
 
 
 def _shift_references(table: FileTable, start: int) -> pa.Table:
-    """The files with their references to deletes shifted by `start` rows."""
+    """Return the files after `start` rows were prepended to the delete table that they reference."""
     return table.with_deletes(table.references.shift(start), table.deletes).files
 
 

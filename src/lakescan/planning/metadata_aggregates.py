@@ -1,6 +1,6 @@
-"""Minimum and maximum of a column from metadata where that is exact, and the files that must be read for the rest.
+"""Compute the minimum, maximum and row count from metadata where that is exact, and find the files that must be read.
 
-The order is SQL's: nulls are ignored, NaN is greater than everything.
+The order is that of SQL: nulls are ignored, and NaN is greater than everything.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ ORDERED = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.TIME, t.STRING, t.BINA
 
 @dataclass(frozen=True)
 class Extreme:
-    """The minimum or maximum known exactly from metadata (None if there is none), and a mask of the files to read."""
+    """A minimum or maximum known exactly from metadata (None without one), and a mask of the files to read."""
 
     value: pa.Scalar | None
     unknown: pa.Array
 
 
 def extreme_by_metadata(plan: ScanPlan, field: t.Field, *, largest: bool) -> Extreme:
-    """Find the minimum or maximum among files that need not be read.
+    """Find the minimum or maximum among files that need not be read, and the files that must be read.
 
-    A file need not be read if no row of it is filtered or deleted and its bound is exact; if all its values are null;
-    or if its bound shows that it cannot beat the value known from the other files.
+    A file need not be read if all of its rows count (no residual, no deletes) and its bound is exact, if all its values
+    are null, or if its bound proves that it cannot exceed the value found in other files.
     """
     stats = _with_constants(plan, field)
     bound = stats.upper if largest else stats.lower
@@ -69,7 +69,7 @@ def extreme_of(values: pa.Array | pa.ChunkedArray, *, largest: bool) -> pa.Scala
 
 
 def _with_constants(plan: ScanPlan, field: t.Field) -> ColumnStats:
-    """Return the column's statistics: exact ones from the constants if the column is constant in every file."""
+    """Return exact statistics from constants if the column is constant in every file, else recorded statistics."""
     if len(plan.table) and _is_constant(plan, field).all():
         return ColumnStats.constant_column(pc.struct_field(plan.files["constants"].combine_chunks(), str(field.id)))
     return drop_contradictions(plan.table.stats.get(field.id, ColumnStats()))
@@ -102,7 +102,7 @@ def _zeros(counts: pa.Array | None, rows: int) -> np.ndarray:
 
 
 def _true(mask: pa.Array | None, rows: int) -> np.ndarray:
-    """Return the mask with unknown (null, or None) as false."""
+    """Return the mask with unknown values (null, or None for all) as false."""
     if mask is None:
         return np.zeros(rows, dtype=bool)
     result: np.ndarray = pc.fill_null(mask, False).to_numpy(zero_copy_only=False)
@@ -110,10 +110,10 @@ def _true(mask: pa.Array | None, rows: int) -> np.ndarray:
 
 
 def rows_by_metadata(plan: ScanPlan) -> tuple[int, pa.Array]:
-    """Return the number of rows in files that metadata can count, and a mask of the files that must be read instead.
+    """Return the number of rows in files that metadata counts exactly, and a mask of the other files.
 
-    Metadata can count a file without a residual whose record count is known and whose deletes are all deletion vectors
-    of known cardinality. Position deletes may name a row twice, and equality deletes may match no row.
+    Metadata counts a file exactly if it has no residual, a known record count, and no deletes other than deletion
+    vectors of known cardinality. Position deletes may refer to a row twice, and equality deletes may match no row.
     """
     files, deletes = plan.files, plan.deletes
     counts = pc.fill_null(files["record_count"], -1).to_numpy()
@@ -124,9 +124,9 @@ def rows_by_metadata(plan: ScanPlan) -> tuple[int, pa.Array]:
     references = plan.table.references
     cardinality = pc.fill_null(deletes["record_count"], -1).to_numpy()
     is_vector = pc.equal(deletes["kind"], DeleteKind.VECTOR).to_numpy(zero_copy_only=False)
-    # A cardinality of 0 is not plausible: writers write no empty vectors.
+    # A cardinality of 0 is implausible, since writers write no empty vectors.
     unknown |= references.has_equality | references.has(~is_vector | (cardinality <= 0))
     deleted = references.sums(cardinality)
-    # More deleted rows than rows: one of the counts is wrong, so read the files.
+    # With more deleted rows than rows, one of the counts is wrong.
     unknown |= deleted > counts
     return int((counts - deleted)[~unknown].sum()), pa.array(unknown)

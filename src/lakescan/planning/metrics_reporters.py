@@ -1,6 +1,6 @@
-"""Metrics reporters, which receive the report of every plan and Iceberg commit (Iceberg's `MetricsReporter`).
+"""Metrics reporters, which receive the report of every plan and Iceberg commit, like Iceberg's `MetricsReporter`.
 
-A scan has reporters of its own (`Scan.report_to`), a catalog has one (its property `metrics-reporter-impl`), and this
+A scan has its own reporters (`Scan.report_to`), a catalog may have one (its property `metrics-reporter-impl`), and this
 process may have some (`add_reporter`).
 
 >>> reports = InMemoryReporter()
@@ -21,17 +21,17 @@ from lakescan.errors import InvalidOption
 from lakescan.planning.scan_report import CommitReport, ScanReport, as_rest
 
 _LOG = logging.getLogger("lakescan.metrics")
-IMPLEMENTATION = "metrics-reporter-impl"  # the property of catalogs
+IMPLEMENTATION = "metrics-reporter-impl"  # a property of catalogs
 
 
 class MetricsReporter(Protocol):
-    """Receives reports: keeps, logs or sends them."""
+    """Interface of reporters, which keep, log or send reports."""
 
     def report(self, report: Any) -> None:
-        """Receive the report of a plan, right after planning, or of a commit, right after it.
+        """Receive the report of a plan right after planning, or of a commit right after the commit.
 
         Args:
-            report: A `ScanReport`: what was read and skipped, and how long it took. The reporters of catalogs and of
+            report: A `ScanReport` with the files read and skipped, and the planning time. Reporters of catalogs and of
                 the process also receive a `CommitReport` for each commit to an Iceberg table of a catalog.
 
         Example:
@@ -44,7 +44,7 @@ class MetricsReporter(Protocol):
 
 @dataclass
 class InMemoryReporter:
-    """Keeps all reports in memory, newest last."""
+    """A reporter that keeps all reports in memory, newest last."""
 
     reports: list[Any] = field(default_factory=list)
 
@@ -54,9 +54,9 @@ class InMemoryReporter:
 
 
 class LoggingReporter:
-    """Logs each report as one line of JSON, in the form of Iceberg's REST catalog, to the logger `lakescan.metrics`.
+    """A reporter that logs each report as one line of JSON to the logger `lakescan.metrics`.
 
-    The values that filters compare with are replaced by their type and magnitude.
+    The JSON is that of Iceberg's REST catalog. Literals of filters are replaced by their type and magnitude.
     """
 
     def report(self, report: Any) -> None:
@@ -78,15 +78,15 @@ _REPORTERS: list[MetricsReporter] = []  # of this process
 
 
 def add_reporter(reporter: MetricsReporter | Callable[[Any], object]) -> None:
-    """Hand the reports of all scans that this process plans, and of its commits to Iceberg tables, to a reporter.
+    """Send the reports of all scans that this process plans, and of its commits to Iceberg tables, to a reporter.
 
-    Queries in SQL and frames of Spark are among them. A reporter that fails is logged, and does not fail the scan.
+    This includes SQL queries and Spark data frames. If the reporter fails, this is logged, and the scan goes on.
 
     Args:
         reporter: An object with a method `report`, or a function that takes a report.
 
     Raises:
-        InvalidOption: It is neither.
+        InvalidOption: `reporter` is neither.
 
     Example:
         >>> lakescan.planning.metrics_reporters.add_reporter(lakescan.planning.metrics_reporters.LoggingReporter())
@@ -95,7 +95,7 @@ def add_reporter(reporter: MetricsReporter | Callable[[Any], object]) -> None:
 
 
 def remove_reporter(reporter: MetricsReporter | Callable[[Any], object]) -> None:
-    """Undo `add_reporter`; a reporter that was not added is ignored.
+    """Stop sending reports to `reporter`, which `add_reporter` added. Other reporters are ignored.
 
     Example:
         >>> lakescan.planning.metrics_reporters.remove_reporter(reporter)
@@ -104,9 +104,9 @@ def remove_reporter(reporter: MetricsReporter | Callable[[Any], object]) -> None
 
 
 def as_reporter(given: object) -> MetricsReporter:
-    """Return a reporter: an object with a method `report`, a function, or the text `package.module:attribute` of one.
+    """Convert to a reporter: an object with a method `report`, a function, or a text `package.module:attribute` of one.
 
-    A class is called without arguments. Raises `InvalidOption` for anything else, and if it cannot be imported.
+    A class is called without arguments. Raises `InvalidOption` for anything else, or if the import fails.
     """
     if isinstance(given, str):
         module, _, attribute = given.partition(":")
@@ -127,18 +127,18 @@ def as_reporter(given: object) -> MetricsReporter:
 
 
 def has_reporters() -> bool:
-    """Whether this process has reporters."""
+    """Return whether this process has reporters."""
     return bool(_REPORTERS)
 
 
 def report_to_process(report: ScanReport | CommitReport) -> None:
-    """Hand a report to the reporters of this process."""
+    """Send a report to the reporters of this process."""
     for each in tuple(_REPORTERS):
         report_safely(each, report)
 
 
 def report_safely(reporter: MetricsReporter, report: ScanReport | CommitReport) -> None:
-    """Hand a report to a reporter; a failure is logged, since neither scans nor commits depend on it."""
+    """Send a report to a reporter. Failures are only logged, since neither scans nor commits depend on reports."""
     try:
         reporter.report(report)
     except Exception as error:

@@ -23,9 +23,11 @@ from lakescan.planning.task_groups import TaskGroups
 
 @dataclass(frozen=True)
 class PackingOptions:
-    """Settings for splitting and packing, sizes in bytes; `split_size` is None if not set, and then adapts.
+    """Settings for splitting and packing; sizes in bytes.
 
-    With `in_order`, task groups keep the order of the files.
+    - `split_size`: a fixed split size; None for the target size, which is adapted if `adaptive`.
+    - `weighs_opening`: see `size_for`.
+    - `in_order`: task groups keep the order of the files.
     """
 
     split_size: int | None = None
@@ -38,14 +40,14 @@ class PackingOptions:
     in_order: bool = False
 
     def groups_of(self, weight: np.ndarray, size: int) -> np.ndarray:
-        """Return the group number of each split, for groups of this size."""
+        """Return the group number of each split, for groups of `size` bytes."""
         return pack_in_order(weight, size) if self.in_order else pack(weight, size, self.lookback)
 
     def size_for(self, total: int, files: int) -> int:
-        """Return the split size in bytes for a scan of `total` bytes in `files` files, those of deletes among them.
+        """Return the split size in bytes for a scan of `total` bytes in `files` files (including delete files).
 
-        It adapts to the total, as Iceberg's does. For many small files that would give a task for every four files;
-        with `weighs_opening`, the cost of opening files does not raise the number of tasks above the parallelism.
+        It adapts to the total like Iceberg's. For many small files, that would make one task for every four files. With
+        `weighs_opening`, the cost of opening files does not raise the number of tasks above the parallelism.
         """
         if self.split_size is not None or not self.adaptive:
             return self.split_size or self.target_size
@@ -59,10 +61,18 @@ class PackingOptions:
 
 @dataclass(frozen=True, repr=False)
 class ScanPlan:
-    """The files, deletes, splits and task groups that a scan will read. Immutable.
+    """The files, deletes, splits and task groups that a scan reads. Immutable.
 
-    `files`, `deletes` and `splits` are Arrow tables. `schema` is the scan's output schema, `table_schema` the table's,
-    `filter` the bound predicate.
+    Attributes:
+        schema: The scan's output schema.
+        table_schema: The table's schema.
+        filter: The bound predicate that is applied to rows.
+        table: The data files to read, with their deletes and statistics.
+        splits: An Arrow table with one row per split: a byte range of a file.
+        groups: The task groups: splits that one reader reads.
+        residuals: The filters that remain for rows; each split has the number of one.
+        report: The report of planning: files read and skipped, times and sizes.
+        limit: The row limit of the scan; None without one.
     """
 
     schema: Schema
@@ -80,24 +90,24 @@ class ScanPlan:
         return f"ScanPlan({len(self.table):,} files, {size:,} bytes, {splits:,} splits, {len(self.groups):,} groups)"
 
     def _repr_html_(self) -> str:
-        """The plan as notebooks show it: its report."""
+        """Return HTML for notebooks: the report of the plan."""
         return self.report._repr_html_()
 
     @property
     def files(self) -> pa.Table:
-        """The file table: one row per data file to read (see `planning.file_table.FILES`)."""
+        """The data files to read, one row per file (see `planning.file_table.FILES`)."""
         return self.table.files
 
     @property
     def parallelism(self) -> int:
-        """Number of readers that the plan can keep busy: one per group, and at most the row limit."""
+        """The number of readers that the plan can keep busy: one per group, and at most the row limit."""
         return min(len(self.groups), len(self.groups) if self.limit is None else self.limit)
 
     @property
     def column_stats(self) -> pa.Table:
-        """Column statistics, one row per file: of the filter's columns, and of those that the scan was told to keep.
+        """Column statistics, one row per file: of the filter's columns, and of those of `Scan.include_column_stats`.
 
-        Each column is a struct of `lower`, `upper`, `null_count`, `nan_count` and `value_count`; null is unknown.
+        Each column is a struct of `lower`, `upper`, `null_count`, `nan_count` and `value_count`; null means unknown.
         """
         names = {field.id: field.name for field in self.table_schema.fields}
         known = {names[i]: stats.as_struct(len(self.table)) for i, stats in self.table.stats.items() if i in names}
@@ -122,10 +132,10 @@ def make_plan(
     metrics: ScanMetrics,
     describe: dict[str, Any],
 ) -> ScanPlan:
-    """Compute residuals, apply the limit, split and pack. `describe` has the report's table, snapshot and schema.
+    """Build a plan from candidates: compute residuals, apply the limit, split files, and pack splits into task groups.
 
-    With `ignore_residuals`, the filter only prunes files and is not applied to rows; with `conditions`, that is so for
-    all but the first so many of its conjuncts.
+    `describe` has the report's table, snapshot and schema. With `ignore_residuals`, the filter only prunes files and is
+    not applied to rows. With `conditions`, only the first `conditions` conjuncts are applied to rows.
     """
     kept = candidates.table
     tested, needed = _first_conjuncts(predicate, conditions, candidates.needed)
@@ -158,7 +168,7 @@ def make_plan(
 
 
 def _first_conjuncts(predicate: Predicate, conditions: int | None, needed: np.ndarray) -> tuple[Predicate, np.ndarray]:
-    """The first so many conjuncts of a predicate (all for None), and the bits of those that each file needs."""
+    """Return the first `conditions` conjuncts of a predicate (None: all), and the bits that each file needs of them."""
     parts = conjuncts(predicate)
     if conditions is None or conditions == len(parts):
         return predicate, needed
@@ -166,7 +176,7 @@ def _first_conjuncts(predicate: Predicate, conditions: int | None, needed: np.nd
 
 
 def _files_for_limit(table: FileTable, remaining: Residuals, limit: int | None) -> int:
-    """Return how many files suffice for `limit` rows: all of them, if any file has deletes or a residual."""
+    """Return how many files suffice for `limit` rows: all files if any has deletes or a residual."""
     if limit is None or table.references.counts.any() or remaining.predicates not in ((TRUE,), ()):
         return len(table)
     counts = pc.cumulative_sum(pc.fill_null(table.files["record_count"], 0)).to_numpy()
@@ -185,7 +195,7 @@ def groups_by_partition(plan: ScanPlan, size: int) -> TaskGroups:
 
 
 def partition_numbers(files: pa.Table) -> np.ndarray:
-    """Return a number for each file of a file table; files of the same spec and partition have the same number."""
+    """Return a number for each file of a file table. Files of the same spec and partition have the same number."""
     members = files["partition"].combine_chunks().flatten()
     return row_numbers([files["spec_id"], *map(float_bits, members)])
 

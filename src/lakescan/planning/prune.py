@@ -1,7 +1,8 @@
-"""Inclusive and strict evaluation of a bound predicate over column statistics, vectorised over containers.
+"""Inclusive and strict evaluation of a bound predicate over column statistics, vectorized over containers.
 
-`might_match` is false only if the statistics prove that no row matches (the container is skipped); `must_match` is true
-only if they prove that every row matches (the filter need not run on the rows). Unknown statistics prove nothing.
+A container is a file, a row group, a manifest or the like. `might_match` is false only if the statistics prove that no
+row matches, so that the container can be skipped. `must_match` is true only if they prove that every row matches, so
+that the rows need not be filtered. Unknown statistics prove nothing.
 
 Every value is within its bounds, truncated or not, so `lower == upper == v` proves that all values are v. NaN is
 outside the bounds and, as in SQL, greater than everything: for a float column, `>` can be disproved only if the NaN
@@ -39,17 +40,17 @@ from lakescan.planning.corrupt_statistics import drop_contradictions
 
 Stats = Mapping[int, ColumnStats]
 
-# A strict proof compares a file with each value of an `in` list, if these are not more.
+# The most values of an `in` list that a strict proof compares files with.
 _LIST_LIMIT = 200
 
 
 def might_match(predicate: Predicate, stats: Stats, rows: int) -> pa.Array:
-    """Return, for each of `rows` containers, whether some row might satisfy the predicate."""
+    """Return a mask of the `rows` containers that may have a row that satisfies the predicate."""
     return _walk(replace_sql(predicate), stats, rows, _Inclusive)
 
 
 def must_match(predicate: Predicate, stats: Stats, rows: int) -> pa.Array:
-    """Return, for each of `rows` containers, whether every row certainly satisfies the predicate."""
+    """Return a mask of the `rows` containers in which every row certainly satisfies the predicate."""
     return _walk(predicate, stats, rows, _Strict)
 
 
@@ -64,7 +65,7 @@ def _walk(predicate: Predicate, stats: Stats, rows: int, evaluator: type[_Evalua
         case ColumnComparison():
             columns = [drop_contradictions(stats.get(each, ColumnStats())) for each in predicate.bound_ids]
             return _columns_might_match(columns, predicate.op, rows, evaluator)
-        case SqlCondition():  # only of the strict evaluation: what is implied proves nothing
+        case SqlCondition():  # strict evaluation only: the implied predicate proves nothing
             return pa.repeat(pa.scalar(False), rows)
         case ColumnTest():
             column = stats.get(predicate.bound_id, ColumnStats())
@@ -73,7 +74,7 @@ def _walk(predicate: Predicate, stats: Stats, rows: int, evaluator: type[_Evalua
 
 
 def _columns_might_match(columns: list[ColumnStats], op: str, rows: int, evaluator: type[_Evaluator]) -> pa.Array:
-    """The comparison of two columns by their bounds; nothing is proved of every row."""
+    """Compare two columns by their bounds. The strict evaluation proves nothing."""
     unknown = pa.repeat(pa.scalar(evaluator is _Inclusive), rows)
     if evaluator is not _Inclusive or op == "!=":
         return unknown
@@ -93,7 +94,7 @@ def _columns_might_match(columns: list[ColumnStats], op: str, rows: int, evaluat
 
 
 class _Evaluator:
-    """Proofs from one column's statistics; each method returns a mask that is true where the fact is proved."""
+    """Proofs from the statistics of one column. Each method returns a mask of the containers with a proof."""
 
     def __init__(self, stats: ColumnStats, rows: int, floating: bool) -> None:
         stats = drop_contradictions(stats)
@@ -135,21 +136,21 @@ class _Evaluator:
         return self.fill_unknown(None if self.nan_count is None else pc.equal(self.nan_count, 0))
 
     def no_ordinary(self) -> pa.Array:
-        """Where every value is null or NaN."""
+        """Return where every value is null or NaN."""
         if not self.floating or self.nan_count is None or self.null_count is None:
             return self.constant(False)
         return self._all(pc.add(self.null_count, self.nan_count))
 
     def bound(self, bound: pa.Array | None, op: str, value: pa.Scalar) -> pa.Array:
-        """Where the bound is known and `bound op value` holds."""
+        """Return where the bound is known and `bound op value` holds."""
         return self.fill_unknown(None if bound is None else compare(bound, op, value))
 
     def none_equal(self, value: pa.Scalar) -> pa.Array:
-        """Where no value equals `value`, NaN aside."""
+        """Return where no value equals `value`; NaN is not considered."""
         return pc.or_(self.bound(self.lower, ">", value), self.bound(self.upper, "<", value))
 
     def none_within(self, values: Sequence[pa.Scalar]) -> pa.Array:
-        """Where none of some values, which may be many, is within the bounds."""
+        """Return where every given value is outside the bounds. There may be many values."""
         kind = values[0].type
         if any(not _are_alike(bound.type, kind) for bound in (self.lower, self.upper) if bound is not None):
             return reduce(pc.and_, (self.none_equal(v) for v in values))
@@ -162,11 +163,11 @@ class _Evaluator:
         return pa.array(first >= end)
 
     def all_equal(self, value: pa.Scalar) -> pa.Array:
-        """Where every value equals `value`, NaN aside."""
+        """Return where every value equals `value`; NaN is not considered."""
         return pc.and_(self.bound(self.lower, "=", value), self.bound(self.upper, "=", value))
 
     def none_start_with(self, prefix: str) -> pa.Array:
-        """Where no value starts with `prefix`."""
+        """Return where no value starts with `prefix`."""
         if self.lower is None or self.upper is None:
             return self.constant(False)
         value = pa.scalar(prefix)
@@ -174,7 +175,7 @@ class _Evaluator:
         return self.fill_unknown(pc.or_kleene(above, pc.less(self.upper, value)))
 
     def all_start_with(self, prefix: str) -> pa.Array:
-        """Where every value starts with `prefix`."""
+        """Return where every value starts with `prefix`."""
         if self.lower is None or self.upper is None:
             return self.constant(False)
         bounds = [pc.starts_with(bound, prefix) for bound in (self.lower, self.upper)]
@@ -182,7 +183,7 @@ class _Evaluator:
 
 
 class _Inclusive(_Evaluator):
-    """Inclusive: true unless the statistics disprove that some row matches."""
+    """Masks that are true unless the statistics disprove that some row matches."""
 
     def leaf(self, leaf: ColumnTest) -> pa.Array:
         match leaf:
@@ -237,7 +238,7 @@ class _Inclusive(_Evaluator):
 
 
 class _Strict(_Evaluator):
-    """Strict: false unless the statistics prove that every row matches."""
+    """Masks that are false unless the statistics prove that every row matches."""
 
     def leaf(self, leaf: ColumnTest) -> pa.Array:
         match leaf:
@@ -284,7 +285,7 @@ class _Strict(_Evaluator):
 
 
 def _tests_floats(leaf: ColumnTest) -> bool:
-    """Whether the column has a float type, seen from its literals: only literals bound to float columns are floats."""
+    """Return whether the column has a float type. Only literals bound to float columns are floats."""
     match leaf:
         case Comparison():
             return bool(pa.types.is_floating(leaf.value.type))
@@ -299,13 +300,13 @@ def _valid_mask(bound: pa.Array) -> np.ndarray:
 
 
 def _are_alike(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether values of both types are ordered as numbers: INT columns have literals that are longs, FLOAT doubles."""
+    """Return whether values of both types have the same order. INT columns have long literals, FLOAT ones doubles."""
     families = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
     return one == other or any(is_one(one) and is_one(other) for is_one in families)
 
 
 def _as_numpy(values: pa.Array) -> Any:
-    """Values without nulls as NumPy orders them."""
+    """Convert values without nulls to a NumPy array of the same order."""
     kind = values.type
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         values = values.cast(pa.int32())
@@ -317,7 +318,7 @@ def _as_numpy(values: pa.Array) -> Any:
 
 
 def _drop_nan(bound: pa.Array | None) -> pa.Array | None:
-    """Return bounds with NaN as unknown: some old writers recorded NaN bounds, which prove nothing."""
+    """Return bounds with NaN replaced by unknown. Some old writers recorded NaN bounds, which prove nothing."""
     if bound is None or not pa.types.is_floating(bound.type):
         return bound
     return pc.if_else(pc.is_nan(bound), pa.scalar(None, bound.type), bound)

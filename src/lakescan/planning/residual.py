@@ -21,7 +21,7 @@ MOST_CONJUNCTS = 62
 
 @dataclass(frozen=True)
 class Residuals:
-    """Distinct residuals, and `index`, each file's position in `predicates`."""
+    """The distinct residuals (`predicates`), and each file's position in them (`index`)."""
 
     predicates: tuple[Predicate, ...]
     index: pa.Array
@@ -30,7 +30,7 @@ class Residuals:
 def needed_conjuncts(predicate: Predicate, stats: Stats, exact: Stats, rows: int) -> np.ndarray:
     """Return, for each of `rows` files, a bit mask of the conjuncts to evaluate on its rows.
 
-    A conjunct is not needed if statistics, or exact partition values, prove it for every row.
+    A conjunct is not needed if statistics, or exact partition values, prove that every row matches.
     """
     needed = np.zeros(rows, dtype=np.int64)
     for bit, part in enumerate(conjuncts(predicate)[:MOST_CONJUNCTS]):
@@ -42,7 +42,7 @@ def needed_conjuncts(predicate: Predicate, stats: Stats, exact: Stats, rows: int
 def residuals(predicate: Predicate, needed: np.ndarray) -> Residuals:
     """Return the residual of each file, given its bit mask of needed conjuncts."""
     parts = conjuncts(predicate)
-    if len(needed) and not needed.any():  # as without a filter
+    if len(needed) and not needed.any():  # for example without a filter
         return Residuals((conjunction(parts[MOST_CONJUNCTS:]),), pa.array(np.zeros(len(needed), dtype=np.int32)))
     codes, index = np.unique(needed, return_inverse=True)
     always = parts[MOST_CONJUNCTS:]

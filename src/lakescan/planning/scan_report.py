@@ -1,4 +1,4 @@
-"""Reports of scans and commits, with every counter of Iceberg's ScanMetrics, and as REST catalogs take them.
+"""Reports of scans and commits, with all counters of Iceberg's ScanMetrics, and their JSON for REST catalogs.
 
 For Delta, a "manifest" is a log file: a commit, a checkpoint part or a sidecar.
 """
@@ -25,12 +25,31 @@ OWN_METRICS = ("respelled_delete_files", "dangling_delete_files")  # not in Iceb
 
 @dataclass
 class ScanMetrics:
-    """Counters of one planning, under Iceberg's names in snake case; sizes in bytes, the duration in seconds.
+    """Counters of one planning, named as in Iceberg. For Delta, a manifest is a log file.
 
-    The last two are lakescan's own. `respelled_delete_files` counts delete files that refer to a data file only by
-    another spelling of its path; `dangling_delete_files` counts those that refer to no data file of the table. A delete
-    file that refers to several data files is judged by its manifest entry. With a filter none counts as dangling, since
-    the data file it refers to may have been pruned.
+    The last two are lakescan's own. For them, a delete file of several data files is judged by its manifest entry. With
+    a filter, `dangling_delete_files` is 0, since the data file may have been pruned.
+
+    Attributes:
+        total_planning_duration: The planning time in seconds.
+        total_data_manifests: Data manifests of the snapshot.
+        total_delete_manifests: Delete manifests of the snapshot.
+        scanned_data_manifests: Data manifests that were read.
+        scanned_delete_manifests: Delete manifests that were read.
+        skipped_data_manifests: Data manifests that were skipped by partition summaries.
+        skipped_delete_manifests: Delete manifests that were skipped.
+        result_data_files: Data files to read.
+        result_delete_files: Deletes of these files; a delete file counts once per data file that it applies to.
+        skipped_data_files: Data files that were skipped.
+        skipped_delete_files: Delete files that were skipped.
+        indexed_delete_files: Delete files and vectors that were matched to data files.
+        equality_delete_files: Equality delete files among them.
+        positional_delete_files: Position delete files among them.
+        dvs: Deletion vectors among them.
+        total_file_size_in_bytes: The size of the data files to read.
+        total_delete_file_size_in_bytes: The size of their deletes, counted like `result_delete_files`.
+        respelled_delete_files: Delete files that refer to a data file only by another form of its path.
+        dangling_delete_files: Delete files that refer to no data file of the table.
     """
 
     total_planning_duration: float = 0.0
@@ -54,17 +73,14 @@ class ScanMetrics:
     dangling_delete_files: int = 0
 
     def count_indexed(self, kinds: pa.ChunkedArray) -> None:
-        """Count the delete files in the delete index, by kind."""
+        """Count the delete files and vectors that are matched to data files, by kind."""
         self.indexed_delete_files += len(kinds)
         self.equality_delete_files += _count(kinds, DeleteKind.EQUALITY)
         self.positional_delete_files += _count(kinds, DeleteKind.POSITION)
         self.dvs += _count(kinds, DeleteKind.VECTOR)
 
     def count_result(self, table: FileTable) -> None:
-        """Count the files of the final plan and their deletes.
-
-        As in Iceberg, a delete file counts once per data file that it applies to.
-        """
+        """Count the files of the final plan and their deletes."""
         self.result_data_files = len(table)
         self.total_file_size_in_bytes = pc.sum(table.files["size"]).as_py() or 0
         references = table.references
@@ -78,7 +94,7 @@ class ScanMetrics:
 
 @dataclass(frozen=True)
 class FormatTerms:
-    """A format's own words: for a state of a table, and for the metadata files that list data files."""
+    """A format's own terms for a snapshot, and for the metadata files that list data files."""
 
     state: str = "snapshot"
     metadata_files: str = "manifests"
@@ -86,7 +102,30 @@ class FormatTerms:
 
 @dataclass(frozen=True)
 class ScanReport:
-    """The report of a plan: the request, the result, and the funnel from manifests to task groups."""
+    """The report of a plan: the request, the result, and the numbers of manifests, files, splits and groups on the way.
+
+    Attributes:
+        table: The table's location.
+        format: 'iceberg' or 'delta'.
+        snapshot_id: The snapshot id (Iceberg) or version (Delta); None for an empty table.
+        snapshot_timestamp: When the snapshot or version was committed.
+        schema_id: The id of the schema that was read.
+        filter: The filter as text.
+        projected_fields: The names of the output columns.
+        metrics: Counters, sizes and the planning time.
+        predicate: The bound filter.
+        projected_field_ids: The field ids of the output columns.
+        skipped_by_partition: The number of files skipped by partition values.
+        skipped_by_stats: The number of files skipped by column statistics.
+        skipped_by_limit: The number of files skipped because other files have enough rows.
+        splits: The number of splits.
+        groups: The number of task groups.
+        records: The number of rows in the files to read, before deletes and filter; None if unknown.
+        words: The format's terms.
+        named: The branch or tag that was read; empty without one.
+        name: The table's name in its catalog; empty without one.
+        metadata: The engine and its version, and the scan's options.
+    """
 
     table: str
     format: str
@@ -96,7 +135,7 @@ class ScanReport:
     filter: str
     projected_fields: tuple[str, ...]
     metrics: ScanMetrics
-    predicate: Predicate = TRUE  # the bound filter, of which `filter` is the text
+    predicate: Predicate = TRUE
     projected_field_ids: tuple[int, ...] = ()
     skipped_by_partition: int = 0
     skipped_by_stats: int = 0
@@ -105,12 +144,12 @@ class ScanReport:
     groups: int = 0
     records: int | None = None
     words: FormatTerms = FormatTerms()
-    named: str = ""  # the branch or tag that is read
-    name: str = ""  # the table's name in its catalog, if it has one
-    metadata: Mapping[str, str] = field(default_factory=dict)  # the engine and its version, and the scan's options
+    named: str = ""
+    name: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
     def _repr_html_(self) -> str:
-        """The report as notebooks show it: the request, and how many files are read and skipped."""
+        """Return HTML for notebooks: the request, and the numbers of files read and skipped."""
         metrics, state = self.metrics, "none" if self.snapshot_id is None else str(self.snapshot_id)
         state += self.named and f" ({self.named})"
         facts = {
@@ -128,7 +167,7 @@ class ScanReport:
         return section(f"Plan of {self.table}", facts_table(facts))
 
     def _skip_summary(self) -> str:
-        """How many files are not read, and why."""
+        """Return how many files are skipped, and why."""
         reasons = {
             "partition": self.skipped_by_partition,
             "statistics": self.skipped_by_stats,
@@ -138,7 +177,7 @@ class ScanReport:
         return f"{self.metrics.skipped_data_files:,}" + (why and f" ({why})")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain values; counters have the hyphenated names of Iceberg's ScanMetrics."""
+        """Return the report as plain values, with counters under the hyphenated names of Iceberg's ScanMetrics."""
         counters = {f.name.replace("_", "-"): getattr(self.metrics, f.name) for f in fields(self.metrics)}
         shown = [f.name for f in fields(self) if f.name not in ("metrics", "predicate", "words", "metadata")]
         own = {name.replace("_", "-"): getattr(self, name) for name in shown}
@@ -148,16 +187,16 @@ class ScanReport:
 
 @dataclass(frozen=True)
 class CommitReport:
-    """The report of a commit to an Iceberg table (Iceberg's `CommitReport`).
+    """The report of a commit to an Iceberg table, like Iceberg's `CommitReport`.
 
     Attributes:
         table: The table's name in its catalog.
-        snapshot_id: The snapshot that the commit made.
-        sequence_number: Its sequence number.
+        snapshot_id: The id of the snapshot that was committed.
+        sequence_number: The snapshot's sequence number.
         operation: 'append', 'overwrite', 'replace' or 'delete'.
-        attempts: How often the commit was tried, concurrent commits being the reason.
-        duration: Seconds that it took.
-        summary: The snapshot's summary, with Iceberg's counters as texts.
+        attempts: The number of attempts; more than one after concurrent commits.
+        duration: The time that the commit took, in seconds.
+        summary: The snapshot's summary, with Iceberg's counters as text.
         metadata: The engine and its version.
     """
 
@@ -172,7 +211,7 @@ class CommitReport:
 
 
 def total_report(parts: Sequence[ScanReport], duration: float) -> ScanReport:
-    """Combine the reports of a plan made in parts; `duration` is the total planning time in seconds."""
+    """Combine the reports of the parts of a plan; `duration` is the total planning time in seconds."""
     metrics = sum((part.metrics for part in parts), ScanMetrics())
     metrics.total_planning_duration = duration
     added = ("skipped_by_partition", "skipped_by_stats", "skipped_by_limit", "splits", "groups")
@@ -185,7 +224,7 @@ def _count(kinds: pa.ChunkedArray, kind: str) -> int:
     return int(pc.sum(pc.equal(kinds, kind)).as_py() or 0)
 
 
-# Members of Iceberg's `CommitMetricsResult`, and those that a snapshot's summary has under other names.
+# The counters of Iceberg's `CommitMetricsResult`, and those with other names in snapshot summaries.
 _COMMIT_COUNTERS = frozenset(
     f"{what}-{of}"
     for what in ("added", "removed", "total")
@@ -216,7 +255,7 @@ _COMMIT_NAMES = {
 
 
 def as_rest(report: ScanReport | CommitReport) -> dict[str, Any]:
-    """Return the report as values that JSON can represent. Literals are sanitized (`expressions.sanitize`)."""
+    """Return the report as values for JSON. Literals are sanitized (`expressions.sanitize`)."""
     if isinstance(report, CommitReport):
         return {
             "table-name": report.table,
@@ -239,7 +278,7 @@ def as_rest(report: ScanReport | CommitReport) -> dict[str, Any]:
 
 
 def commit_metrics(report: CommitReport) -> dict[str, Any]:
-    """Return Iceberg's counters of a commit, from its duration, its attempts and the summary of its snapshot."""
+    """Return Iceberg's counters of a commit, from its duration, its attempts and the snapshot's summary."""
     counters = {_COMMIT_NAMES.get(name, name): value for name, value in report.summary.items()}
     known = {name: int(value) for name, value in counters.items() if name in _COMMIT_COUNTERS and value.isdigit()}
     return {
@@ -250,7 +289,7 @@ def commit_metrics(report: CommitReport) -> dict[str, Any]:
 
 
 def metrics(counters: ScanMetrics) -> dict[str, Any]:
-    """Return all of Iceberg's counters with their units; the planning time in nanoseconds."""
+    """Return all of Iceberg's counters with their units. The planning time is in nanoseconds."""
     result: dict[str, Any] = {}
     for each in (each for each in fields(counters) if each.name not in OWN_METRICS):
         name, value = each.name.replace("_", "-"), getattr(counters, each.name)
@@ -275,7 +314,7 @@ def expression(predicate: Predicate) -> Any:
 
 
 class _Encoder(PredicateEncoder):
-    """Encodes what Iceberg's expressions have, without the literals."""
+    """Encodes predicates that Iceberg's expressions can represent, with sanitized literals; others as true."""
 
     def constant(self, value: bool | None) -> Any:
         return value is True

@@ -1,9 +1,9 @@
 """Splits: byte ranges of a file that are read independently, at recorded offsets of row groups, else by size.
 
 A split covers the bytes from `start` (inclusive) to `stop` (exclusive). A Parquet row group or an ORC stripe belongs to
-the split that contains its first byte, an Avro block to the one that contains the first byte of the sync marker before
-it. The first split of a file starts at 0 and the last one has no end, so that each of them is in exactly one split,
-even if the recorded file size is wrong.
+the split with its first byte, an Avro block to the split with the first byte of the sync marker before it. The first
+split of a file starts at 0 and the last one has no end, so that each row group, stripe or block is in exactly one
+split, even if the recorded file size is wrong.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TARGET_SIZE = 128 * 2**20
 MIN_ADAPTIVE_SIZE = 16 * 2**20
 NO_END = 2**63 - 1
 _SPLITTABLE = ("parquet", "orc", "avro")
-_FEW = 64  # splits allowed for a file with fewer rows than that
+_FEW = 64  # splits that a file may have even if it has fewer rows
 
 SPLITS = pa.schema(
     [
@@ -37,17 +37,20 @@ SPLITS = pa.schema(
 
 
 def adaptive_size(total_size: int, parallelism: int, split_size: int) -> int:
-    """Return Iceberg's adaptive split size: smaller if there would be fewer splits than readers, at least 16 MB."""
+    """Return Iceberg's adaptive split size in bytes.
+
+    It is smaller than `split_size` if there would be fewer splits than readers, but at least 16 MB.
+    """
     if math.ceil(total_size / split_size) >= parallelism:
         return split_size
     return max(math.ceil(total_size / parallelism), min(MIN_ADAPTIVE_SIZE, split_size))
 
 
 def split_files(table: FileTable, split_size: int) -> pa.Table:
-    """Return the splits of all files, in file order. Files of other formats than Parquet, ORC and Avro stay whole.
+    """Return the splits of all files, in file order. Only Parquet, ORC and Avro files are split.
 
-    A file split by size has at most as many splits as rows (but `_FEW` are allowed), and at most `limits.SPLITS`,
-    whatever its recorded size; the last split has no end.
+    A file that is split by size has at most as many splits as rows (or `_FEW`), and at most `limits.SPLITS`, whatever
+    its recorded size.
     """
     split_size = min(split_size, limits.FILE_SIZE)
     size = np.clip(pc.fill_null(table.files["size"], 0).to_numpy(), 0, limits.FILE_SIZE)
@@ -83,15 +86,15 @@ def split_files(table: FileTable, split_size: int) -> pa.Table:
 
 
 def _whole_files(size: np.ndarray) -> pa.Table:
-    """A split for each file."""
+    """Return one split for each file."""
     columns = [np.arange(len(size), dtype=np.int32), np.zeros(len(size), np.int64), np.full(len(size), NO_END), size]
     return pa.table([*map(pa.array, columns)], schema=SPLITS)
 
 
 def _valid_offsets(table: FileTable, size: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return all split offsets, the index of each file's first one, and the number per file.
+    """Return all split offsets, the index of each file's first offset, and the number of offsets per file.
 
-    The number is 0 for a file whose offsets do not ascend, or are outside the file.
+    The number is 0 for a file whose offsets are not ascending or are outside the file.
     """
     lists = table.files["split_offsets"].combine_chunks()
     counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -107,7 +110,7 @@ def _valid_offsets(table: FileTable, size: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 class ReadProperties(Properties):
-    """How a table is split into tasks; options of a scan take precedence."""
+    """The table properties that set how a table is split into tasks. Options of a scan take precedence."""
 
     split_size: Property[int] = Property(
         "read.split.target-size", TARGET_SIZE, positive, "target size of a task in bytes"

@@ -1,7 +1,8 @@
-"""Task groups as rows of an Arrow table of plain types, which engines can send to workers as rows of their own.
+"""Encode task groups as rows of an Arrow table of plain types, which engines can send to workers as their own rows.
 
-A row has the group's index, its splits and its deletes, as lists of structs. Plain are numbers, texts, bytes, lists and
-structs with members: times are numbers, and structs without members are nulls. Members are named by their place.
+A row has the group's index, its splits and its deletes, as lists of structs. Plain types are numbers, text, bytes,
+lists and structs with members. Times become numbers, and structs without members become nulls. Members are named by
+position.
 """
 
 from __future__ import annotations
@@ -27,12 +28,15 @@ _PLAIN = (
     pa.binary(),
 )
 
-PLACE = "place"  # column of splits: where a given array of paths has the file
+PLACE = "place"  # column of splits: the index of the file in a given array of paths
 
 
 @dataclass(frozen=True)
 class GroupRows:
-    """What restores task groups from their rows: the schemas of splits and deletes, and the constants by spec."""
+    """Decodes task groups from their rows.
+
+    It has the schemas of splits and deletes, and the constant fields of each partition spec.
+    """
 
     splits: pa.Schema
     deletes: pa.Schema
@@ -40,7 +44,10 @@ class GroupRows:
 
     @staticmethod
     def encode_groups(groups: TaskGroups, numbered: pa.Array | None = None) -> tuple[pa.Table, GroupRows]:
-        """The rows of groups, and what restores the groups from them; with the column `PLACE`, given `numbered`."""
+        """Return the rows of groups, and the `GroupRows` that decodes them.
+
+        With `numbered`, an array of paths, splits have the additional column `PLACE`.
+        """
         parts, rows = [], None
         for start, splits, bounds, deletes, owned in groups.columns():
             if numbered is not None:
@@ -53,7 +60,7 @@ class GroupRows:
         return pa.concat_tables(parts), rows
 
     def groups(self, rows: pa.RecordBatch) -> Iterator[TaskGroup]:
-        """The groups in some of the rows."""
+        """Yield the groups in a batch of rows."""
         splits, deletes = (_decode_table(rows.column(n), s) for n, s in ((1, self.splits), (2, self.deletes)))
         bounds, owned = (_bounds(rows.column(n)).tolist() for n in (1, 2))
         for n, index in enumerate(rows.column(0).to_pylist()):
@@ -66,7 +73,7 @@ class GroupRows:
 
 
 def _lists(table: pa.Table, bounds: np.ndarray) -> pa.ListArray:
-    """The rows of a table as structs, in lists from each bound to the next."""
+    """Return the rows of a table as structs, in lists from each bound to the next."""
     columns = [encode_plain(column.combine_chunks()) for column in table.columns]
     fields = [pa.field(f"m{n}", column.type) for n, column in enumerate(columns)]
     return pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pa.StructArray.from_arrays(columns, fields=fields))
@@ -78,19 +85,19 @@ def _decode_table(lists: pa.ListArray, schema: pa.Schema) -> pa.Table:
 
 
 def _bounds(lists: pa.ListArray) -> np.ndarray:
-    """Where each list begins among the values of all, and where the last one ends."""
+    """Return where each list begins in the flattened values, and where the last one ends."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
 def _replace_values(lists: pa.ListArray, values: pa.Array) -> pa.ListArray:
-    """Lists of other values, in place of `lists.flatten()`."""
+    """Return the lists with other values instead of `lists.flatten()`."""
     mask = lists.is_null() if lists.null_count else None
     return pa.ListArray.from_arrays(pa.array(_bounds(lists), pa.int32()), values, mask=mask)
 
 
 def encode_plain(values: pa.Array) -> pa.Array:
-    """Values as a plain type, from which `restored` makes the same values again."""
+    """Convert values to a plain type. `decode_plain` restores them."""
     kind = values.type
     if kind in _PLAIN:
         return values
@@ -114,11 +121,11 @@ def encode_plain(values: pa.Array) -> pa.Array:
         return values.view(pa.int64())
     if pa.types.is_fixed_size_binary(kind) or pa.types.is_large_binary(kind):
         return values.cast(pa.binary())
-    return values.cast(pa.string())  # decimals and large texts
+    return values.cast(pa.string())  # decimals and large strings
 
 
 def decode_plain(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The values of which these are the plain ones."""
+    """Restore values of a type from the plain values of `encode_plain`."""
     if values.type == kind:
         return values
     if isinstance(kind, pa.ExtensionType):

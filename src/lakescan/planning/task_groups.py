@@ -1,4 +1,4 @@
-"""Task groups: what one reader reads, in Arrow tables, which are compact to pickle and to hand over to engines."""
+"""Task groups: the splits that one reader reads, as Arrow tables, which are compact to pickle and to pass on."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _FILE_COLUMNS = (
 )
 _SPLIT_COLUMNS = ("start", "stop", "residual")
 _REFERENCES = ("deletes", "equality_deletes")
-_AT_ONCE = 1 << 14  # splits whose rows are made at once
+_AT_ONCE = 1 << 14  # splits whose rows are built at once
 
 
 class EqualityScope(NamedTuple):
-    """The scope of equality deletes (a partition; empty for the whole table) and the ids of the fields they compare.
+    """The scope of equality deletes (a partition; empty for the whole table), and the ids of the compared fields.
 
-    Matching rows are deleted; with `kept` it is inverted, and only matching rows are returned.
+    Matching rows are deleted. With `kept`, only matching rows are returned instead.
     """
 
     scope: str
@@ -46,7 +46,24 @@ class EqualityScope(NamedTuple):
 class FileScanTask:
     """A split of one data file to read, with the file's metadata, its deletes and the number of its residual.
 
-    `record_count` is that of the whole file before deletes, as recorded in the metadata; None if not recorded.
+    Attributes:
+        path: The file's location, as in the metadata.
+        same_place: Other paths of live data files at the same location; None without any.
+        file_format: 'parquet', 'orc' or 'avro'.
+        record_count: The number of rows of the whole file before deletes; None if not recorded.
+        start: The first byte of the split.
+        stop: The end of the split in the file (exclusive); larger than any file for the last split.
+        spec_id: The id of the file's partition spec (Iceberg); 0 for Delta.
+        sequence_number: The file's data sequence number (Iceberg).
+        first_row_id: The row id of the file's first row, if the table tracks row lineage.
+        key_metadata: The key metadata of an encrypted file.
+        residual: The number of the filter that remains for the rows, in `ScanPlan.residuals`.
+        partition: The partition values as a struct.
+        constants: By field id, the value that a column has in all rows of the file.
+        group_deletes: The deletes of the task group.
+        delete_rows: The numbers of the file's position deletes and deletion vectors in `group_deletes`.
+        equality_rows: The ranges of the file's equality deletes in `group_deletes`.
+        equality_places: The scopes of these equality deletes.
     """
 
     path: str
@@ -69,21 +86,25 @@ class FileScanTask:
 
     @cached_property
     def deletes(self) -> tuple[DeleteFile, ...]:
-        """The deletes that apply to the file."""
+        """All deletes that apply to the file."""
         return self.group_deletes.at([*self.delete_rows, *(row for rows in self.equality_rows for row in rows)])
 
     @cached_property
     def positional_deletes(self) -> tuple[DeleteFile, ...]:
-        """The deletes by row position: position deletes and deletion vectors."""
+        """The position deletes and deletion vectors that apply to the file."""
         return self.group_deletes.at(self.delete_rows)
 
 
 @dataclass(frozen=True, repr=False)
 class TaskGroup:
-    """Splits that one reader reads, in order; kept as Arrow tables, which are compact to pickle.
+    """Splits that one reader reads, in order, as Arrow tables, which are compact to pickle.
 
-    `splits` has one row per split: the file's columns, the byte range, and the number of the residual. The columns
-    `deletes` and `equality_deletes` refer to rows of the table `deletes`.
+    Attributes:
+        index: The number of the group in the plan.
+        splits: One row per split: the file's columns, the byte range, and the number of the residual. The columns
+            `deletes` and `equality_deletes` refer to rows of the table `deletes`.
+        deletes: One row per delete file or deletion vector of the group (see `planning.file_table.DELETES`).
+        constant_fields: By partition spec, the ids of the fields that the column `constants` has values of.
     """
 
     index: int
@@ -95,7 +116,7 @@ class TaskGroup:
         return f"TaskGroup({self.index}: {len(self)} splits, {self.deletes.num_rows} deletes)"
 
     def __getstate__(self) -> tuple[int, bytes, bytes, dict[int, tuple[int, ...]]]:
-        # Arrow pickles the whole buffers that a slice is a part of; as a stream it writes the slice alone.
+        # Arrow pickles whole buffers, even of a slice. A stream only has the slice.
         return self.index, _write_stream(self.splits), _write_stream(self.deletes), self.constant_fields
 
     def __setstate__(self, state: tuple[int, bytes, bytes, dict[int, tuple[int, ...]]]) -> None:
@@ -127,7 +148,7 @@ class TaskGroup:
             )
 
     def _places(self, rows: np.ndarray) -> list[EqualityScope]:
-        """The place of each of these equality deletes."""
+        """Return the scopes of these equality deletes."""
         wanted, index = np.unique(rows, return_inverse=True)
         some = self.deletes.take(pa.array(wanted))
         keys = [tuple(map(int, text.split(","))) for text in key_texts(some).to_pylist()]
@@ -140,7 +161,7 @@ class TaskGroup:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of neighbouring groups, from group `start` on: their splits, and their deletes, numbered by group."""
+    """The splits and deletes of adjacent groups, beginning with group `start`."""
 
     start: int
     bounds: np.ndarray
@@ -148,14 +169,14 @@ class _Rows:
     deletes: GroupDeletes
 
     def group(self, index: int) -> tuple[pa.Table, pa.Table]:
-        """The splits and the deletes of a group."""
+        """Return the splits and the deletes of a group."""
         number = index - self.start
         low, high = int(self.bounds[number]), int(self.bounds[number + 1])
         return self.splits.slice(low, high - low), self.deletes.group_table(number)
 
 
 class TaskGroups(Sequence[TaskGroup]):
-    """The task groups of a plan. Their rows are made in columns, for many groups at once, when one is accessed."""
+    """The task groups of a plan. The tables of a group are built, together with those of many others, when accessed."""
 
     def __init__(self, table: FileTable, splits: pa.Table, group: np.ndarray) -> None:
         self._table = table
@@ -187,13 +208,13 @@ class TaskGroups(Sequence[TaskGroup]):
 
     @property
     def constant_fields(self) -> dict[int, tuple[int, ...]]:
-        """The ids of the fields that `constants` has values of, by partition spec."""
+        """By partition spec, the ids of the fields that the column `constants` has values of."""
         return self._table.constant_fields
 
     def columns(self) -> Iterator[tuple[int, pa.Table, np.ndarray, pa.Table, np.ndarray]]:
-        """Yield the rows of neighbouring groups: the first group's index, splits, bounds, deletes and their bounds.
+        """Yield tables of adjacent groups: the first group's index, splits, their bounds, deletes, and their bounds.
 
-        Group `index + n` has the splits, and the deletes, from the bound n to the next.
+        Group `index + n` has the splits, and the deletes, from the nth bound to the next.
         """
         start = 0
         while start < len(self):
@@ -206,10 +227,10 @@ class TaskGroups(Sequence[TaskGroup]):
         return (task for group in self for task in group.tasks())
 
     def merge_groups(self, parallelism: int) -> TaskGroups:
-        """Merge neighbouring groups that share equality deletes, up to the (adaptive) split size.
+        """Merge adjacent groups that share equality deletes, up to the (adaptive) split size.
 
-        Each group decodes its own deletes. After N commits of upserts, the oldest files have N equality deletes each,
-        and packing, which weighs each split with all of its deletes, gives every such file its own group.
+        Each group decodes its own deletes. After N commits of upserts, the oldest files have N equality deletes each.
+        Packing weighs each split with all of its deletes, so every such file would have its own group.
         """
         references = self._table.references
         if not len(references.first):
@@ -218,7 +239,10 @@ class TaskGroups(Sequence[TaskGroup]):
         return TaskGroups(self._table, self._splits, np.repeat(numbers, np.diff(self._bounds)))
 
     def join_splits(self) -> TaskGroups:
-        """Join neighbouring splits of a file that are in one group: a reader opens the file, and its footer, once."""
+        """Join adjacent splits of a file that are in the same group.
+
+        A reader then opens the file, and reads its footer, only once.
+        """
         file, residual, start, stop = (self._splits[name].to_numpy() for name in ("file", "residual", "start", "stop"))
         group = np.repeat(np.arange(len(self)), np.diff(self._bounds))
         follows = np.zeros(len(file), dtype=bool)
@@ -243,10 +267,10 @@ class TaskGroups(Sequence[TaskGroup]):
 
     @cached_property
     def sizes(self) -> pa.Table:
-        """One row per group: number of splits, bytes of data, bytes of deletes.
+        """A table with one row per group: `splits` (their number), `bytes` of data, and `delete_bytes`.
 
-        A delete file shared by splits of a group is read once and counted once. (Packing instead weighs each split
-        with all of its deletes, to form the same groups as Iceberg.)
+        A delete file that splits of a group share is read and counted once. (Packing instead weighs each split with all
+        of its deletes, to form the same groups as Iceberg.)
         """
         totals = np.concatenate([[0], np.cumsum(self._splits["length"].to_numpy())])
         data = totals[self._bounds[1:]] - totals[self._bounds[:-1]]
@@ -255,12 +279,12 @@ class TaskGroups(Sequence[TaskGroup]):
 
     @property
     def _references(self) -> DeleteReferences:
-        """The deletes of each split."""
+        """The references of each split to its deletes."""
         columns = self._table.files.select(_REFERENCES).take(self._splits["file"])
         return DeleteReferences.read_columns(columns)
 
     def _rows(self, start: int) -> _Rows:
-        """The rows of groups from `start` on, of some `_AT_ONCE` splits."""
+        """Build the tables of groups beginning with `start`, with about `_AT_ONCE` splits."""
         low = int(self._bounds[start])
         stop = max(start + 1, int(np.searchsorted(self._bounds, low + _AT_ONCE, side="right")) - 1)
         splits = self._splits.slice(low, int(self._bounds[stop]) - low)
@@ -289,7 +313,7 @@ def _read_stream(data: bytes) -> pa.Table:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Disjoint intervals of rows, from `first` to `stop` (exclusive), ascending, each with the number of its owner."""
+    """Disjoint ranges of rows, from `first` to `stop` (exclusive), ascending, each with the number of its owner."""
 
     owner: np.ndarray
     first: np.ndarray
@@ -297,7 +321,7 @@ class Intervals:
 
     @staticmethod
     def unite(owner: np.ndarray, first: np.ndarray, stop: np.ndarray) -> tuple[Intervals, np.ndarray]:
-        """The union of intervals by owner, and for each given one the number of that which contains it."""
+        """Return the union of ranges by owner, and for each given range the number of the one that contains it."""
         order = np.lexsort((first, owner))
         owner, first, stop = owner[order], first[order], stop[order]
         apart = owner * (int(stop.max(initial=0)) + 1)
@@ -313,10 +337,11 @@ class Intervals:
 
 @dataclass(frozen=True)
 class GroupDeletes:
-    """The deletes of groups: `numbers` (by position, those of group n from `bounds[n]` on), and intervals by group.
+    """The deletes of groups: position deletes by number, and equality deletes as intervals.
 
-    A group's delete table has the deletes by position first, then those of its intervals. `local` are the references
-    of all splits to the tables of their groups.
+    `numbers` are the position deletes; those of group n begin at `bounds[n]`. The intervals of group n begin at
+    `interval_bounds[n]`. A group's delete table has its position deletes first, then the equality deletes of its
+    intervals. `local` are the references of all splits to the tables of their groups.
     """
 
     table: pa.Table
@@ -328,7 +353,7 @@ class GroupDeletes:
 
     @staticmethod
     def build(references: DeleteReferences, bounds: np.ndarray, deletes: pa.Table) -> GroupDeletes:
-        """The deletes of groups; `references` are those of their splits, of which group n has those from bounds[n]."""
+        """Build the deletes of groups from the `references` of splits; the splits of group n begin at `bounds[n]`."""
         groups, count = np.arange(len(bounds)), max(1, deletes.num_rows)
         by_pair, by_range = (
             np.searchsorted(bounds, owner, side="right") - 1 for owner in (references.file, references.range_file)
@@ -339,7 +364,7 @@ class GroupDeletes:
         lengths = intervals.stop - intervals.first
         before = np.cumsum(lengths) - lengths
         owned = np.searchsorted(intervals.owner, groups)
-        # Rows of intervals that earlier groups have, and deletes by position of the own group, come before.
+        # Rows of earlier groups' intervals, and the group's own position deletes, come before.
         earlier = np.concatenate([before, [lengths.sum()]])[owned]
         offset = before - earlier[intervals.owner] + np.diff(starts, append=len(pairs))[intervals.owner]
         moved = (offset - intervals.first)[inside]
@@ -352,11 +377,11 @@ class GroupDeletes:
         return GroupDeletes(deletes, pairs % count, starts, intervals, owned, local)
 
     def columns(self) -> dict[str, pa.Array]:
-        """The columns `deletes` and `equality_deletes` of the splits, which refer to the tables of their groups."""
+        """Return the columns `deletes` and `equality_deletes` of the splits, with rows of their groups' tables."""
         return self.local.columns()
 
     def group_table(self, number: int) -> pa.Table:
-        """The delete table of a group."""
+        """Return the delete table of a group."""
         low, high = self.bounds[number : number + 2].tolist()
         first, last = self.interval_bounds[number : number + 2].tolist()
         parts = [self.table.slice(0, 0)]
@@ -368,7 +393,7 @@ class GroupDeletes:
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
     def tables(self) -> tuple[pa.Table, np.ndarray]:
-        """The delete tables of all groups in one, and where that of each group begins in it."""
+        """Return the delete tables of all groups in one table, and where each begins."""
         lengths = self.intervals.stop - self.intervals.first
         before = np.cumsum(lengths) - lengths
         inside = np.repeat(self.intervals.first - before, lengths) + np.arange(lengths.sum())
@@ -379,7 +404,7 @@ class GroupDeletes:
         return self.table.take(pa.array(rows)), np.searchsorted(owner[order], np.arange(len(self.bounds)))
 
     def bytes(self) -> np.ndarray:
-        """The bytes of each group's deletes."""
+        """Return the bytes of each group's deletes."""
         sizes = pc.fill_null(self.table["size"], 0).to_numpy()
         totals = np.concatenate([[0], np.cumsum(sizes, dtype=np.float64)])  # sizes can be wrong: no overflow
         count = len(self.bounds) - 1
@@ -392,11 +417,11 @@ class GroupDeletes:
 def renumber_groups(
     references: DeleteReferences, bounds: np.ndarray, deletes: pa.Table, data: pa.ChunkedArray, parallelism: int
 ) -> np.ndarray:
-    """Return a new number for each group: neighbours that share equality deletes get one, up to the split size.
+    """Return a new number for each group, the same for adjacent groups that share equality deletes.
 
-    What a group reads beyond the deletes of its first member counts: those must be read in any case, however many.
-    `references` are those of the splits, of which group n has those from `bounds[n]` on; `data` are the bytes of each
-    group's data. Each group has, of each place that it has deletes of, one interval of the delete table.
+    A merged group has at most the (adaptive) split size. The deletes of its first member do not count: they must be
+    read in any case. `references` are those of the splits, of which those of group n begin at `bounds[n]`. `data` are
+    the bytes of data of each group. For each scope, the equality deletes of a group are one range of the delete table.
     """
     sizes = pc.fill_null(deletes["size"], 0).to_numpy()
     totals = np.concatenate([[0], np.cumsum(sizes, dtype=np.float64)])  # sizes can be wrong: no overflow
@@ -436,7 +461,7 @@ def renumber_groups(
 def _intervals(
     references: DeleteReferences, bounds: np.ndarray, deletes: pa.Table
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """For each group and place: the first and last (exclusive) of the place's deletes that the group has."""
+    """Return, for each group and scope, the first and last (exclusive) of the scope's deletes that the group has."""
     parts = (deletes["scope"], key_texts(deletes), deletes["kept"])
     place_of = np.cumsum(np.any([np.diff(dictionary_codes(each), prepend=-2) != 0 for each in parts], axis=0))
     group = np.searchsorted(bounds, references.range_file, side="right") - 1

@@ -1,4 +1,4 @@
-"""Plans as one self-contained HTML page, with inline styles (light and dark) and SVG charts."""
+"""Explanations of plans as text, as a panel for the terminal, and as a self-contained HTML page with SVG charts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def plans_as_html(plans: Sequence[ScanPlan], title: str = "lakescan plan") -> st
 
 
 def write_html(plans: Sequence[ScanPlan], path: str | Path, title: str = "lakescan plan") -> Path:
-    """Write the page to a file, and return its path."""
+    """Write the HTML page for plans to a file; return its path."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(plans_as_html(plans, title), encoding="utf-8")
@@ -62,7 +62,7 @@ def _section(summary: Summary) -> str:
 
 
 def _figures(summary: Summary) -> str:
-    """Return the small charts; the one on deletes only if there are any."""
+    """Return the small charts, with the chart of deletes only if files have deletes."""
     balance = _balance(summary.group_bytes, summary.group_splits)
     pictures = [
         ("Sizes of the files to read", _histogram(summary.file_sizes, "file-sizes", "files")),
@@ -76,7 +76,7 @@ def _figures(summary: Summary) -> str:
 
 
 def _funnel(stages: Sequence[Stage]) -> str:
-    """Draw one bar per stage: the share kept of what entered it."""
+    """Draw one bar per stage: the share of its items that it kept."""
     row, label, bar = 30, 210, 260
     parts = []
     for i, stage in enumerate(stages):
@@ -110,7 +110,7 @@ def _histogram(bins: Sequence[Bin], kind: str, what: str) -> str:
 
 
 def _balance(group_bytes: Sequence[int], group_splits: Sequence[int], most: int = 48) -> str:
-    """Draw the bytes of each group, in order; an evenly spaced sample of at most `most` groups."""
+    """Draw the bytes of each group, in order. Of more than `most` groups, an evenly spaced sample is drawn."""
     if not group_bytes:
         return '<p class="muted">no groups</p>'
     step = max(1, math.ceil(len(group_bytes) / most))
@@ -161,7 +161,7 @@ WIDTH = 640
 
 
 def columns_chart(values: Sequence[int], labels: Sequence[str], kind: str, hints: Sequence[str], top: str = "") -> str:
-    """Draw a column for each value; `kind` is its CSS class, `hints` are shown where the mouse is."""
+    """Draw a column for each value. `kind` is the CSS class, `hints` are tooltips, `top` labels the largest value."""
     height, base, left = 150, 120, 8
     step = (WIDTH / 2 - 2 * left) / len(values)
     largest = max(values) or 1
@@ -182,7 +182,7 @@ def columns_chart(values: Sequence[int], labels: Sequence[str], kind: str, hints
 
 
 class PlanText(str):
-    """A plan as text, which Python and notebooks show with its lines, and not as a literal with `\\n`."""
+    """A plan as text, which Python and notebooks show line by line instead of as a literal with `\\n`."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""The summary of a plan that its explanations show, computed once for text, terminal and page."""
+"""Summarize a plan, for its explanations as text, in the terminal and as a page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOP = 10
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of the funnel: what is counted, how many were kept, how many were skipped and why."""
+    """One step of the funnel: its name, the numbers of items kept and skipped, and the reason for skipping."""
 
     name: str
     kept: int
@@ -30,7 +30,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Bin:
-    """A column of a histogram: `label` is the lower bound of its range, `count` the number of items in it."""
+    """One column of a histogram: `label` is the lower bound of its range, `count` the number of items in it."""
 
     label: str
     count: int
@@ -38,7 +38,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class CostlyFile:
-    """One of the most expensive files to read, by the bytes of the file and its deletes."""
+    """One of the files that are most expensive to read, by the bytes of the file and its deletes."""
 
     path: str
     rows: int | None
@@ -49,7 +49,7 @@ class CostlyFile:
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of a plan, in the order in which they are shown."""
+    """The figures of a plan, in display order."""
 
     table: str
     format: str
@@ -74,7 +74,7 @@ class Summary:
 
 
 def summarise(plan: ScanPlan) -> Summary:
-    """Summarise a plan."""
+    """Summarize a plan."""
     report, metrics, sizes = plan.report, plan.report.metrics, plan.groups.sizes
     return Summary(
         table=report.table,
@@ -195,12 +195,12 @@ def pluralize(number: int, noun: str) -> str:
 
 
 _SMALL = 1 << 20
-_FEW = 10  # with fewer files, some hints are not worth giving
+_FEW = 10  # some hints are not given for fewer files
 _MANY_DELETES = 10
 
 
 def hints(plan: ScanPlan) -> tuple[str, ...]:
-    """Return the hints on a plan, one sentence each."""
+    """Return hints for a plan, one sentence each."""
     if not len(plan.table):
         return ()
     return (*_small_files(plan), *_delete_hints(plan), *_missing_bounds(plan), *_partitions(plan), *_skew(plan))
@@ -225,7 +225,7 @@ def _delete_hints(plan: ScanPlan) -> Iterator[str]:
     metrics = plan.report.metrics
     if metrics.respelled_delete_files:
         yield (
-            f"{metrics.respelled_delete_files:,} delete files refer to a data file by another spelling of its path: "
+            f"{metrics.respelled_delete_files:,} delete files refer to a data file by another form of its path: "
             "lakescan applies them; engines that compare paths literally ignore them"
         )
     if metrics.dangling_delete_files:
@@ -236,7 +236,7 @@ def _delete_hints(plan: ScanPlan) -> Iterator[str]:
 
 
 def _missing_bounds(plan: ScanPlan) -> Iterator[str]:
-    """Report filter columns without statistics in any file, which cannot prune files."""
+    """Yield hints on filter columns without statistics in any file, which cannot skip files."""
     names = {leaf.bound_id: leaf.column for leaf in leaves(plan.filter) if leaf.bound_id not in RESERVED_IDS}
     for field_id, name in names.items():
         stats = plan.table.stats.get(field_id)
@@ -249,7 +249,7 @@ def _has_values(values: pa.Array | None) -> bool:
 
 
 def _partitions(plan: ScanPlan) -> Iterator[str]:
-    """Report a filter on a partitioned table that skips no partition."""
+    """Yield a hint if the filter on a partitioned table skips no partition."""
     fields = [f.name for f in plan.files.schema.field("partition").type]
     idle = not plan.report.skipped_by_partition and not plan.report.metrics.skipped_data_manifests
     if fields and plan.report.filter != "true" and idle and len(plan.table) >= _FEW:
