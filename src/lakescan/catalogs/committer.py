@@ -1,4 +1,7 @@
-"""What catalogs do for their tables (`lakescan.tables.committer`), and version files for tables without a catalog."""
+"""Committers of tables in catalogs and of tables without a catalog, which are committed by version files.
+
+They implement `lakescan.tables.committer`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _TableCommitter:
-    """What is the same for all tables: errors, reports, and the files of other tables."""
+    """Base of the committers: translates errors, reports commits, and lists the files of the catalog's other tables."""
 
     identifier: Identifier
 
@@ -37,17 +40,20 @@ class _TableCommitter:
         raise NotImplementedError
 
     def translate_errors(self) -> AbstractContextManager[None]:
-        """Raise errors of the catalog as those of lakescan."""
+        """Context manager: re-raise the catalog's errors as lakescan errors."""
         return translate_catalog_errors(self.identifier)
 
     def reporter(self) -> Callable[[CommitReport], None] | None:
-        """The reporters of the process and of the catalog."""
+        """Return the function that sends commit reports to the reporters of the process and of the catalog, if any."""
         from lakescan.catalogs.metrics import report_commit, wants_commits
 
         return partial(report_commit, self.identifier) if wants_commits(self.identifier) else None
 
     def other_references(self, folder: str, storage: Storage, doing: str) -> Iterator[pa.Array]:
-        """Open all other tables of the catalog; return the files of those that may share the folder."""
+        """Yield the locations of the files of the catalog's other tables that may share `folder`.
+
+        `doing` names the operation for error messages.
+        """
         from lakescan.catalogs.shared_files import referenced_files, tables_that_may_share
 
         with self.translate_errors():
@@ -57,34 +63,34 @@ class _TableCommitter:
 
 @dataclass(frozen=True)
 class FolderCommitter(_TableCommitter):
-    """Commits to a table that no catalog has, by creating its next version file in its folder."""
+    """Commits to a table without a catalog, by creating the next metadata version file in its folder."""
 
     _storage: Storage = field(repr=False)
 
     @property
     def catalog(self) -> Any:
-        """Tables by their folders."""
+        """The `HadoopTables` that open tables by their folders."""
         from lakescan.catalogs.hadoop import tables_in
 
         return tables_in(self._storage)
 
     @property
     def key_manager(self) -> str | None:
-        """None: the key manager is that of the storage."""
+        """Always None: the key manager is that of the storage."""
         return None
 
     def storage(self, table: Any) -> Storage:
-        """The storage that the folder was opened with."""
+        """Return the storage that the folder was opened with."""
         return self._storage
 
 
 @dataclass(frozen=True)
 class CatalogCommitter(_TableCommitter):
-    """Commits to a table by its name in a catalog; also creates and registers it. Pickled as the name."""
+    """Commits to a table by its name in a catalog; also creates and registers tables. Pickled as the name only."""
 
     @property
     def catalog(self) -> Any:
-        """The connection that this process has to the catalog."""
+        """This process's connection to the catalog."""
         return connection(self.identifier.catalog)
 
     @property
@@ -93,7 +99,7 @@ class CatalogCommitter(_TableCommitter):
         return key_manager_name(self.identifier.catalog)
 
     def storage(self, table: Any) -> Storage:
-        """Access by the table's properties, and by the credentials that the catalog has issued."""
+        """Return a storage with the table's properties and the credentials that the catalog vends for the table."""
         return Storage(
             io_properties=storage_properties(table.io.properties),
             key_manager=key_manager_of(self.identifier.catalog),
@@ -107,24 +113,28 @@ class CatalogCommitter(_TableCommitter):
         return location_limits(self.identifier.catalog)
 
     def check_free(self) -> None:
-        """Ask for views, Delta tables, and tables of other formats of the name."""
+        """Raise `TableExists` or `CreatedConcurrently` if a view or a table of any format has the name."""
         check_free(self.identifier)
 
     def check_namespace(self) -> None:
-        """Ask the catalog for the namespace."""
+        """Raise `NoSuchNamespace` if the catalog lacks the table's namespace."""
         check_namespace_exists(self.identifier)
 
     def check_location(self, location: str | None) -> None:
-        """Check that pyiceberg makes a folder of the name, and writes to the location as it is."""
+        """Check that pyiceberg can create the table's folder from its name or from the given location.
+
+        Raises `InvalidOption` for a name that cannot be a folder, and `UnsupportedFeature` for a location with `?` or
+        `#`, which pyiceberg would truncate.
+        """
         name, catalog = self.identifier, self.catalog
         if location is None and not is_rest(catalog):
-            folder_of("", *name.within)  # pyiceberg makes one of the name
+            folder_of("", *name.within)  # pyiceberg creates a folder with the table's name
         where = location or "/".join((str(catalog.properties.get("warehouse", "")), *name.within))
         if any(letter in where for letter in "?#"):
             raise UnsupportedFeature(
                 f"the Iceberg table {name} at {where}",
-                "pyiceberg, which creates it, cuts locations at ? or # and would write elsewhere. Give the table "
-                "another name, or a location without these characters.",
+                "pyiceberg, which creates the table, truncates locations at ? or # and would write elsewhere. Give the "
+                "table another name, or a location without these characters.",
             )
 
     def commit_change(
@@ -135,13 +145,16 @@ class CatalogCommitter(_TableCommitter):
         *,
         repeated: tuple[type[Exception], ...] = (),
     ) -> T | None:
-        """Make a change; see `lakescan.catalogs.lost_answers.commit_change`."""
+        """Make a change in the catalog; see `lakescan.catalogs.lost_answers.commit_change`."""
         from lakescan.catalogs.lost_answers import commit_change
 
         return commit_change(doing, change, is_made, repeated=repeated)
 
     def register_metadata(self, location: str, content: bytes) -> None:
-        """Register a metadata file; catalogs may look at it only once it has the name."""
+        """Register a metadata file with the given content as the table's; raises `TableExists`.
+
+        Catalogs may not read the file before the table is registered, so its content is checked here.
+        """
         from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 
         from lakescan.catalogs.responses import check_readable
@@ -165,25 +178,28 @@ class CatalogCommitter(_TableCommitter):
                 raise TableExists(f"{name} already exists") from error
 
     def register_folder(self, location: str) -> None:
-        """Keep the name next to the catalog's own."""
+        """Register the name of a Delta table for the folder `location`."""
         from lakescan.catalogs.delta_names import DeltaNames
 
         with self.translate_errors():
             DeltaNames(self.catalog).add(self.identifier.within, location)
 
     def place_table(self, location: str | None) -> TablePlace:
-        """Choose a folder under the warehouse, or let the server of a Unity Catalog choose it."""
+        """Choose the folder of a new table: one under the warehouse, or the one that a Unity Catalog assigns."""
         from lakescan.catalogs.create import place_table
 
         return place_table(self.catalog, self.identifier, location)
 
     def name_table(self, location: str, storage: Storage) -> AbstractContextManager[None]:
-        """Name the table: in a Unity Catalog once it is written, in others before."""
+        """Context manager: register a table while its body creates it.
+
+        A Unity Catalog registers the table after the body, other catalogs before it.
+        """
         from lakescan.catalogs.create import name_table
 
         return name_table(self.catalog, self.identifier, location, storage)
 
 
 def committer_of(name: Identifier | None, location: str, storage: Storage) -> Committer:
-    """Return what commits to the table of a name or, without a name, to the table in a folder."""
+    """Return the committer of a named table or, if `name` is None, of the table in the folder `location`."""
     return FolderCommitter(Identifier.of_path(location), storage) if name is None else CatalogCommitter(name)

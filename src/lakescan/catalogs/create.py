@@ -1,4 +1,4 @@
-"""Where new Delta tables are, and how catalogs name them as they are created."""
+"""Placing and registering new Delta tables."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _Made = TypeVar("_Made")
 
 @dataclass(frozen=True)
 class DeltaPlace:
-    """Where a Delta table is created that gets a name in a catalog."""
+    """The location of a new Delta table, and the name that it gets in a catalog."""
 
     catalog: Catalog
     identifier: Identifier
@@ -48,17 +48,17 @@ class DeltaPlace:
 
     @property
     def storage(self) -> Storage:
-        """Its storage, by the settings of the catalog."""
+        """The storage of the location, with the settings of the catalog."""
         allowed = location_limits(self.identifier.catalog, self.location)
         return Storage(io_properties=storage_properties(self.catalog.properties), allowed=allowed)
 
     @contextmanager
     def registration(self) -> Iterator[None]:
-        """Give the table its name while it is created, which is the body of the `with` block.
+        """Context manager: register the table's name, then run the body, which creates the table.
 
-        The name goes if the table was not created, and stays if that is unknown, and if a table is there: of two
-        writers of the same name, one may have given the name, and the other created the table, if the answer to the
-        first was lost. Raises `CreatedConcurrently`, `CommitStateUnknown`, and `StorageError`.
+        If the body fails, the name is removed again, unless the table exists or its state is unknown. When two writers
+        create the same name, one may have registered the name and the other created the table (after a lost response).
+        Raises `CreatedConcurrently`, `CommitStateUnknown`, and `StorageError`.
         """
         check_no_table(self.location, self.storage)
         try:
@@ -73,13 +73,13 @@ class DeltaPlace:
         except (InvalidOption, UnsupportedFeature, NotCreated):
             self._withdraw(is_own)
             raise
-        except BaseException:  # the table may have been created and only the response lost: then keep its name
+        except BaseException:  # if the table was created and only the response was lost, keep its name
             if not is_table(self.location, self.storage):
                 self._withdraw(is_own)
             raise
 
     def _withdraw(self, is_own: bool) -> None:
-        """Take the name away, if nobody else can have given it."""
+        """Unregister the name if this process registered it. A failure is only logged."""
         try:
             if is_own:
                 DeltaNames(self.catalog).remove(self.identifier.within)
@@ -88,13 +88,13 @@ class DeltaPlace:
 
 
 def place_of_delta(catalog: Catalog, identifier: Identifier, location: str | None) -> DeltaPlace:
-    """Return the place of a new table: the location, by default a folder under the catalog's warehouse.
+    """Return the place of a new Delta table: `location`, or by default a folder under the catalog's warehouse.
 
-    If a table is in the default folder already, because DROP TABLE kept its files or it got another name, the place is
-    a folder of its own next to it.
+    If the default folder already has a table (DROP TABLE kept its files, or the table was renamed), the place is a new
+    folder next to it.
 
     Raises `NoSuchNamespace`, `TableExists` for a name that is taken, and `UnsupportedFeature` for a catalog that cannot
-    name Delta tables.
+    register Delta tables.
     """
     check_free(identifier)
     DeltaNames(catalog).check()
@@ -109,9 +109,9 @@ def place_of_delta(catalog: Catalog, identifier: Identifier, location: str | Non
 
 
 def place_table(catalog: Any, identifier: Identifier, location: str | None) -> TablePlace:
-    """Return where a new table is to be that is known by its folder, as its catalog requires it.
+    """Return the folder, storage and required features of a new Delta table, as its catalog requires them.
 
-    Raises what `place_of_delta` raises, and `StorageError`.
+    Raises the errors of `place_of_delta`, and `StorageError`.
     """
     if not isinstance(catalog, UnityCatalog):
         found = place_of_delta(catalog, identifier, location)
@@ -125,7 +125,7 @@ def place_table(catalog: Any, identifier: Identifier, location: str | None) -> T
 
 
 def name_table(catalog: Any, identifier: Identifier, location: str, storage: Storage) -> AbstractContextManager[None]:
-    """Return what gives a table that `place_table` has placed its name, while it is created."""
+    """Return the context manager that registers a table placed by `place_table` while its body creates the table."""
     if isinstance(catalog, UnityCatalog):
         return unity_named(catalog, identifier, storage)
     return place_of_delta(catalog, identifier, location).registration()
@@ -134,9 +134,10 @@ def name_table(catalog: Any, identifier: Identifier, location: str, storage: Sto
 def make_named_delta(
     catalog: Catalog, identifier: Identifier, location: str | None, make: Callable[[str, Storage], _Made]
 ) -> _Made:
-    """Make a Delta table in a folder, by default one under the catalog's warehouse, and give it a name.
+    """Create a Delta table with `make(location, storage)`, and register its name. Returns the result of `make`.
 
-    Raises `NoSuchNamespace`, `CreatedConcurrently`, `UnsupportedFeature`, and what `make` raises.
+    The default location is a folder under the catalog's warehouse. Raises `NoSuchNamespace`, `CreatedConcurrently`,
+    `UnsupportedFeature` (Unity Catalog), and the errors of `make`.
     """
     if isinstance(catalog, UnityCatalog):
         raise UnsupportedFeature(f"cloning to {identifier}, in a catalog of type unity", "Create it, and append rows.")
@@ -146,7 +147,7 @@ def make_named_delta(
 
 
 def _default_location(catalog: Catalog, identifier: Identifier) -> str:
-    """A folder in the catalog's warehouse or, in a Hive metastore, in that of the database, as Iceberg tables have."""
+    """Return the table's folder in the catalog's warehouse or, in a Hive metastore, in the location of its database."""
     if is_hive(catalog):
         with translate_catalog_errors(identifier):
             database = catalog.load_namespace_properties(identifier.namespace).get("location")

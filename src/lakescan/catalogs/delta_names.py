@@ -1,4 +1,4 @@
-"""Names of Delta tables in catalogs that pyiceberg knows, which themselves name Iceberg tables only."""
+"""Registration of Delta tables in pyiceberg's catalogs, which themselves register only Iceberg tables."""
 
 from __future__ import annotations
 
@@ -32,34 +32,37 @@ class _Names(Protocol):
 
 @dataclass(frozen=True)
 class DeltaNames:
-    """The Delta tables of a pyiceberg catalog; only SQL catalogs, Glue and Hive metastores can have any."""
+    """The registered Delta tables of a pyiceberg catalog. Only SQL, Glue and Hive catalogs can register them."""
 
     catalog: Any
 
     def location(self, name: tuple[str, ...]) -> str | None:
-        """The table's location, or None if the catalog has no Delta table of that name."""
+        """Return the location of a Delta table, or None if the catalog has no Delta table of that name."""
         return None if (kept := self._store) is None else kept.location(name)
 
     def names(self, namespace: tuple[str, ...]) -> list[str]:
-        """The names of a namespace's Delta tables, sorted."""
+        """Return the names of the Delta tables of a namespace, sorted."""
         return [] if (kept := self._store) is None else kept.names(namespace)
 
     def other(self, name: tuple[str, ...]) -> str | None:
-        """What has the name, such as "a Hive view", if it is neither an Iceberg nor a Delta table; else None."""
+        """Describe an entry that is neither an Iceberg nor a Delta table, such as "a Hive view"; else None."""
         return None if (kept := self._store) is None else kept.other(name)
 
     def check(self) -> None:
-        """Raise `UnsupportedFeature` for a catalog that cannot have any."""
+        """Raise `UnsupportedFeature` for a catalog that cannot register Delta tables."""
         if self._store is None:
             raise UnsupportedFeature(
                 f"Delta tables in catalog {self.catalog.name!r}",
-                "Only catalogs of the types sql, glue, hive and unity can name them; use the table's location.",
+                "Only catalogs of the types sql, glue, hive and unity can register them; use the table's location.",
             )
 
     def add(self, name: tuple[str, ...], location: str) -> bool:
-        """Register a table; False if the answer was lost, and the name has this location, maybe by another writer.
+        """Register a table, and return whether this call did it.
 
-        Raises `TableExists`, `CommitStateUnknown`, and `UnsupportedFeature` for a catalog that cannot have any.
+        Returns False if the response was lost and the name has this location: another writer may have registered it.
+
+        Raises `TableExists`, `CommitStateUnknown`, and `UnsupportedFeature` for a catalog that cannot register Delta
+        tables.
         """
         self.check()
         kept = self._store
@@ -76,13 +79,13 @@ class DeltaNames:
         return commit_change(self._doing("registering", name), add, is_made) or False
 
     def remove(self, name: tuple[str, ...]) -> None:
-        """Unregister a table, if it is registered; raises `CommitStateUnknown`."""
+        """Unregister a table if it is registered; raises `CommitStateUnknown`."""
         if (kept := self._store) is not None:
             is_made = lambda: True if kept.location(name) is None else None  # noqa: E731
             commit_change(self._doing("dropping", name), lambda: kept.remove(name), is_made)
 
     def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None:
-        """Give a registered table another name; raises `TableExists`, `CommitStateUnknown`."""
+        """Rename a registered table; raises `TableExists` and `CommitStateUnknown`."""
         kept = self._store
         assert kept is not None
         location = kept.location(name)
@@ -104,7 +107,7 @@ class DeltaNames:
         return GlueDeltaNames(self.catalog) if hasattr(self.catalog, "glue") else None
 
 
-# What Spark says of tables that Hive cannot read: the columns are in the table's log.
+# Spark's placeholder for tables that Hive cannot read: the columns are in the table's log.
 _COLUMN = ("col", "array<string>", "from deserializer")
 _FORMATS = {
     "inputFormat": "org.apache.hadoop.mapred.SequenceFileInputFormat",
@@ -115,30 +118,30 @@ _SERDE = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 
 @dataclass(frozen=True)
 class HiveDeltaNames:
-    """The Delta tables of pyiceberg's Hive catalog; their columns stay in their logs."""
+    """The Delta tables registered in pyiceberg's Hive catalog. Their columns are only in their logs."""
 
     catalog: Any
 
     def location(self, name: tuple[str, ...]) -> str | None:
-        """The table's location, or None if there is no Delta table of that name."""
+        """Return the location of a Delta table, or None if the metastore has no Delta table of that name."""
         found = self._entry(name)
         return found.location if found is not None and found.is_delta else None
 
     def names(self, namespace: tuple[str, ...]) -> list[str]:
-        """The names of a database's Delta tables, sorted."""
+        """Return the names of the Delta tables of a database, sorted."""
         found = self._client.tables(namespace[0]) if len(namespace) == 1 else []
         return sorted(str(each.tableName) for each in found if _entry_of(each).is_delta)
 
     def other(self, name: tuple[str, ...]) -> str | None:
-        """What has the name, if it is neither an Iceberg nor a Delta table; else None."""
+        """Describe the entry of a name that is neither an Iceberg nor a Delta table; else None."""
         found = self._entry(name)
         return None if found is None else found.other("Hive")
 
     def add(self, name: tuple[str, ...], location: str) -> None:
         """Register a table; raises `TableExists` and `NoSuchNamespace`.
 
-        Its folder is made first. Of two writers that register a table at the same time, the metastore, which would make
-        the folder itself, would remove that of the winner, with all that is in it by then, as it refuses the other one.
+        Creates the table's folder first. Otherwise the metastore creates it, and when two writers register the same
+        table, the metastore deletes the winner's folder with all its files while it refuses the other writer.
         """
         from hive_metastore.ttypes import FieldSchema, SerDeInfo, StorageDescriptor, Table
 
@@ -164,14 +167,14 @@ class HiveDeltaNames:
         self._client.create(table)
 
     def remove(self, name: tuple[str, ...]) -> None:
-        """Unregister a table, if it is registered as a Delta table; its files stay."""
+        """Unregister a table if it is registered as a Delta table. Its files are kept."""
         if self.location(name) is not None:
             self._client.drop(name)
 
     def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None:
-        """Give a table another name, and keep all else that is registered of it.
+        """Rename a table, and keep its other registered properties.
 
-        Raises `TableExists`, `NoSuchTable`, and `UnsupportedFeature` for a table whose files would be moved.
+        Raises `TableExists`, `NoSuchTable`, and `UnsupportedFeature` for a managed table, whose files would be moved.
         """
         table = self._client.table(name)
         if table is None or not (entry := _entry_of(table)).is_delta:
@@ -179,8 +182,8 @@ class HiveDeltaNames:
         if entry.is_managed:
             raise UnsupportedFeature(
                 f"renaming {dotted_name((self.catalog.name, *name))}, a managed table of its Hive metastore",
-                "The metastore would move its files away from those who read and write them. Rename it in Spark, while "
-                "nobody does.",
+                "The metastore would move its files while others may read or write them. Rename it in Spark while "
+                "nobody uses it.",
             )
         table.dbName, table.tableName = new
         self._client.alter(name, table)
@@ -190,12 +193,12 @@ class HiveDeltaNames:
         return HiveClient(self.catalog)
 
     def _entry(self, name: tuple[str, ...]) -> MetastoreEntry | None:
-        found = self._client.table(name) if len(name) == 2 else None  # a metastore has databases, and tables in them
+        found = self._client.table(name) if len(name) == 2 else None  # names are (database, table)
         return None if found is None else _entry_of(found)
 
 
 def absolute_location(location: str) -> str:
-    """A location that means the same to every process: a local path is one of this machine, not of the metastore's."""
+    """Return the location as an absolute URI, so that it is the same for all processes of this machine."""
     scheme, _, path = split_location(location)
     return f"file://{os.path.abspath(path)}" if scheme == "file" else location
 

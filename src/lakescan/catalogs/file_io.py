@@ -1,9 +1,9 @@
-"""pyiceberg's files by Arrow's filesystems, as lakescan connects to them.
+"""pyiceberg's `FileIO`, by the Arrow filesystems that lakescan connects to.
 
-Tables are read and written by the same clients. pyiceberg itself would take adlfs for locations in Azure, or hand
-container and account to Arrow as one name. For HDFS it leaves out Hadoop's settings and locations without a host, and
-for Google's storage tokens without an expiry. All locations pass the limits of the catalog: pyiceberg opens the
-metadata file that a catalog's entry names before lakescan does.
+Tables are read and written by the same clients. By itself, pyiceberg uses adlfs for Azure locations or passes container
+and account to Arrow as one name; it ignores Hadoop's settings and HDFS locations without a host; and it ignores Google
+storage tokens without an expiry. All locations are checked against the catalog's allowed locations, since pyiceberg
+opens a catalog entry's metadata file before lakescan does.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _OWN = ("abfs", "gcs", "hdfs")
 
 
 class ArrowFiles(PyArrowFileIO):
-    """The files of a catalog's tables: metadata, manifests. pyiceberg itself opens local ones."""
+    """The metadata files and manifests of a catalog's tables. Local files are opened by pyiceberg itself."""
 
     @staticmethod
     def parse_location(location: str, properties: Any = None) -> tuple[str, str, str]:
-        """The scheme and authority of a location, and its path in its filesystem."""
+        """Split a location into its scheme, its authority, and its path in the Arrow filesystem."""
         scheme, authority, path = split_location(location)
         match store_of(scheme):
             case "abfs":
@@ -47,16 +47,16 @@ class ArrowFiles(PyArrowFileIO):
 
     @cached_property
     def _storage(self) -> Storage:
-        """Access to stores, which sends secrets of Azure to their own account alone."""
+        """The storage of the catalog. Azure secrets are sent only to their own account."""
         return Storage(io_properties=storage_properties(self.properties), allowed=AllowedLocations(is_named=False))
 
     def new_input(self, location: str) -> PyArrowFile:
-        """Open a file to be read; raises `LocationRefused` for one outside of the catalog's limits."""
+        """Open a file for reading; raises `LocationRefused` outside the catalog's allowed locations."""
         self._location_limits.check(location)
         return super().new_input(location)
 
     def new_output(self, location: str) -> PyArrowFile:
-        """Open a file to be written; raises `LocationRefused`."""
+        """Open a file for writing; raises `LocationRefused`."""
         self._location_limits.check(location)
         return super().new_output(location)
 

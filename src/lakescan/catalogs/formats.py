@@ -1,6 +1,7 @@
-"""The table formats by name, and tables opened for a write: the only place that lists formats and compares their names.
+"""The table formats by name, and opening of tables for writes. Only this module lists formats and compares their names.
 
-Users and catalogs name formats; a folder shows its format by its metadata. Everything else calls the `Format` objects.
+Users and catalogs name the format of a table; a folder's format follows from its metadata. Everything else uses
+`Format` objects.
 """
 
 from __future__ import annotations
@@ -22,25 +23,25 @@ from lakescan.storage import Storage
 from lakescan.storage.locations import absolute
 from lakescan.tables.base import Format, NewTable, Target
 
-# Folders are looked at in this order.
+# The order in which a folder's format is detected.
 FORMATS: Mapping[str, Format] = {each.name: each for each in (DeltaFormat(), IcebergFormat())}
-DEFAULT = "iceberg"  # of new tables with names in a catalog
+DEFAULT = "iceberg"  # the format of new tables in a catalog
 
 
 def format_named(name: str) -> Format:
-    """The format of a name, in any case; raises `InvalidOption` for an unknown one."""
+    """Return the format with a name (case-insensitive); raises `InvalidOption` for an unknown one."""
     if (known := FORMATS.get(name.lower() if isinstance(name, str) else "")) is None:
         raise InvalidOption(f"format {name!r} is unknown: use {' or '.join(map(repr, sorted(FORMATS, reverse=True)))}")
     return known
 
 
 def format_at(location: str, storage: Storage) -> Format | None:
-    """The format of the table in a folder: the first that finds its metadata there; None without any."""
+    """Return the format of the table in a folder, by its metadata; None if the folder has no table."""
     return next((each for each in FORMATS.values() if each.is_at(location, storage)), None)
 
 
 def exists(path: str, storage_options: Mapping[str, Any]) -> bool:
-    """Whether a table that can be written to has the name, or is in the folder."""
+    """Return whether the name or folder `path` has a table that lakescan can write to."""
     identifier = identifier_of(path)
     if identifier is None:
         found = format_at(absolute(path), Storage(storage_options))
@@ -53,7 +54,10 @@ def exists(path: str, storage_options: Mapping[str, Any]) -> bool:
 
 
 def open_target(path: str, format: str | None, options: WriteOptions, storage_options: Mapping[str, Any]) -> Target:
-    """Open the table at a path or with an identifier; raises `NotATable` if there is none; see `existing_target`."""
+    """Open the table at a path or with an identifier for a write; raises `NotATable` if it is missing.
+
+    See `existing_target`.
+    """
     target = existing_target(path, format, options, storage_options)
     if target is None:
         raise NotATable(f"there is no table {path}")
@@ -63,7 +67,7 @@ def open_target(path: str, format: str | None, options: WriteOptions, storage_op
 def existing_target(
     path: str, format: str | None, options: WriteOptions, storage_options: Mapping[str, Any]
 ) -> Target | None:
-    """Open the table at a path or with an identifier; None if there is none.
+    """Open the table at a path or with an identifier for a write, or return None if it does not exist.
 
     Raises `UnsupportedFeature` for an Iceberg table given by path, since commits go through a catalog, and
     `InvalidOption` if `format` contradicts the table.
@@ -86,10 +90,10 @@ def existing_target(
 def new_table(
     path: str, format: str | None, options: WriteOptions, storage_options: Mapping[str, Any], rows: pa.Schema
 ) -> NewTable:
-    """The table that a write creates at a path or with an identifier, with the columns of its rows.
+    """Define the table that a write creates at a path or with an identifier, with the columns of `rows`.
 
-    Raises `InvalidOption` if `format` is needed, `CreatedConcurrently` if there is a table by now, and what
-    `WriteOptions.check_new_table` raises.
+    Raises `InvalidOption` if `format` is needed, `CreatedConcurrently` if the table exists already, and the errors of
+    `WriteOptions.check_new_table`.
     """
     identifier = identifier_of(path)
     if format is None and identifier is None:

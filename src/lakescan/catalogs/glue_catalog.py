@@ -1,4 +1,4 @@
-"""Names of Delta tables in Glue, as Spark, Athena and Databricks register them there."""
+"""Registration of Delta tables in Glue, as Spark, Athena and Databricks register them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakescan.catalogs.hive_metastore import PROVIDER, MetastoreEntry
 from lakescan.errors import NoSuchNamespace, NoSuchTable, TableExists
 
 _DELTA = {PROVIDER: "delta", "table_type": "DELTA", "EXTERNAL": "TRUE"}
-# What a table is created with; all else of its entry is Glue's.
+# The fields of an entry that a client sets. Glue sets all others.
 _GIVEN = (
     "Description",
     "Owner",
@@ -29,14 +29,14 @@ _GIVEN = (
 
 
 def is_glue(catalog: Any) -> bool:
-    """Whether a catalog of pyiceberg is AWS Glue."""
+    """Return whether a pyiceberg catalog is AWS Glue."""
     return "GlueCatalog" in {each.__name__ for each in type(catalog).__mro__}
 
 
 def keep_fields(catalog: Any) -> None:
-    """Let commits to Iceberg tables keep what is registered of them, such as owner and description.
+    """Make commits to Iceberg tables keep the other fields of their Glue entries, such as owner and description.
 
-    pyiceberg makes a new entry of the table's metadata.
+    pyiceberg itself replaces the entry by a new one, made of the table's metadata only.
     """
     known = local()
 
@@ -57,21 +57,21 @@ def keep_fields(catalog: Any) -> None:
 
 @dataclass(frozen=True)
 class GlueDeltaNames:
-    """The Delta tables of pyiceberg's Glue catalog; their columns stay in their logs."""
+    """The Delta tables registered in pyiceberg's Glue catalog. Their columns are only in their logs."""
 
     catalog: Any
 
     def location(self, name: tuple[str, ...]) -> str | None:
-        """The table's location, or None if there is no Delta table of that name."""
+        """Return the location of a Delta table, or None if Glue has no Delta table of that name."""
         found = self._delta_table(name)
         return None if found is None else _entry_of(found).location
 
     def names(self, namespace: tuple[str, ...]) -> list[str]:
-        """The names of a database's Delta tables, sorted."""
+        """Return the names of the Delta tables of a database, sorted."""
         return sorted(str(table["Name"]) for table in self._tables(namespace) if _entry_of(table).is_delta)
 
     def other(self, name: tuple[str, ...]) -> str | None:
-        """What has the name, if it is neither an Iceberg nor a Delta table; else None."""
+        """Describe the entry of a name that is neither an Iceberg nor a Delta table; else None."""
         found = self._table(name)
         return None if found is None else _entry_of(found).other("Glue")
 
@@ -82,12 +82,12 @@ class GlueDeltaNames:
         self._create(name, {"TableType": "EXTERNAL_TABLE", "Parameters": _DELTA, "StorageDescriptor": storage})
 
     def remove(self, name: tuple[str, ...]) -> None:
-        """Unregister a table, if it is registered as a Delta table."""
+        """Unregister a table if it is registered as a Delta table."""
         if self._delta_table(name) is not None:
             self._client.delete_table(DatabaseName=name[0], Name=name[-1])
 
     def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None:
-        """Register a table by another name, with all that is registered of it, then unregister it by the old one.
+        """Register a table under a new name with all its fields, then unregister the old name.
 
         Raises `TableExists`, `NoSuchNamespace` and `NoSuchTable`.
         """
@@ -110,12 +110,12 @@ class GlueDeltaNames:
             raise NoSuchNamespace(f"catalog {self.catalog.name!r} has no namespace {name[0]!r}") from error
 
     def _delta_table(self, name: tuple[str, ...]) -> Mapping[str, Any] | None:
-        """The Delta table of a name."""
+        """Return Glue's entry of a Delta table; None if the name is missing or is not a Delta table."""
         table = self._table(name)
         return table if table is not None and _entry_of(table).is_delta else None
 
     def _table(self, name: tuple[str, ...]) -> Mapping[str, Any] | None:
-        if len(name) != 2:  # Glue has databases, and tables in them
+        if len(name) != 2:  # names are (database, table)
             return None
         try:
             table: Mapping[str, Any] = self._client.get_table(DatabaseName=name[0], Name=name[1])["Table"]

@@ -48,7 +48,7 @@ _Name = str | tuple[str, ...]
 
 
 class _NoFiles(FileIO):
-    """Has the properties of a table's files; lakescan opens the files itself."""
+    """A `FileIO` that only carries a table's properties. lakescan opens the files itself."""
 
     def new_input(self, location: str) -> Any:
         raise NotImplementedError
@@ -61,19 +61,19 @@ class _NoFiles(FileIO):
 
 
 class HadoopTables(MetastoreCatalog):
-    """Tables by their folders. The name of a table is its location."""
+    """A pyiceberg catalog of tables by their folders. The name of a table is its location."""
 
     def __init__(self, storage: Storage, name: str = "", **properties: str) -> None:
         super().__init__(name, **properties)
         self._storage = storage
 
     def _load_file_io(self, properties: Any = None, location: str | None = None) -> FileIO:
-        """Open no files by a table's own properties, which name classes to import."""
+        """Return a `FileIO` that opens no files: a table's own properties could name classes to import."""
         warn_of_metadata(properties or {}, (location or "a table").rpartition("/metadata/")[0])
         return _NoFiles(self.properties)
 
     def _folder(self, name: _Name) -> str:
-        """The folder of a table."""
+        """Return the folder of a table."""
         return name if isinstance(name, str) else name[-1]
 
     def _files(self, name: _Name) -> VersionFiles:
@@ -85,36 +85,36 @@ class HadoopTables(MetastoreCatalog):
         return self._read_table(name)[0]
 
     def _read_table(self, name: tuple[str, ...]) -> tuple[Table, bytes]:
-        """A table at its current version, and the content of its metadata file."""
+        """Return a table at its current version, and the content of its metadata file."""
         try:
             location, data = self._files(name).read()
         except NotATable as error:
             raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}") from error
-        # Decompressed by its first bytes: pyiceberg does not know the name `.metadata.json.gz`.
+        # Decompress by the first bytes: pyiceberg does not recognize the suffix `.metadata.json.gz`.
         metadata = parse_pyiceberg_metadata(decompress(data, location), join(self._folder(name), "metadata.json"))
         return Table(name, metadata, location, _NoFiles(self.properties), self), data
 
     def current(self, identifier: _Name) -> str | None:
-        """The location of a table's current metadata file; None if there is no table."""
+        """Return the location of a table's current metadata file; None if the table does not exist."""
         try:
             return current_metadata(self._folder(self.identifier_to_tuple(identifier)), self._storage)
         except NotATable:
             return None
 
     def check_writable(self, table: Table) -> None:
-        """Raise `UnsupportedFeature` for a table that other writers do not commit to by its folder alone."""
+        """Raise `UnsupportedFeature` for a table whose other writers do not commit by its folder only."""
         self._files(table.name()).check_writable(
             table.metadata_location, table.metadata.location, table.metadata.properties
         )
 
     def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
-        """Commit to the current version of a table, by creating the metadata file of the next version."""
+        """Commit to the current version of a table by creating the metadata file of the next version."""
         now, data = self._read_table(self.identifier_to_tuple(table.name()))
         self.check_writable(now)
         staged = self._update_and_stage_table(now, now.name(), requirements, updates)
         if staged.metadata == now.metadata:
             return CommitTableResponse(metadata=now.metadata, metadata_location=now.metadata_location)
-        # What is written is checked like what was there: a commit must not move the table or its metadata.
+        # The new metadata is checked like the old: a commit must not move the table or its metadata.
         files = self._files(now.name())
         files.check_writable(now.metadata_location, staged.metadata.location, staged.metadata.properties)
         location = self._create_version(files, staged.metadata, (now, data))
@@ -123,7 +123,7 @@ class HadoopTables(MetastoreCatalog):
         return CommitTableResponse(metadata=staged.metadata, metadata_location=location)
 
     def make_table(self, staged: StagedTable, metadata: Any) -> None:
-        """Make a new table with this metadata; raises `TableAlreadyExistsError`."""
+        """Create a new table with this metadata; raises `TableAlreadyExistsError`."""
         name, files = staged.name(), self._files(staged.name())
         if self.current(name) is not None:
             raise TableAlreadyExistsError(f"Table already exists: {'.'.join(name)}")
@@ -136,7 +136,11 @@ class HadoopTables(MetastoreCatalog):
     def _create_version(
         self, files: VersionFiles, metadata: Any, base: tuple[Table, bytes] | None = None
     ) -> str | None:
-        """Create the metadata file of the version after `base`, a table with its file's content; None if it is new."""
+        """Create the metadata file of the version after `base`, and return its location.
+
+        Returns None if another writer created that version. `base` is the table with the content of its current
+        metadata file, or None for a new table.
+        """
         before = metadata if base is None else base[0].metadata
         is_compressed = IcebergProperties(before.properties, files.folder).metadata_codec == "gzip"
         known = set() if base is None else {each.snapshot_id for each in before.snapshots}
@@ -186,35 +190,35 @@ class HadoopTables(MetastoreCatalog):
         return self.load_table(identifier)
 
     def register_table(self, identifier: _Name, metadata_location: str, overwrite: bool = False) -> Table:
-        """Raise `NotImplementedError`: a name is a folder."""
+        """Raise `NotImplementedError`: the name of a table is its folder."""
         raise NotImplementedError("Tables of a catalog of type hadoop are found by their folders: open it by its path.")
 
     def rename_table(self, from_identifier: _Name, to_identifier: _Name) -> Table:
-        """Raise `NotImplementedError`: metadata and manifests record the folder."""
+        """Raise `NotImplementedError`: a table's metadata and manifests record its folder."""
         raise NotImplementedError(
             "Tables of a catalog of type hadoop cannot be renamed: their metadata records their folder."
         )
 
     def namespace_exists(self, namespace: _Name) -> bool:
-        """Tables by their folders have no namespaces."""
+        """Return True: tables opened by their folders have no namespaces."""
         return True
 
     def list_namespaces(self, namespace: _Name = ()) -> list[tuple[str, ...]]:
-        """Return no namespace: which other tables there are is not known."""
+        """Return no namespaces: only a catalog can list tables."""
         return []
 
     def list_tables(self, namespace: _Name) -> list[tuple[str, ...]]:
-        """Return no table."""
+        """Return no tables."""
         return []
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError("A catalog of type hadoop has folders alone.")
+        raise NotImplementedError("A catalog of type hadoop has only folders.")
 
     create_namespace = drop_namespace = drop_table = load_namespace_properties = _refuse
     update_namespace_properties = load_view = drop_view = register_view = _refuse
 
     def list_views(self, namespace: _Name) -> list[tuple[str, ...]]:
-        """Return no view."""
+        """Return no views."""
         return []
 
     def view_exists(self, identifier: _Name) -> bool:
@@ -244,7 +248,7 @@ class HadoopCatalog(HadoopTables):
     def drop_table(self, identifier: _Name) -> None:
         """Delete the folder of a table, as Java does; raises `NoSuchTableError`.
 
-        Raises `UnsupportedFeature` if another table is, or has files, in the folder.
+        Raises `UnsupportedFeature` if the folder contains another table or files of another table.
         """
         name = self.identifier_to_tuple(identifier)
         uuid = self.load_table(name).metadata.table_uuid
@@ -262,12 +266,12 @@ class HadoopCatalog(HadoopTables):
                         "A catalog of type hadoop drops a table by deleting its folder. Drop the other table first.",
                     )
         self._delete(folder)
-        # In an object store, a commit may have come between the listing of the folder and its deletion.
+        # In an object store, a concurrent commit may come between the listing and the deletion of the folder.
         while self._uuid(name) == uuid:
             self._delete(folder)
 
     def _uuid(self, name: tuple[str, ...]) -> Any:
-        """The UUID of a table; None if there is no table."""
+        """Return the UUID of a table; None if the table does not exist."""
         try:
             return self.load_table(name).metadata.table_uuid
         except NoSuchTableError:
@@ -278,7 +282,7 @@ class HadoopCatalog(HadoopTables):
         self.drop_table(identifier)
 
     def _delete(self, folder: str) -> None:
-        """Delete a folder; where it can be renamed, no reader sees a part of it."""
+        """Delete a folder. Where folders can be renamed, it is renamed first, so that no reader sees a part of it."""
         filesystem, path = self._storage.resolve(folder)
         with storage_boundary("deleted", folder):
             if filesystem.type_name in ("local", "hdfs"):
@@ -289,7 +293,7 @@ class HadoopCatalog(HadoopTables):
             filesystem.delete_dir(path)
 
     def namespace_exists(self, namespace: _Name) -> bool:
-        """Whether a folder in the warehouse has the name, and is not a table's."""
+        """Return whether the warehouse has a folder of that name that is not a table."""
         name = self.identifier_to_tuple(namespace) if namespace else ()
         return bool(name) and self._is_namespace(_folder_in(self._warehouse, name))
 
@@ -302,9 +306,9 @@ class HadoopCatalog(HadoopTables):
         return super()._create_staged_table(identifier, *definition, **named)
 
     def create_namespace(self, namespace: _Name, properties: Any = None) -> None:
-        """Make a folder; raises `NamespaceAlreadyExistsError`, and `NotImplementedError` for properties.
+        """Create a folder; raises `NamespaceAlreadyExistsError`, and `NotImplementedError` for properties.
 
-        Raises `NoSuchNamespaceError` in a table: its folder goes with the table.
+        Raises `NoSuchNamespaceError` inside a table, whose folder is deleted with the table.
         """
         if properties:
             raise NotImplementedError(
@@ -313,7 +317,7 @@ class HadoopCatalog(HadoopTables):
         name = self.identifier_to_tuple(namespace)
         for length in range(1, len(name)):
             if self._is_table(self._folder(name[:length])):
-                raise NoSuchNamespaceError(f"{'.'.join(name[:length])} is a table, which has no namespaces")
+                raise NoSuchNamespaceError(f"{'.'.join(name[:length])} is a table, not a namespace")
         if self._storage.exists(folder := self._folder(name)):
             raise NamespaceAlreadyExistsError(f"Namespace already exists: {'.'.join(name)}")
         self._storage.make_folder(folder)
@@ -332,7 +336,7 @@ class HadoopCatalog(HadoopTables):
             return
         self._storage.remove([each.location for each in files])
         try:
-            os.rmdir(path)  # which fails if a table was made in the folder meanwhile
+            os.rmdir(path)  # fails if a table was concurrently created in the folder
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise storage_error("deleted", folder, error) from error
@@ -357,7 +361,7 @@ class HadoopCatalog(HadoopTables):
         return [(*within, name) for name, folder in self._folders(within) if self._is_table(folder)]
 
     def _folders(self, within: tuple[str, ...]) -> list[tuple[str, str]]:
-        """The names and locations of the folders in a namespace; hidden ones are those of dropped tables."""
+        """Return the names and locations of a namespace's folders, sorted, without hidden ones (of dropped tables)."""
         folders = self._storage.entries(_folder_in(self._warehouse, within))[1]
         named = sorted((each.rstrip("/").rpartition("/")[2], each.rstrip("/")) for each in folders)
         return [(name, folder) for name, folder in named if not name.startswith(".")]
@@ -373,7 +377,7 @@ class HadoopCatalog(HadoopTables):
         return is_folder and not self._is_table(folder)
 
     def _is_table(self, folder: str) -> bool:
-        """Whether a folder has metadata files, as Java tells tables from namespaces."""
+        """Return whether a folder has metadata files, by which Java distinguishes tables from namespaces."""
         return any(True for _ in self._storage.list(join(folder, "metadata"), is_metadata_file))
 
 
@@ -390,14 +394,14 @@ def hadoop_catalog(name: str, properties: Mapping[str, str]) -> HadoopCatalog:
 
 
 def tables_in(storage: Storage) -> HadoopTables:
-    """Tables by their folders, in a storage."""
+    """Open tables of a storage by their folders, as a pyiceberg catalog."""
     tables = HadoopTables(storage)
     extend_catalog(tables)
     return tables
 
 
 def _folder_in(warehouse: str, names: tuple[str, ...]) -> str:
-    """The folder of a name, which is no hidden one; raises `InvalidOption`."""
+    """Return the folder of a namespace or table; raises `InvalidOption` for a name that starts with a dot."""
     if hidden := next((each for each in names if each.startswith(".")), None):
         raise InvalidOption(f"{hidden!r} cannot be the name of a folder in a catalog of type hadoop: it is hidden")
     return folder_of(warehouse, *names)

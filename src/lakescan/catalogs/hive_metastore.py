@@ -1,4 +1,4 @@
-"""The Thrift client of pyiceberg's Hive catalog: entries of a metastore, read and changed, and its errors."""
+"""A client of the Hive metastore on pyiceberg's Thrift client: reads and changes entries, and translates errors."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from urllib.parse import urlsplit
 from lakescan.common.identifiers import dotted_name
 from lakescan.errors import NoSuchNamespace, NoSuchTable, TableExists
 
-_MILLISECONDS = 600_000  # that a metastore may take to answer
-_KEEP_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}  # else the metastore lists the table's folder
+_MILLISECONDS = 600_000  # the time limit for a metastore's response
+_KEEP_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}  # otherwise, the metastore lists the table's folder
 
 
 def is_hive(catalog: Any) -> bool:
-    """Whether a catalog of pyiceberg is a Hive metastore."""
+    """Return whether a pyiceberg catalog is a Hive metastore."""
     return "HiveCatalog" in {each.__name__ for each in type(catalog).__mro__}
 
 
 def set_socket_timeout(catalog: Any) -> None:
-    """Let the connections of a metastore's catalog end with an error if it does not answer for ten minutes.
+    """Set a timeout of ten minutes on the connections of a metastore's catalog.
 
-    That is the limit of Hive's own clients; pyiceberg has none.
+    This is the limit of Hive's own clients; pyiceberg has none.
     """
     from thrift.transport import TSocket, TTransport
 
@@ -42,15 +42,15 @@ def set_socket_timeout(catalog: Any) -> None:
 
 @dataclass(frozen=True)
 class HiveClient:
-    """The tables and views of a metastore, as Thrift's objects. Each call opens a connection, and closes it.
+    """The tables and views of a metastore, as Thrift objects. Each call opens and closes a connection.
 
-    The metastore's other errors are those of Thrift (`TException`).
+    The metastore's other errors are raised as Thrift raises them (`TException`).
     """
 
     catalog: Any
 
     def table(self, name: tuple[str, ...]) -> Any | None:
-        """A table or view; None if there is none, or no such database."""
+        """Return a table or view; None if it or its database does not exist."""
         from hive_metastore.ttypes import NoSuchObjectException
 
         with self._client as client:
@@ -60,7 +60,7 @@ class HiveClient:
                 return None
 
     def tables(self, database: str) -> list[Any]:
-        """All tables and views of a database; none if there is no such database."""
+        """Return all tables and views of a database; an empty list if the database does not exist."""
         from hive_metastore.ttypes import NoSuchObjectException, UnknownDBException
 
         with self._client as client:
@@ -83,7 +83,7 @@ class HiveClient:
                 raise NoSuchNamespace(f"catalog {self.catalog.name!r} has no namespace {table.dbName!r}") from error
 
     def drop(self, name: tuple[str, ...]) -> None:
-        """Remove an entry, if it is there, and no file."""
+        """Remove an entry if it exists. Its files are kept."""
         from hive_metastore.ttypes import NoSuchObjectException
 
         with self._client as client:
@@ -93,16 +93,16 @@ class HiveClient:
                 return
 
     def alter(self, name: tuple[str, ...], new: Any) -> None:
-        """Put another entry, which may have another name, in the place of one.
+        """Replace an entry by a new one, which may have another name.
 
-        Raises `TableExists` if the new name is taken, and `NoSuchTable` if there is none to change.
+        Raises `TableExists` if the new name is taken, and `NoSuchTable` if the entry does not exist.
         """
         from hive_metastore.ttypes import EnvironmentContext, InvalidOperationException, NoSuchObjectException
 
         try:
             with self._client as client:
                 client.alter_table_with_environment_context(name[0], name[1], new, EnvironmentContext(_KEEP_STATISTICS))
-        except (InvalidOperationException, NoSuchObjectException) as error:  # which of them says nothing certain
+        except (InvalidOperationException, NoSuchObjectException) as error:  # neither type identifies the cause
             renamed = (new.dbName, new.tableName)
             if renamed != name and self.table(renamed) is not None:
                 raise self._exists_error(renamed) from error
@@ -115,24 +115,24 @@ class HiveClient:
 
     @property
     def _client(self) -> Any:
-        """What opens a connection in a `with` block: pyiceberg has one socket per catalog, so none is opened twice.
+        """A reusable context manager that opens a connection. pyiceberg has one socket per catalog: do not nest blocks.
 
-        No generator stands between, as those of `contextlib` do: Thrift's errors cannot pass one (they are immutable).
+        It is not wrapped by `contextlib`, since Thrift's errors are immutable and cannot pass through a generator.
         """
         return self.catalog._client
 
 
 PROVIDER = "spark.sql.sources.provider"
 _TYPE, _HANDLER = "table_type", "storage_handler"
-_NO_LOCATION = "__PLACEHOLDER__"  # Spark's, for tables whose location is in the parameters of the SerDe alone
+_NO_LOCATION = "__PLACEHOLDER__"  # Spark's, for tables whose location is only in the parameters of the SerDe
 
 
 @dataclass(frozen=True)
 class MetastoreEntry:
-    """What a metastore says of a table or view.
+    """The entry of a table or view in a metastore.
 
-    `kind` is the metastore's own, such as EXTERNAL_TABLE; `stored` the location of its storage descriptor, `path` that
-    of the SerDe's parameters, which engines prefer.
+    `kind` is the metastore's table type, such as EXTERNAL_TABLE. `stored` is the location in the storage descriptor,
+    and `path` the location in the SerDe's parameters, which engines prefer.
     """
 
     parameters: Mapping[str, str]
@@ -142,7 +142,7 @@ class MetastoreEntry:
 
     @property
     def is_delta(self) -> bool:
-        """Whether it is a Delta table, as Spark, Trino, Athena, Databricks and Hive's connector register them."""
+        """Whether the entry is a Delta table, as Spark, Trino, Athena, Databricks and Hive's connector register it."""
         said = (
             self._parameter(PROVIDER) == "delta"
             or self._parameter(_TYPE) == "delta"
@@ -152,17 +152,20 @@ class MetastoreEntry:
 
     @property
     def location(self) -> str | None:
-        """Where its files are, if that is said."""
+        """The table's location, if recorded."""
         found = self.path or self.stored
         return None if not found or found.endswith(_NO_LOCATION) else found
 
     @property
     def is_managed(self) -> bool:
-        """Whether the metastore moves and removes its files."""
+        """Whether the metastore moves and deletes the table's files."""
         return self.kind.upper() == "MANAGED_TABLE" and self._parameter("EXTERNAL") != "true"
 
     def other(self, owner: str) -> str | None:
-        """What it is, such as "a Hive view", if it is neither a Delta nor an Iceberg table of the metastore `owner`."""
+        """Describe an entry that is neither a Delta nor an Iceberg table, such as "a Hive view"; else None.
+
+        `owner` names the type of the metastore: "Hive" or "Glue".
+        """
         if self.is_delta or self._parameter(_TYPE) == "iceberg":
             return None
         if self._parameter(_TYPE) == "iceberg-view":

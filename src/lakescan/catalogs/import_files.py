@@ -1,4 +1,4 @@
-"""New tables of files that are there already: their columns and partitions from footers and folders, and one commit."""
+"""Creation of tables from existing files: derives columns and partitions from footers and folders, and commits once."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from lakescan.writing.imported_files import (
     with_instants,
 )
 
-_READERS = 16  # footers that are read at once
-_NO_NANOSECONDS = "Read the files, and write their rows to a new table of format version 3."
+_READERS = 16  # footers that are read concurrently
+_NO_NANOSECONDS = "Read the files and write their rows to a new table of format version 3."
 
 
 @dataclass(frozen=True)
 class Import:
-    """The files of a folder as a new table.
+    """The files of a folder to import as a new table.
 
-    - `columns`: the columns that are not partition columns; those of the files if None.
-    - `partition_by`: the columns that the files' folders are named after; with types by their values if None.
-    - `files`: the locations of the files; all under the folder if None.
+    - `columns`: the columns except the partition columns. None: the columns of the files.
+    - `partition_by`: the columns that the folders are named after. None: found by the folders' names and values.
+    - `files`: the locations of the files. None: all files under the folder.
     """
 
     folder: str
@@ -59,9 +59,9 @@ class Import:
 def split_columns(
     columns: Sequence[t.Field] | None, partition_by: Sequence[str] | None
 ) -> tuple[Sequence[t.Field] | None, Sequence[t.Field] | None]:
-    """Columns without the partition columns, and these, as an `Import` takes them.
+    """Split columns into the other columns and the partition columns, as an `Import` takes them.
 
-    Raises `InvalidOption` for names of partition columns without their types, `NoSuchColumn`.
+    Raises `InvalidOption` if partition columns are named but `columns` is None, and `NoSuchColumn`.
     """
     if columns is None:
         if partition_by is not None:
@@ -72,7 +72,7 @@ def split_columns(
 
 
 def import_files(format: Format, catalog: Any, name: Identifier, wanted: Import) -> WriteResult:
-    """Make a table of files where they are, in one commit; nothing but footers is read.
+    """Create a table from existing files where they are, in one commit. Only their footers are read.
 
     Raises `InvalidOption` and `SchemaMismatch` for files that do not fit, `UnsupportedFeature`, `CreatedConcurrently`,
     `CommitStateUnknown`.
@@ -108,7 +108,7 @@ def import_files(format: Format, catalog: Any, name: Identifier, wanted: Import)
 def _columns(
     found: FolderFiles, storage: Storage, format: Format, properties: Mapping[str, str], without: set[str]
 ) -> list[t.Field]:
-    """The columns of all files, but those that their folders are named after."""
+    """Merge the columns of all files. Names in `without` (lower case), the partition columns, are left out."""
 
     def file_columns(location: str) -> tuple[str, list[t.Field]]:
         with open_parquet(storage, location) as data:

@@ -1,4 +1,4 @@
-"""Look-up of a named table's current location."""
+"""Lookup of named tables and views in catalogs, and translation of catalog errors."""
 
 from __future__ import annotations
 
@@ -41,17 +41,20 @@ _JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store t
 
 @dataclass(frozen=True)
 class CatalogEntry:
-    """A table's entry in a catalog; every call asks the catalog again."""
+    """A table's entry in a catalog. Each call queries the catalog."""
 
     identifier: Identifier
     planning: ServerPlanning | None = field(default=None, compare=False)
 
     def current(self) -> str:
-        """The location of the table's current metadata file."""
+        """Return the location of the table's current metadata file."""
         return find_table(self.identifier).location
 
     def planner(self, mode: str | None) -> PlanningServer | None:
-        """The server of the catalog, if it is to plan; see `PlanningSource`."""
+        """Return the catalog's server if it is to plan the scan, else None; see `PlanningSource`.
+
+        Raises `InvalidOption` and `UnsupportedFeature` if `mode` demands a server that cannot plan.
+        """
         if self.planning is not None:
             return self.planning.planner(self.identifier.catalog, self.identifier.within, mode)
         if mode == SERVER:
@@ -62,7 +65,7 @@ class CatalogEntry:
 
 
 def identifier_of(text: str) -> Identifier | None:
-    """Parse `catalog.namespace.table`; None unless the text begins with the name of a known catalog."""
+    """Parse `catalog.namespace.table`; return None unless the text starts with the name of a known catalog."""
     parts = split_name(text)
     if parts is None or len(parts) < 3 or not is_known(parts[0]):
         return None
@@ -70,15 +73,15 @@ def identifier_of(text: str) -> Identifier | None:
 
 
 def location_or_name(text: str) -> str:
-    """Make the path of a local table absolute; return the name of a table in a known catalog, or a URI, as it is.
+    """Make the path of a local table absolute. Names of tables in known catalogs and URIs are returned unchanged.
 
-    A table stays the same when the process changes its working directory, and for other processes.
+    The result means the same table in other processes and after the working directory changes.
     """
     return text if identifier_of(text) is not None else absolute(text)
 
 
 def find_table(identifier: Identifier) -> CatalogTable:
-    """Look a table up; raises `NoSuchTable`, `NoSuchCatalog`, and `StorageError` if the catalog does not answer."""
+    """Look up a table; raises `NoSuchTable`, `NoSuchCatalog`, and `StorageError` if the catalog does not respond."""
     from pyiceberg.exceptions import NoSuchPropertyException, NoSuchTableError
 
     catalog: Any = connection(identifier.catalog)
@@ -90,7 +93,7 @@ def find_table(identifier: Identifier) -> CatalogTable:
             return CatalogTable("delta", found.location, properties, vended=found, allowed_locations=allowed)
         try:
             table: Any = catalog.load_table(identifier.within)
-        except (NoSuchTableError, NoSuchPropertyException) as error:  # the latter: one without a type, as Spark's
+        except (NoSuchTableError, NoSuchPropertyException) as error:  # the latter if Spark set no table type
             location = DeltaNames(catalog).location(identifier.within)
             if location is None:
                 raise _no_location_error(catalog, identifier, error) from error
@@ -118,13 +121,16 @@ def find_table(identifier: Identifier) -> CatalogTable:
 
 
 def check_one_format(catalog: Any, identifier: Identifier, location: str) -> None:
-    """Raise `CorruptMetadata` if the name of a Delta table at a location is that of an Iceberg table, too."""
+    """Raise `CorruptMetadata` if a Delta table's name is also the name of an Iceberg table.
+
+    `location` is that of the Delta table.
+    """
     if _has_sql_names(catalog) and (file := stored_location(catalog, identifier)) is not None:
         raise _two_formats_error(identifier, location, file)
 
 
 def _has_sql_names(catalog: Any) -> bool:
-    """Whether the catalog's database has names of Delta tables that other clients do not see."""
+    """Return whether the catalog stores names of Delta tables in its database, where other clients do not see them."""
     return hasattr(catalog, "engine")
 
 
@@ -138,7 +144,7 @@ def _two_formats_error(identifier: Identifier, delta: str, iceberg: str) -> Corr
 
 
 def _no_location_error(catalog: Any, identifier: Identifier, error: Exception) -> Exception:
-    """The error for a name of no Delta table, of which pyiceberg says that it is no Iceberg table, either."""
+    """Return the error for a name that is neither a Delta table nor, by pyiceberg's error, an Iceberg table."""
     from pyiceberg.exceptions import NoSuchTableError
 
     is_missing = isinstance(error, NoSuchTableError) or "metadata_location" not in str(error)
@@ -146,13 +152,13 @@ def _no_location_error(catalog: Any, identifier: Identifier, error: Exception) -
 
 
 def _no_metadata(identifier: Identifier) -> CorruptMetadata:
-    return CorruptMetadata(f"catalog {identifier.catalog!r} says no 'metadata-location' of {identifier}")
+    return CorruptMetadata(f"catalog {identifier.catalog!r} returned no 'metadata-location' for {identifier}")
 
 
 def stored_location(catalog: Any, identifier: Identifier) -> str | None:
-    """The location of a table's metadata file as an SQL or Hadoop catalog has it; None for catalogs of other types.
+    """Return the metadata location that an SQL or Hadoop catalog stores for a table; None for catalogs of other types.
 
-    For tables that pyiceberg cannot open, since it does not know the type of a column.
+    Used for tables that pyiceberg cannot open because it does not support a column's type.
     """
     kinds = {each.__name__ for each in type(catalog).__mro__}
     if "HadoopTables" in kinds:
@@ -174,13 +180,13 @@ def stored_location(catalog: Any, identifier: Identifier) -> str | None:
 
 
 def find_view(identifier: Identifier) -> StoredView | None:
-    """Look a view up; None if the catalog does not have it. Raises `StorageError` if the catalog does not answer."""
+    """Look up a view; None if the catalog does not have it. Raises `StorageError` if the catalog does not respond."""
     with translate_catalog_errors(identifier):
         return view_store(connection(identifier.catalog)).load(identifier.within)
 
 
 def view_instead(identifier: Identifier) -> StoredView | None:
-    """The view that has the name of no table; None also for one of a server that refuses to say."""
+    """Return the view of a name that is not a table; None if it does not exist or the server refuses the request."""
     from pyiceberg.exceptions import RESTError
 
     try:
@@ -191,14 +197,14 @@ def view_instead(identifier: Identifier) -> StoredView | None:
         if (why := parse_failure(error)) is None:
             raise
         raise CorruptMetadata(
-            f"what catalog {identifier.catalog!r} has for the view {identifier} cannot be read: {why}"
+            f"the entry of the view {identifier} in catalog {identifier.catalog!r} cannot be read: {why}"
         ) from error
 
 
 def check_free(identifier: Identifier) -> None:
-    """Raise `TableExists` if the name of a new table is that of a view, a Delta table, or a table of another format.
+    """Raise `TableExists` if a new table's name is taken by a view or by a table of an unsupported format.
 
-    For a Delta table that is `CreatedConcurrently`: who asks this has looked for tables of the name before.
+    Raises `CreatedConcurrently` for a Delta table, since callers have already looked up tables of that name.
     """
     check_name(identifier.name)
     names = DeltaNames(connection(identifier.catalog))
@@ -206,13 +212,15 @@ def check_free(identifier: Identifier) -> None:
         if view_instead(identifier) is not None:
             raise TableExists(f"{identifier} is a view: give the table another name, or drop or rename the view")
         if (other := names.other(identifier.within)) is not None:
-            raise TableExists(f"{identifier} is {other}: give the table another name, or drop that where it was made")
+            raise TableExists(
+                f"{identifier} is {other}: give the table another name, or drop the other one with its engine"
+            )
         if names.location(identifier.within) is not None:
             raise CreatedConcurrently(f"another writer created {identifier} at the same time")
 
 
 def check_namespace_exists(identifier: Identifier) -> None:
-    """Raise `NoSuchNamespace` if the catalog does not have the namespace of a table."""
+    """Raise `NoSuchNamespace` if the catalog does not have the table's namespace."""
     with translate_catalog_errors(identifier):
         is_there = connection(identifier.catalog).namespace_exists(identifier.namespace)
     if not is_there:
@@ -220,7 +228,7 @@ def check_namespace_exists(identifier: Identifier) -> None:
 
 
 def check_not_other(identifier: Identifier) -> None:
-    """Raise `NoSuchTable` for what the catalog has by that name, if it is neither an Iceberg nor a Delta table."""
+    """Raise `NoSuchTable` if the catalog's entry of that name is neither an Iceberg nor a Delta table."""
     with translate_catalog_errors(identifier):
         other = DeltaNames(connection(identifier.catalog)).other(identifier.within)
     if other is not None:
@@ -228,14 +236,14 @@ def check_not_other(identifier: Identifier) -> None:
 
 
 def _is_other(identifier: Identifier, other: str) -> NoSuchTable:
-    files = "" if other.endswith("view") else ". Files of Parquet become a table by create_from_files, convert_to_delta"
+    files = "" if other.endswith("view") else ". Convert Parquet files by create_from_files or convert_to_delta"
     return NoSuchTable(
         f"{identifier} is {other}, neither an Iceberg nor a Delta table: use the engine that made it{files}"
     )
 
 
 def _names_in_namespace(identifier: Identifier) -> list[str] | None:
-    """The names of all tables in the table's namespace; None if the namespace does not exist."""
+    """Return the names of all tables in the table's namespace; None if the namespace does not exist."""
     from pyiceberg.exceptions import NoSuchNamespaceError
 
     catalog = connection(identifier.catalog)
@@ -247,7 +255,7 @@ def _names_in_namespace(identifier: Identifier) -> list[str] | None:
 
 
 def _check_namespace(identifier: Identifier) -> None:
-    """Raise `UnsupportedFeature` for a part of a namespace that its catalog stores as another name."""
+    """Raise `UnsupportedFeature` for a part of a namespace that its catalog would store as a different name."""
     dotted = [part for part in identifier.namespace if "." in part]
     padded = [part for part in identifier.namespace if part != part.strip()]
     if not (dotted or padded) or not is_known(identifier.catalog) or not _joins_names(identifier.catalog):
@@ -256,32 +264,35 @@ def _check_namespace(identifier: Identifier) -> None:
         raise UnsupportedFeature(
             f"the white space around {backquote(padded[0])}, a part of a namespace of the catalog "
             f"{identifier.catalog!r}",
-            "SQL and DynamoDB catalogs store namespaces without it. Use the name without white space.",
+            "SQL and DynamoDB catalogs strip it. Use the name without white space.",
         )
     raise UnsupportedFeature(
         f"the dot in {backquote(dotted[0])}, a part of a namespace of the catalog {identifier.catalog!r}",
-        f"SQL and DynamoDB catalogs store namespaces as texts, in which it is {'.'.join(identifier.namespace)}, that "
-        "of several levels. Use a name without a dot.",
+        f"SQL and DynamoDB catalogs store it as {'.'.join(identifier.namespace)}, a namespace of several levels. "
+        "Use a name without a dot.",
     )
 
 
 def stores_namespace(identifier: Identifier) -> bool:
-    """Whether the catalog can have this namespace: SQL and DynamoDB catalogs cut white space around its parts."""
+    """Return whether the catalog can have this namespace.
+
+    SQL and DynamoDB catalogs strip white space around its parts.
+    """
     is_padded = any(part != part.strip() for part in identifier.namespace)
     return not (is_padded and _joins_names(identifier.catalog))
 
 
 def _joins_names(catalog: str) -> bool:
-    """Whether a catalog stores the parts of a namespace as one text."""
+    """Return whether a catalog stores the parts of a namespace as one string."""
     kinds = {each.__name__ for each in type(connection(catalog)).__mro__}
     return not kinds.isdisjoint(_JOINED)
 
 
 @contextmanager
 def translate_catalog_errors(identifier: Identifier) -> Iterator[None]:
-    """Translate a catalog's errors into lakescan's.
+    """Context manager: re-raise a catalog's errors as lakescan errors.
 
-    Raises `UnsupportedFeature` for a namespace that the catalog would take for another one.
+    Raises `UnsupportedFeature` for a namespace that the catalog would store as a different one.
     """
     from pyiceberg.exceptions import NoSuchPropertyException, NoSuchTableError
 
@@ -298,12 +309,12 @@ def translate_catalog_errors(identifier: Identifier) -> Iterator[None]:
 
 
 def _no_table(identifier: Identifier) -> NoSuchTable:
-    """The error for a name that no table has; a view may have it."""
+    """Return the error for a name without a table; the message names a view or another table of that name."""
     if identifier.is_path:
         return NoSuchTable(f"there is no Iceberg table at {identifier} any more")
     if (view := view_instead(identifier)) is not None:
         failure = IsAView(
-            f"{identifier} is a view, not a table: query it by lakescan.sql, change the rows of its tables, and "
+            f"{identifier} is a view, not a table: query it by lakescan.sql, change the rows of its tables, or "
             "drop it by DROP VIEW"
         )
         failure.found = view
@@ -319,17 +330,17 @@ def _no_table(identifier: Identifier) -> NoSuchTable:
 
 
 def _namespace_hint(identifier: Identifier) -> str:
-    """The nearest namespace of the same parent; nothing if the catalog does not list them."""
+    """Suggest the nearest existing namespace of the same parent; empty if the catalog cannot list them."""
     try:
         names = [".".join(each) for each in connection(identifier.catalog).list_namespaces(identifier.namespace[:-1])]
-    except Exception:  # of the catalog's client: the hint is not worth an error
+    except Exception:  # an error of the catalog's client: the hint is optional
         return ""
     return nearest(".".join(identifier.namespace), names)
 
 
 @contextmanager
 def _translate_errors(identifier: Identifier) -> Iterator[None]:
-    """Translate all errors but that there is no table."""
+    """Context manager: translate all errors except those for a missing table."""
     from pyiceberg.exceptions import NoSuchNamespaceError, RESTError
 
     _check_namespace(identifier)
@@ -340,12 +351,12 @@ def _translate_errors(identifier: Identifier) -> Iterator[None]:
             f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}"
         ) from error
     except RESTError as error:
-        raise StorageError(f"catalog {identifier.catalog!r} does not answer for {identifier}: {error}") from error
+        raise StorageError(f"catalog {identifier.catalog!r} failed to respond for {identifier}: {error}") from error
     except LakescanError:
         raise
     except NotImplementedError as error:
         raise UnsupportedFeature(
-            f"what was asked of catalog {identifier.catalog!r} for {identifier}", str(error)
+            f"this operation of catalog {identifier.catalog!r} on {identifier}", str(error)
         ) from error
     except FileNotFoundError as error:
         raise MissingFile(
@@ -360,12 +371,12 @@ def _translate_errors(identifier: Identifier) -> Iterator[None]:
         if (unknown := unknown_type(error)) is not None:
             raise UnsupportedFeature(
                 f"the type {unknown}, which a column of {identifier} has",
-                "pyiceberg, through which catalogs are asked and changed, does not know it. Such a table is read by "
-                "its location, in SQL catalogs also by its name, and is not changed here.",
+                "pyiceberg, lakescan's catalog client, does not support it. Read the table by its location or, in an "
+                "SQL catalog, by its name. Change it with another engine.",
             ) from error
         if (why := parse_failure(error)) is not None:
             raise CorruptMetadata(
-                f"what {_catalog_of(identifier)} has for {identifier} cannot be read: {why}"
+                f"the entry of {identifier} in {_catalog_of(identifier)} cannot be read: {why}"
             ) from error
         if (why := backend_message(error)) is None:
             raise
@@ -373,5 +384,5 @@ def _translate_errors(identifier: Identifier) -> Iterator[None]:
 
 
 def _catalog_of(identifier: Identifier) -> str:
-    """Name the catalog of a table for messages."""
+    """Return the name of a table's catalog for messages."""
     return "the folder" if identifier.is_path else f"catalog {identifier.catalog!r}"

@@ -1,4 +1,4 @@
-"""What became of a change in a catalog that ended with an error: made, refused, or unknown. It is looked up."""
+"""Catalog changes that ended with an error: looks up whether the change was made, refused, or is unknown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakescan.storage.put_if_absent import NotCreated
 
 T = TypeVar("T")
 
-# Of a metastore (thrift), of Glue and of databases: answers that say that nothing was changed.
+# Errors of a metastore (Thrift), of Glue and of databases which prove that nothing was changed.
 _REFUSALS = frozenset(
     (
         "AccessDeniedException",
@@ -28,10 +28,10 @@ _REFUSALS = frozenset(
         "UnknownDBException",
     )
 )
-# Errors before a request to Glue.
+# Errors raised before a request to Glue is sent.
 _NOT_ASKED = frozenset(("NoCredentialsError", "PartialCredentialsError", "ParamValidationError", "NoRegionError"))
-# What a metastore says that its file system refused, before it asked its database. Of errors of its database, such as
-# a connection lost in a commit, it says no more than what failed: the change may still arrive.
+# A metastore uses its file system before its database, so an error of the file system proves that nothing was changed.
+# An error of its database, such as a connection lost in a commit, proves nothing: the change may still arrive.
 _OF_FILES = ("java.io", "java.nio.file", *(f"org.apache.hadoop.{name}" for name in ("fs", "hdfs", "ipc", "security")))
 _FILE_ERRORS = tuple(f"Got exception: {package}." for package in _OF_FILES)
 
@@ -43,13 +43,14 @@ def commit_change(
     *,
     repeated: tuple[type[Exception], ...] = (),
 ) -> T | None:
-    """Make a change in a catalog, and return its answer; None if that was lost, and the change is found to be made.
+    """Make a change in a catalog, and return its result; None if the response was lost but the change was made.
 
-    `doing` says what is done, such as "dropping local.db.t". `is_made` asks the catalog anew: True if the change is
-    made, False if it is not and cannot be any more, None if it may still arrive. A refusal is raised without a look,
-    unless it is one of `repeated`: what a catalog answers to a request that its client has sent twice, as boto3 does.
+    `doing` describes the change, such as "dropping local.db.t". `is_made` queries the catalog: True if the change was
+    made, False if it was not and cannot be any more, None if it may still arrive. A refusal is raised without a lookup,
+    unless its type is in `repeated`: errors by which a catalog answers a request that its client sent twice, as boto3
+    does.
 
-    Raises `CommitStateUnknown` if the last look has no outcome, and the error of `change` if it was not made.
+    Raises `CommitStateUnknown` if the last lookup is inconclusive, and the error of `change` if it was not made.
 
     Example:
         >>> def outcome():
@@ -74,10 +75,9 @@ def commit_change(
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether an error proves that a catalog has changed nothing: it refused, or was not asked.
+    """Return whether an error proves that a catalog changed nothing: it refused or never got the request.
 
-    Any other error may have happened after the change: no answer, one of a server that failed, of a gateway, of a
-    database whose connection ended.
+    Any other error may come after the change: no response, a failed server or gateway, a lost database connection.
     """
     from pyiceberg import exceptions as theirs
 
@@ -91,7 +91,7 @@ def is_refusal(error: Exception) -> bool:
     if type(error).__module__ == theirs.__name__ or isinstance(error, UnityRefusal | NotImplementedError):
         return True
     kinds = {kind.__name__ for kind in type(error).__mro__}
-    if "ValidationError" in kinds:  # pydantic's: the answer to a change that may be made cannot be read
+    if "ValidationError" in kinds:  # pydantic's: the response is unreadable, but the change may be made
         return False
     if isinstance(error, ValueError | TypeError | LookupError | AttributeError):  # before a request
         return True
@@ -99,7 +99,7 @@ def is_refusal(error: Exception) -> bool:
 
 
 def _is_of_files(error: Exception) -> bool:
-    """Whether a metastore says that its work ended at the files of a table: what is not there then, is not made."""
+    """Return whether a metastore failed at a table's files, before it changed its database."""
     if type(error).__name__ != "MetaException":
         return False
     words = str(getattr(error, "message", None) or error)

@@ -1,4 +1,4 @@
-"""Reports of scans and commits for catalogs: their reporters, and the server of a REST catalog (`reportMetrics`)."""
+"""Sends scan and commit reports to catalogs: to their reporters, and to a REST catalog's server (`reportMetrics`)."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _SENDS = "rest-metrics-reporting-enabled"
 
 @dataclass(frozen=True)
 class CatalogReporter:
-    """Sends reports of a table to its catalog. A failure is logged, since a scan does not depend on it."""
+    """Sends reports about a table to its catalog. A failure is only logged, so that it does not affect the scan."""
 
     table: Identifier
 
     @staticmethod
     def create(table: Identifier) -> CatalogReporter:
-        """A reporter; raises `UnsupportedFeature` for a catalog that takes no reports."""
+        """Create a reporter; raises `UnsupportedFeature` for a catalog that does not accept reports."""
         catalog = connection(table.catalog)
         if not (is_rest(catalog) and RestSession(catalog).has(REPORT_METRICS)):
             raise UnsupportedFeature(
                 f"reports of scans to catalog {table.catalog!r}",
-                f"Only catalogs of type rest take them, whose servers have {REPORT_METRICS}.",
+                f"Only catalogs of type rest whose servers have {REPORT_METRICS} accept them.",
             )
         return CatalogReporter(table)
 
     def report(self, report: ScanReport | CommitReport) -> None:
-        """Send the report, right after planning or the commit."""
+        """Send a report, right after planning or the commit."""
         kind = "commit" if isinstance(report, CommitReport) else "scan"
         body: dict[str, Any] = {**as_rest(report), "report-type": f"{kind}-report", "table-name": str(self.table)}
         try:
@@ -45,27 +45,27 @@ class CatalogReporter:
             _LOG.warning("%s: a report of a %s was not sent: %s", self.table, kind, error)
             return
         if response.status_code >= 300:
-            _LOG.warning("%s: the catalog took no report of a %s: %s", self.table, kind, message_of(response))
+            _LOG.warning("%s: the catalog refused a report of a %s: %s", self.table, kind, message_of(response))
 
 
 @dataclass(frozen=True)
 class TableReporter:
-    """Hands reports of a table to the reporters of its catalog, as they are when a report is made.
+    """Passes reports about a table to the reporters that its catalog has at that time.
 
-    These are the catalog's property `metrics-reporter-impl`, and, with `rest-metrics-reporting-enabled=true`, its
-    server.
+    These are the catalog's property `metrics-reporter-impl` and, with `rest-metrics-reporting-enabled=true`, the server
+    of the catalog.
     """
 
     table: Identifier
 
     @staticmethod
     def find(table: Identifier) -> TableReporter | None:
-        """The reporter of a table; None if its catalog has none."""
+        """Return the reporter of a table; None if its catalog has none."""
         reporter = TableReporter(table)
         return reporter if reporter._reporters() else None
 
     def report(self, report: ScanReport | CommitReport) -> None:
-        """Hand the report on."""
+        """Pass the report to all reporters."""
         for each in self._reporters():
             report_safely(each, report)
 
@@ -79,14 +79,14 @@ class TableReporter:
 
 
 def report_commit(table: Identifier, report: CommitReport) -> None:
-    """Hand the report of a commit to the reporters of the process and of the table's catalog."""
+    """Pass the report of a commit to the reporters of the process and of the table's catalog."""
     report_to_process(report)
     if (reporter := TableReporter.find(table)) is not None:
         reporter.report(report)
 
 
 def wants_commits(table: Identifier) -> bool:
-    """Whether anybody receives reports of commits to a table."""
+    """Return whether any reporter receives reports of commits to a table."""
     if is_transaction(table.catalog):  # nothing is committed until it ends
         return False
     return has_reporters() or TableReporter.find(table) is not None

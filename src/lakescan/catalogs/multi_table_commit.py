@@ -1,7 +1,7 @@
-"""One commit of several tables, by `transactions/commit` of a REST catalog: all of them are changed, or none.
+"""Atomic commits to several tables, by `transactions/commit` of a REST catalog.
 
-A conflict on one fails all; then the commits are made again where that is safe. A lost answer is looked up on every
-table. The files of a transaction that provably failed are removed.
+A conflict on one table fails all. Then the commits are retried where that is safe. If the response is lost, every table
+is looked up. The files of a transaction that provably failed are deleted.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ from lakescan.iceberg.commit.reachable_files import reachable_files
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage.removal import discard
 
-_MADE = 204  # others below 300 may be of a proxy, or of a page for a login
+_MADE = 204  # other statuses below 300 may come from a proxy or a login page
 _BAD_REQUEST, _CONFLICT = 400, 409
 _REFUSED = "Its catalog refused it."
 
 
 class _Conflict(Exception):
-    """The catalog says that a table is not what a commit requires of it; `otherwise` is raised if none was changed."""
+    """The catalog reports that a table does not meet a commit's requirements.
+
+    `otherwise` is the error to raise if no table was changed concurrently.
+    """
 
     def __init__(self, why: str, otherwise: Exception) -> None:
         super().__init__(why)
@@ -38,9 +41,9 @@ class _Conflict(Exception):
 
 
 class MultiTableCommit:
-    """The commits of a transaction. `name` is that of the catalog, `alias` that of its tables in the transaction.
+    """The collected commits of a transaction. `name` is the catalog's name, `alias` its name within the transaction.
 
-    Raises `UnsupportedFeature` for a catalog that has no such commits, before anything is written.
+    Raises `UnsupportedFeature` before anything is written if the catalog cannot commit several tables.
     """
 
     def __init__(self, name: str, catalog: Any, alias: str) -> None:
@@ -54,13 +57,13 @@ class MultiTableCommit:
         return [each for each in self.catalog.tables.values() if each.steps]
 
     def commit(self) -> tuple[str, ...]:
-        """Commit all changes at once; returns the names of the changed tables.
+        """Commit all changes atomically, and return the names of the changed tables.
 
-        Raises `CommitConflict` if one of them conflicts with another writer's commit, `CommitStateUnknown`,
-        `UnsupportedFeature` for what the catalog refuses, `NoSuchTable`, `StorageError`. Nothing is changed then,
-        unless the outcome is unknown.
+        Raises `CommitConflict` if a table conflicts with a concurrent commit, `CommitStateUnknown`,
+        `UnsupportedFeature` if the catalog refuses, `NoSuchTable`, `StorageError`. Nothing is changed then, unless the
+        state is unknown.
         """
-        earlier: list[CollectedTable] = []  # as they were in attempts that failed
+        earlier: list[CollectedTable] = []  # the tables of failed attempts
         attempts = Attempts(self._retries)
         try:
             while self.changed_tables and (failure := self._attempt()) is not None:
@@ -69,7 +72,7 @@ class MultiTableCommit:
                         raise failure
                     attempts.wait_or_raise(self._table_names, failure)
                     self._redo_conflicts(earlier, failure)
-                except BaseException:  # nothing is on its way to the catalog
+                except BaseException:  # no request to the catalog is pending
                     self._discard([*earlier, *self.changed_tables])
                     raise
             self._discard(earlier)
@@ -78,7 +81,7 @@ class MultiTableCommit:
             self._forget(earlier)
 
     def rollback(self) -> None:
-        """Remove the files of all changes; nothing was committed."""
+        """Delete the files of all changes. Nothing was committed."""
         self._discard(self.changed_tables)
 
     @property
@@ -87,11 +90,11 @@ class MultiTableCommit:
 
     @property
     def _retries(self) -> RetryPolicy:
-        """What the properties `commit.retry.*` of all changed tables allow."""
+        """The strictest retry policy of the changed tables' properties `commit.retry.*`."""
         return RetryPolicy.strictest([each.retries for each in self.changed_tables] or [COMMITS])
 
     def _attempt(self) -> Exception | None:
-        """Send the commit. Returns None if it was made, else the definite failure; raises `CommitStateUnknown`."""
+        """Send the commit once. Return None if it was made, else the definite failure; raises `CommitStateUnknown`."""
         body = f'{{"table-changes": [{", ".join(map(_change_of, self.changed_tables))}]}}'
         first = self.changed_tables[0].base.name()
         try:
@@ -109,21 +112,25 @@ class MultiTableCommit:
         where = f"the transaction of {self._table_names}: {why}. Nothing was changed"
         if status == _CONFLICT:
             as_before = (
-                f"{self._table_names}: the catalog says that another writer changed them, but they are as they were"
+                f"{self._table_names}: the catalog reports that another writer changed them, but they are unchanged"
             )
             return _Conflict(why, CommitConflict(as_before))
-        if status == _BAD_REQUEST:  # Java's servers also say it of snapshots that come after those of other branches
+        if status == _BAD_REQUEST:  # Java's servers also send it if another branch has a newer snapshot
             return _Conflict(why, UnsupportedFeature(where, _REFUSED))
         if status == 404:
             return NoSuchTable(where)
         if status in (401, 403, 419):
             return StorageError(f"catalog {self._name!r} does not allow {where}")
         if status == 429:
-            return StorageError(f"catalog {self._name!r} has no time for {where}: commit them later")
+            return StorageError(f"catalog {self._name!r} is too busy for {where}: commit them later")
         return UnsupportedFeature(where, _REFUSED)
 
     def _find_commit(self, error: Exception, refusal: Exception | None) -> Exception | None:
-        """Whether the commit was made, by all of its tables; None if so, the refusal if it is in none of them."""
+        """Look up whether the commit was made. Return None if all tables have it, and the refusal if none has it.
+
+        If a table was dropped, its error is returned instead of the refusal. Raises `CommitStateUnknown` if the outcome
+        cannot be determined.
+        """
         telling = [each for each in self.changed_tables if each.snapshots] or self.changed_tables
 
         def check_tables() -> Exception | bool | None:
@@ -132,7 +139,7 @@ class MultiTableCommit:
             for each in telling:
                 try:
                     now = self._reload(each)[1]
-                except (CommitConflict, NoSuchTable) as failure:  # dropped since, before the commit or after it
+                except (CommitConflict, NoSuchTable) as failure:  # dropped, before or after the commit
                     gone = failure
                     continue
                 made += [each.name] if each.is_made(now, is_refused=refusal is not None) else []
@@ -141,14 +148,14 @@ class MultiTableCommit:
             if not left:
                 return True
             if touched:
-                raise StorageError(f"{' and '.join(touched)} has the commit, {' and '.join(left)} has not")
+                raise StorageError(f"{' and '.join(touched)} has the commit, {' and '.join(left)} does not")
             return refusal if gone is None or refusal is None else gone
 
         outcome = outcome_of(self._table_names, error, check_tables)
         return outcome if isinstance(outcome, Exception) else None
 
     def _reload(self, changed: CollectedTable) -> tuple[Any, IcebergTable]:
-        """A table as its catalog has it now."""
+        """Load a table's current state from the catalog, as pyiceberg's and as lakescan's table."""
         name = changed.base.name()
         with translate_catalog_errors(Identifier(self._name, name[:-1], name[-1])):
             fresh = self._real.load_table(name)
@@ -156,7 +163,10 @@ class MultiTableCommit:
         return fresh, IcebergTable.open(fresh.metadata_location, changed.storage)
 
     def _redo_conflicts(self, earlier: list[CollectedTable], conflict: _Conflict) -> None:
-        """Make the commits again of tables that others have changed; `earlier` gets these tables as they were."""
+        """Redo the commits to tables that were concurrently changed. Their failed states are appended to `earlier`.
+
+        Raises `conflict.otherwise` if no table was changed.
+        """
         count = len(earlier)
         for name, table in list(self.catalog.tables.items()):
             if table.steps and (new := table.rebase(self.catalog, self._reload(table)[0])) is not table:
@@ -173,12 +183,12 @@ class MultiTableCommit:
                 step.redo(copy(table.now), IcebergTable.open(table.now.metadata_location, table.storage))
 
     def _discard(self, tables: Sequence[CollectedTable]) -> None:
-        """Remove files that only these states of tables name; all are kept if that cannot be told."""
+        """Delete the files that only these uncommitted tables reference. All are kept if that cannot be determined."""
         for each in tables:
             try:
                 files = [name for chunk in each.added_files() for name in chunk.to_pylist()]
             except (LakescanError, OSError):
-                continue  # they are orphans, which stay
+                continue  # the files stay as orphans
 
             def current_files(each: CollectedTable = each) -> Iterator[pa.Array]:
                 return reachable_files(self._reload(each)[1])
@@ -187,7 +197,7 @@ class MultiTableCommit:
         self._forget(tables)
 
     def _forget(self, tables: Sequence[CollectedTable]) -> None:
-        """Remove the metadata files by which this process read what is not committed."""
+        """Delete the temporary metadata files of uncommitted states."""
         for each in [*tables, *self.catalog.tables.values()]:
             if each.stored:
                 with suppress(LakescanError, OSError):

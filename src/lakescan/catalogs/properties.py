@@ -1,12 +1,15 @@
-"""The properties of catalogs: each once, with its kind, whether it is a secret, and who may set it.
+"""The properties of catalogs: the kind of each, whether it is a secret, and who may set it.
 
 Properties come from three sources, which are checked here. Those of storage are merged in
-`lakescan.storage.settings.catalog_properties`. The user sets them in Python, in pyiceberg's configuration file, or in
-the environment, and may set all. The catalog's server answers with properties of the catalog, of a table, and with
-credentials: it may set those that are marked `of_server`, and storage settings by their roles. A table's metadata may
-set none, as in Iceberg's own readers: whoever may write to the table writes its metadata.
+`lakescan.storage.settings.catalog_properties`.
 
-What is ignored for this reason is named once in a warning, without its value. Names that no library reads are dropped.
+- The user sets any property: in Python, in pyiceberg's configuration file, or in the environment.
+- The catalog's server returns properties of the catalog, of a table, and with credentials. It may set those marked
+  `of_server`, and storage settings by their roles.
+- A table's metadata may set none, as in Iceberg's own readers, since every writer to the table can change them.
+
+Each property that is ignored for this reason is named once in a warning, without its value. Names that no library reads
+are dropped.
 """
 
 from __future__ import annotations
@@ -29,9 +32,9 @@ from lakescan.storage.settings.option_names import TUNING, find_settings, is_had
 
 @dataclass(frozen=True)
 class CatalogProperty:
-    """A property of a catalog that is no setting of a store; a name that ends with a dot begins the names of many.
+    """A catalog property that is not a storage setting. A name that ends with a dot is a prefix of names.
 
-    `of_server` means that the catalog's server may set it, too.
+    `of_server`: whether the catalog's server may set it, too.
     """
 
     name: str
@@ -57,34 +60,34 @@ def _rows(*names: str, **same: Any) -> tuple[CatalogProperty, ...]:
 
 # Names by pyiceberg 0.11 and 0.12, and lakescan's own. Storage settings are in `storage/settings/known_settings.py`.
 PROPERTIES = (
-    # Which code runs, and whom it trusts.
+    # Code to import, and hosts to trust.
     *_rows("type", "catalog-impl", "py-catalog-impl", "io-impl", "py-io-impl", "s3.retry-strategy-impl"),
     *_rows("write.py-location-provider.impl", "metrics-reporter-impl", "key-manager"),
     *_rows("allowed-locations", kind=_PREFIXES),
     *_rows("botocore_session", "auth.manager", "gcs.session-kwargs"),
     *_rows("ssl", kind=mapping),
     *_rows("auth", kind=mapping, is_secret=True),
-    # Where requests go, and as whom.
+    # Addresses and authentication.
     *_rows("uri", "oauth2-server-uri", "scope", "audience", "resource", "grant_type"),
     *_rows("credential", "token", "client_id", "client_secret", "header.", is_secret=True),
     *_rows("rest.sigv4-enabled", "rest.signing-region", "rest.signing-name"),
     *_rows("rest.sigv4.max-retries", kind=whole),
-    # What a server has, and how it is asked.
+    # The server's features, and options of requests.
     *_rows("warehouse", "prefix", "namespace-separator", "view-endpoints-supported", of_server=True),
     *_rows("rest-page-size", "rest-scan-planning.poll-timeout-ms", kind=positive, of_server=True),
     *_rows("snapshot-loading-mode", kind=one_of("all", "refs"), of_server=True),
     *_rows("scan-planning-mode", kind=one_of("client", "server"), of_server=True),
     *_rows("rest-metrics-reporting-enabled"),
-    # Who signs requests to S3. An address of another server is refused where it is used, in `remote_signing`.
+    # The signer of S3 requests. An address of another server is refused in `rest_credentials`, where it is used.
     *_rows("s3.remote-signing-enabled", "s3.signer", "s3.signer.uri", "s3.signer.endpoint", of_server=True),
     *_rows("signer.uri", "signer.endpoint", of_server=True),
-    # When credentials expire; Azure's ends with the account's name.
+    # The expiry of credentials. Azure's property ends with the account's name.
     *_rows("s3.session-token-expires-at-ms", "adls.sas-token-expires-at-ms", of_server=True),
     *_rows("adls.sas-token-expires-at-ms.", of_server=True),
     *_rows("adls.sas-token.", of_server=True, is_secret=True),
-    # Whether the region of a bucket is asked for although one is set.
+    # Whether to look up the region of a bucket although one is set.
     *_rows("s3.resolve-region"),
-    # Storage settings of pyiceberg's that have no effect here.
+    # pyiceberg's storage settings that have no effect in lakescan.
     *_rows("s3.server-side-encryption", "s3.sse-kms-key-id"),
     *_rows("gcs.access", "gcs.consistency", "gcs.cache-timeout", "gcs.requester-pays", "gcs.version-aware"),
     *_rows("adls.connection-string", "adls.credential", "hf.token", is_secret=True),
@@ -112,14 +115,14 @@ _REGION = re.compile(r"[A-Za-z0-9-]+")  # a region is a part of AWS's host names
 
 
 def property_named(name: str) -> CatalogProperty | None:
-    """The property of a name; None for storage settings, and for what is not known."""
+    """Return the property with a name; None for storage settings and unknown names."""
     if (found := _BY_NAME.get(name)) is not None:
         return found
     return next((each for each in _FAMILIES if name.startswith(each.name)), None)
 
 
 def hide_secret(name: str, value: Any) -> Any:
-    """Return the value of a property, and hide it from now on if it is a secret, or the password in an address."""
+    """Return a property's value unchanged, and register it as a secret if it is one or has a password in an address."""
     known = property_named(name)
     nested = _parse_mapping(value) if known is not None and known.kind is mapping else value
     if isinstance(nested, Mapping):
@@ -133,7 +136,7 @@ def hide_secret(name: str, value: Any) -> Any:
 
 
 def _parse_mapping(value: Any) -> Any:
-    """Return a value that is JSON, such as one of the environment, as a mapping; another value as it is."""
+    """Parse a value that is JSON, such as an environment variable, to a mapping; return other values unchanged."""
     try:
         return mapping(value)
     except (TypeError, ValueError):
@@ -141,7 +144,7 @@ def _parse_mapping(value: Any) -> Any:
 
 
 def check_limits(catalog: str, properties: Mapping[str, Any]) -> None:
-    """Raise `InvalidOption` for a misspelled `allowed-locations` or `key-manager`, which would protect nothing."""
+    """Raise `InvalidOption` for a misspelled `allowed-locations` or `key-manager`, which would have no effect."""
     for name in properties:
         letters = re.sub(r"[-_. ]", "", name.lower())
         if name not in _LIMITS and get_close_matches(letters, [each.replace("-", "") for each in _LIMITS], 1, 0.85):
@@ -149,7 +152,7 @@ def check_limits(catalog: str, properties: Mapping[str, Any]) -> None:
 
 
 def warn_of_unread(catalog: str, properties: Mapping[str, Any]) -> None:
-    """Warn, once for each, of properties of the user's that nothing here reads."""
+    """Warn once about each of the user's properties that no library reads."""
     for name in properties:
         is_read = property_named(name) is not None or is_hadoop_setting(name) or find_settings(name)
         if not is_read and not TUNING.fullmatch(name.lower()):
@@ -159,15 +162,15 @@ def warn_of_unread(catalog: str, properties: Mapping[str, Any]) -> None:
 
 
 def check_headers(catalog: str, properties: Mapping[str, Any]) -> None:
-    """Raise `InvalidOption` for a property whose value no header of a request can have."""
+    """Raise `InvalidOption` for a property that is sent in a header but contains characters that no header can have."""
     for name, value in properties.items():
         if name != "token" and not name.startswith("header."):
             continue
         text = str(value)
         if any(letter in text for letter in "\r\n\0") or not _is_latin(text):
             raise InvalidOption(
-                f"{name!r} of catalog {catalog!r} is no value of a header: it has line breaks within, or letters that "
-                "are not in Latin-1. Look for a part of another text in it"
+                f"{name!r} of catalog {catalog!r} cannot be sent in a header: it has line breaks or characters "
+                "outside Latin-1. Check whether other text was pasted into it"
             )
 
 
@@ -183,8 +186,8 @@ _SECRET_WORDS = ("secret", "password", "token", "credential", "key")
 
 
 def _texts_in(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the secrets in nested properties such as `auth`, by the names of the members."""
-    if {"username", "password"} <= values.keys():  # as they are sent
+    """Yield the secrets in nested properties such as `auth`, found by the names of the members."""
+    if {"username", "password"} <= values.keys():  # encoded as in the header
         yield b64encode(f"{values['username']}:{values['password']}".encode()).decode()
     for name, value in values.items():
         if isinstance(value, Mapping):
@@ -194,14 +197,14 @@ def _texts_in(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def filter_server_properties(said: Mapping[str, Any], server: str, location: str | None = None) -> dict[str, str]:
-    """Return those properties of a server's answer that it may set.
+    """Return the properties of a server's response that the server may set; warn about the others.
 
-    `merge_server_properties` decides whether its hosts count.
+    Hosts are included: `merge_server_properties` decides whether to use them.
 
     Args:
-        said: The answer's properties.
-        server: The server, for warnings.
-        location: What the properties are for: a table, or a prefix of locations.
+        said: The properties in the response.
+        server: The server's name for warnings.
+        location: The location of the table, or the prefix of locations, that the properties are for.
     """
     kept, refused = dict[str, str](), list[str]()
     for name, value in said.items():
@@ -214,15 +217,15 @@ def filter_server_properties(said: Mapping[str, Any], server: str, location: str
 
 
 def warn_of_metadata(properties: Mapping[str, str], table: str) -> None:
-    """Warn, once for each table and name, of properties in a table's metadata that would configure its reader."""
+    """Warn once for each table and name about properties in a table's metadata that would configure its reader."""
     named = [each for each in properties if is_storage_property(each) or each in _OF_CODE]
     warn_ignored(named, f"the metadata of {table}", "a table configures no reader")
 
 
 def ignore_table_properties(catalog: Any) -> Any:
-    """Let a catalog that writes metadata itself open files by its own properties alone; return it.
+    """Make a catalog that writes metadata itself open files by its own properties only; return the catalog.
 
-    pyiceberg adds the properties of the table: classes to import, hosts, proxies, credentials.
+    By default, pyiceberg adds the table's properties: classes to import, hosts, proxies, credentials.
     """
     from pyiceberg.catalog import MetastoreCatalog
 

@@ -1,8 +1,8 @@
-"""The catalogs known by name in this process, and their connections.
+"""The catalogs that this process has configurations for, and its connections to them.
 
-A catalog is configured by properties registered in this process (`lakescan.catalog`), else by pyiceberg's
-configuration: `.pyiceberg.yaml`, and environment variables such as `PYICEBERG_CATALOG__PROD__URI`. Properties hold
-secrets: they are sent to workers, and never appear in messages.
+A catalog is configured by properties registered in this process (`lakescan.catalog`) and by pyiceberg's configuration:
+`.pyiceberg.yaml`, and environment variables such as `PYICEBERG_CATALOG__PROD__URI`. Properties hold secrets: they are
+sent to workers, and never appear in messages.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CatalogConfiguration:
-    """The properties that the user sets for a catalog. Of two configurations, the one with the later `given_at` counts.
+    """The properties that the user sets for a catalog. The configuration with the latest `given_at` is used.
 
-    `given_at` is the time of `lakescan.catalog`, in nanoseconds since 1970; 0 for pyiceberg's configuration alone.
+    `given_at` is the time of the `lakescan.catalog` call, in nanoseconds since 1970, or 0 without such a call.
     """
 
     properties: Mapping[str, Any] = field(repr=False)
@@ -65,30 +65,29 @@ class CatalogConfiguration:
 
 
 _GIVEN: dict[str, CatalogConfiguration] = {}
-_CONFIGURED: dict[str, dict[str, Any]] = {}  # what pyiceberg's configuration had for a catalog when it was first used
-# By process, as connections do not survive a fork; by thread if threads cannot share the connection, else 0.
+_CONFIGURED: dict[str, dict[str, Any]] = {}  # pyiceberg's configuration of a catalog when it was first used
+# By process, since connections do not survive a fork; by thread if threads cannot share the connection, else 0.
 _OPEN: dict[tuple[int, int, str], tuple[dict[str, Any], Catalog]] = {}
-_REPORTERS: dict[str, MetricsReporter] = {}  # those that the user gives as objects, and those that were imported
+_REPORTERS: dict[str, MetricsReporter] = {}  # by catalog: given as objects, or imported
 KEY_MANAGER = "key-manager"
-_LENT: dict[str, Catalog] = {}  # connections that are not made by properties: those of transactions
-_LENT_OF: dict[str, str] = {}  # the catalogs of these transactions, also of those that have ended
-_NUMBERS = count(1)  # of transactions
+_LENT: dict[str, Catalog] = {}  # the connections of transactions, which are not made from properties
+_LENT_OF: dict[str, str] = {}  # the catalogs of transactions, including ended ones
+_NUMBERS = count(1)  # numbers of transactions
 _WITHDRAWN: set[str] = set()  # names of transactions that have ended
 _WATCHERS: list[Callable[[], None]] = []
 _CONNECTING: dict[tuple[int, str], Lock] = {}  # by process and catalog
-_THEIRS = "pyiceberg.catalog.rest.RestCatalog"  # the same by its class: answers are checked, too
+_THEIRS = "pyiceberg.catalog.rest.RestCatalog"  # treated as type rest, so that responses are checked
 _LOCK = Lock()
-_FILE, _WAIT = "catalog.db", 60  # of the embedded catalog: file name, seconds to wait for another writer's lock
+_FILE, _WAIT = "catalog.db", 60  # the embedded catalog's file name, and seconds to wait for another writer's lock
 
 
 def register_catalog(name: str, properties: Mapping[str, Any]) -> None:
-    """Register a catalog by its properties."""
+    """Register a catalog with its properties; raises `InvalidOption`."""
     if "." in name or not name:
         raise InvalidOption(f"{name!r} is not a catalog name: it must not be empty or contain dots")
     if not isinstance(properties.get(KEY_MANAGER, ""), str | None):
         raise InvalidOption(
-            f"the {KEY_MANAGER} of catalog {name!r} is given by name, so that workers can import it: "
-            "'package.module:attribute'"
+            f"the {KEY_MANAGER} of catalog {name!r} must be a name that workers can import: 'package.module:attribute'"
         )
     check_limits(name, properties)
     _REPORTERS.pop(name, None)
@@ -109,16 +108,17 @@ def register_catalog(name: str, properties: Mapping[str, Any]) -> None:
 def _parse_property(catalog: str, name: str, value: Any) -> Any:
     if (known := property_named(name)) is None:
         return hide_secret(name, str(value))
-    with suppress(TypeError, ValueError):  # which quote the value, so that they are no causes
+    with suppress(TypeError, ValueError):  # not chained, since their messages quote the value
         return hide_secret(name, known.kind(value))
     raise InvalidOption(f"property {name!r} of catalog {catalog!r} takes {known.kind.expects}")
 
 
 def configuration(name: str) -> dict[str, Any]:
-    """Return the properties that the user sets for a catalog: in Python, else in pyiceberg's configuration.
+    """Return the properties that the user sets for a catalog, in Python and in pyiceberg's configuration.
 
-    That configuration, a file and the environment, is read when the catalog is first used. It stays the same in this
-    process, also after a change of the working folder.
+    Properties set in Python take precedence. pyiceberg's configuration (a file and the environment) is read when the
+    catalog is first used. Later changes of the file, the environment or the working directory have no effect in this
+    process.
     """
     given = _GIVEN.get(name)
     own: Mapping[str, Any] = {} if given is None else given.properties
@@ -126,7 +126,7 @@ def configuration(name: str) -> dict[str, Any]:
 
 
 def configuration_of(name: str) -> CatalogConfiguration:
-    """Return the configuration of a catalog, or of a transaction's catalog, to send it to other processes."""
+    """Return the configuration of a catalog, to send it to other processes. `name` may be a transaction's catalog."""
     name = _LENT_OF.get(name, name)
     given = _GIVEN.get(name)
     return CatalogConfiguration(configuration(name), 0 if given is None else given.given_at)
@@ -139,7 +139,7 @@ def _pyiceberg_configuration(name: str) -> dict[str, Any]:
             from pyiceberg.utils.config import Config
         except ImportError:
             return {}
-        known = (getattr(catalog, "_ENV_CONFIG", None), Config())  # pyiceberg's connections use what it first found
+        known = (getattr(catalog, "_ENV_CONFIG", None), Config())  # pyiceberg's connections use the former
         found: dict[str, Any] = {}
         for each in known:
             found |= {} if each is None else dict(each.get_catalog_config(name) or {})
@@ -149,30 +149,29 @@ def _pyiceberg_configuration(name: str) -> dict[str, Any]:
 
 
 def watch(changed: Callable[[], None]) -> None:
-    """Call a function each time from now on that a catalog is registered with other properties than before."""
+    """Call `changed` whenever a catalog is registered with changed properties."""
     if changed not in _WATCHERS:
         _WATCHERS.append(changed)
 
 
 def all_configurations() -> dict[str, CatalogConfiguration]:
-    """The configurations of all known catalogs, to send them to other processes."""
+    """Return the configurations of all known catalogs, to send them to other processes."""
     return {name: configuration_of(name) for name in catalog_names()}
 
 
 def key_manager_name(name: str) -> str | None:
-    """The name of a catalog's key manager, its property `key-manager`; None if it has none.
+    """Return the name of a catalog's key manager, its property `key-manager`; None if it has none.
 
-    It is code to run, so it counts only where this user says it, here or in pyiceberg's configuration: a server may
-    answer with any properties.
+    The key manager is code to import, so only the user's own setting counts, not one that the server returns.
     """
     return user_property(name, KEY_MANAGER)
 
 
 def reporter_of(name: str) -> MetricsReporter | None:
-    """A catalog's metrics reporter, its property `metrics-reporter-impl`; None if it has none.
+    """Return a catalog's metrics reporter, its property `metrics-reporter-impl`; None if it has none.
 
-    It is code to run, so it counts only where this user gives it, as `key-manager` does: an object, a function, or the
-    text `package.module:attribute`, which other processes import, too. Raises `InvalidOption` if that fails.
+    The reporter is an object, a function, or the name `package.module:attribute`, which other processes can import. As
+    for `key-manager`, only the user's own setting counts. Raises `InvalidOption` if the import fails.
     """
     name = _LENT_OF.get(name, name)
     if name in _REPORTERS:
@@ -184,17 +183,17 @@ def reporter_of(name: str) -> MetricsReporter | None:
 
 
 def allowed_locations(name: str) -> tuple[str, ...] | None:
-    """The prefixes that tables of a catalog may lead to, its property `allowed-locations`; None if it has none.
+    """Return the location prefixes in a catalog's property `allowed-locations`; None if it is not set.
 
-    A limit on what the server says: it counts only where this user says it, as `key-manager` does. A transaction has
-    those of its catalog.
+    The property limits the locations that the server may return, so only the user's own setting counts. A transaction
+    has the prefixes of its catalog.
     """
     found = user_property(_LENT_OF.get(name, name), ALLOWED)
     return None if found is None else split_prefixes(found)
 
 
 def _absolute_limits(properties: dict[str, Any]) -> dict[str, Any]:
-    """Properties whose limits mean the same folders in each process and working folder."""
+    """Make the folders in `allowed-locations` absolute, so that they do not depend on the working directory."""
     if (limits := properties.get(ALLOWED)) is None:
         return properties
     prefixes = limits if isinstance(limits, list | tuple) else split_prefixes(str(limits))  # the file may have a list
@@ -202,34 +201,34 @@ def _absolute_limits(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def location_limits(name: str, home: str | None = None) -> AllowedLocations:
-    """What a table of a catalog may lead to, and a new one be made of; `home` is where it is, if that is known."""
+    """Return the locations that a table of a catalog may reference. `home` is the table's location, if known."""
     return AllowedLocations(home, allowed_locations(name))
 
 
 def user_property(name: str, wanted: str) -> str | None:
-    """A property of a catalog that this user sets; None if it is not set.
+    """Return a property of a catalog that the user sets; None if it is not set.
 
-    A server may answer with any properties: what says whom to trust counts only where the user says it.
+    Properties from the server are not considered, since a server must not decide whom to trust.
     """
     found = configuration(name).get(wanted)
     return None if found is None else str(found)
 
 
 def key_manager_of(name: str) -> KeyManager | None:
-    """A catalog's key manager, if it has one; raises `InvalidOption` if it cannot be imported."""
+    """Return a catalog's key manager, or None; raises `InvalidOption` if it cannot be imported."""
     found = key_manager_name(name)
     return None if found is None else named_key_manager(found)
 
 
 def register_catalogs(catalogs: Mapping[str, CatalogConfiguration]) -> None:
-    """Register the catalogs of another process, unless this one has had later configurations of them."""
+    """Register the catalogs of another process, unless this process has later configurations of them."""
     for name, configuration in catalogs.items():
         if (known := _GIVEN.get(name)) is None or known.given_at <= configuration.given_at:
             _GIVEN[name] = configuration
 
 
 def register_transaction(base: str, make: Callable[[str], Catalog]) -> str:
-    """Give a connection that `make` makes a name of its own, which begins with `base`; returns the name."""
+    """Register the connection that `make(name)` returns under a new name that starts with `base`; return the name."""
     name = next(each for n in _NUMBERS if not is_known(each := f"{base}_tx{n}"))
     _LENT_OF[name] = base
     _LENT[name] = make(name)
@@ -237,18 +236,18 @@ def register_transaction(base: str, make: Callable[[str], Catalog]) -> str:
 
 
 def is_transaction(name: str) -> bool:
-    """Whether a name is that of a transaction's connection."""
+    """Return whether a name is that of a transaction's connection, which may have ended."""
     return name in _LENT_OF
 
 
 def forget_transaction(name: str) -> None:
-    """Forget a connection that `lend` named."""
+    """Forget a connection that `register_transaction` registered."""
     if _LENT.pop(name, None) is not None:
         _WITHDRAWN.add(name)
 
 
 def catalog_names() -> list[str]:
-    """The names of all configured catalogs, sorted."""
+    """Return the names of all configured catalogs, sorted."""
     try:
         from pyiceberg.catalog import list_catalogs
     except ImportError:
@@ -257,7 +256,7 @@ def catalog_names() -> list[str]:
 
 
 def is_known(name: str) -> bool:
-    """Whether a catalog of that name is configured."""
+    """Return whether a catalog of that name is configured or is an open transaction's."""
     return name in _GIVEN or name in _LENT or name in catalog_names()
 
 
@@ -270,7 +269,7 @@ def connection(name: str) -> Catalog:
         return known
     with _LOCK:
         connecting = _CONNECTING.setdefault((os.getpid(), name), Lock())
-    with connecting:  # a server that does not answer stops only those who want its catalog
+    with connecting:  # an unresponsive server blocks only users of its catalog
         if (known := _find_connection(name, properties)) is not None:
             return known
         opened = _connect_quietly(name, properties)
@@ -288,14 +287,14 @@ def _find_connection(name: str, properties: Mapping[str, Any]) -> Catalog | None
 
 
 def connection_with(name: str, sent: CatalogConfiguration) -> Catalog:
-    """Connect to a catalog by the later of this process's configuration and the one that was sent to it."""
+    """Connect to a catalog with the later of this process's configuration and `sent`, that of another process."""
     if name not in _LENT and not (sent.given_at == 0 and is_known(name)):
         register_catalogs({name: sent})
     return connection(name)
 
 
 def _connect_quietly(name: str, properties: dict[str, Any]) -> Catalog:
-    """Connect, and hide secrets in the errors of other libraries."""
+    """Connect, and hide secrets in errors of other libraries."""
     try:
         return _connect(name, properties)
     except Exception as error:
@@ -323,7 +322,7 @@ def _connect(name: str, properties: dict[str, Any]) -> Catalog:
         )
     check_limits(name, properties)
     check_headers(name, properties)
-    for key, value in properties.items():  # those of a file or the environment are not parsed yet
+    for key, value in properties.items():  # properties of a file or the environment are not parsed yet
         _parse_property(name, key, value)
     properties = assign_account(properties, properties.get("warehouse"))
     if (unity := _unity_catalog(name, properties)) is not None:
@@ -375,17 +374,17 @@ def _connect(name: str, properties: dict[str, Any]) -> Catalog:
 
 
 def _files_of(name: str) -> dict[str, str]:
-    """How a catalog's files are opened, where this user does not say it."""
+    """Return the properties that select lakescan's `FileIO`; empty if the user sets another one."""
     from lakescan.catalogs.file_io import FILES
 
     return {} if any(user_property(name, each) for each in FILES) else FILES
 
 
 def _close_after_failed_commits(engine: Any) -> None:
-    """Close a connection to a database whose commit failed: its transaction may be open.
+    """Close a database connection whose commit failed, since its transaction may still be open.
 
-    SQLite keeps the transaction of a commit for which the database was busy, and SQLAlchemy the connection. The next
-    reader of that connection would see what was never committed, and take the commit for made.
+    If the database is busy at a commit, SQLite keeps the transaction open, and SQLAlchemy keeps the connection. The
+    next reader on this connection would see the uncommitted change and assume that it was committed.
     """
     from sqlalchemy import event
 
@@ -397,22 +396,22 @@ def _close_after_failed_commits(engine: Any) -> None:
 
 
 def _takes_keys(catalog: Catalog) -> bool:
-    """Whether the server of a REST catalog knows idempotency keys; not if it does not say."""
+    """Return whether a REST catalog's server supports idempotency keys; False if its configuration is unreadable."""
     try:
         return RestSession(catalog).server.takes_keys
-    except Exception:  # the request that asks will tell what is wrong
+    except Exception:  # the pending request will fail with the same error
         return False
 
 
 def _types() -> list[str]:
-    """What `type` of a catalog may be."""
+    """Return the allowed values of a catalog's property `type`."""
     from pyiceberg.catalog import CatalogType
 
     return sorted([*(each.value for each in CatalogType), "hadoop", "unity"])
 
 
 def _type_of(name: str, properties: Mapping[str, Any]) -> str:
-    """Return the type of a catalog in lower case; empty for a class of the user's.
+    """Return the type of a catalog in lower case; empty for a custom class.
 
     Without a type, pyiceberg infers it from the uri. Raises `ValueError` if it cannot.
     """
@@ -425,42 +424,42 @@ def _type_of(name: str, properties: Mapping[str, Any]) -> str:
 
 
 def _unity_catalog(name: str, properties: Mapping[str, Any]) -> Any:
-    """The catalog, if it is of type unity; else None."""
+    """Return the catalog if its type is unity, else None."""
     if str(properties.get("type", "")).lower() != "unity":
         return None
-    from lakescan.catalogs.unity.catalog import UnityCatalog  # others do not need it
+    from lakescan.catalogs.unity.catalog import UnityCatalog  # only imported if needed
 
     return UnityCatalog(name, {key: str(value) for key, value in properties.items()})
 
 
 def _hadoop_catalog(name: str, properties: Mapping[str, Any]) -> Any:
-    """The catalog, if it is of type hadoop; else None."""
+    """Return the catalog if its type is hadoop, else None."""
     if str(properties.get("type", "")).lower() != "hadoop":
         return None
-    from lakescan.catalogs.hadoop import hadoop_catalog  # others do not need it
+    from lakescan.catalogs.hadoop import hadoop_catalog  # only imported if needed
 
     return hadoop_catalog(name, resolve_warehouse({key: str(value) for key, value in properties.items()}))
 
 
 def backend_message(error: Exception) -> str | None:
-    """The message of an error of a catalog's backend: storage, database (SQLAlchemy), Hive metastore (thrift), Glue.
+    """Return the message of an error of a catalog's backend; None for other errors.
 
-    None for other errors.
+    Backends are storage, databases (SQLAlchemy), Hive metastores (Thrift) and Glue.
     """
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if isinstance(error, OSError):
         return error_text(error)
     if "SQLAlchemyError" in kinds:
-        return str(getattr(error, "orig", None) or error)  # without the statement, and its values
+        return str(getattr(error, "orig", None) or error)  # without the statement and its values
     if not kinds.isdisjoint(("ClientError", "BotoCoreError")):
         return str(error)
     return str(getattr(error, "message", None) or error) if "TException" in kinds else None
 
 
 def resolve_warehouse(properties: dict[str, Any]) -> dict[str, Any]:
-    """The properties of a catalog, with the absolute path of a warehouse that is a local folder.
+    """Make the path of a local warehouse folder absolute, and return the properties.
 
-    A warehouse is a folder for catalogs of these types; for others it may be a name that their server knows.
+    Only sql, hadoop and in-memory catalogs have a folder as warehouse. For others, it may be a name on their server.
     """
     if properties.get("type", "").lower() not in ("sql", "hadoop", "in-memory") or "warehouse" not in properties:
         return properties
@@ -468,7 +467,7 @@ def resolve_warehouse(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _complete_properties(name: str, properties: dict[str, Any]) -> dict[str, Any]:
-    """Complete the properties of an embedded catalog, for which a local warehouse folder is enough."""
+    """Complete the properties of an embedded catalog, which needs only a local warehouse folder."""
     warehouse = properties.get("warehouse")
     if warehouse is None or not {"type", "uri", "py-catalog-impl"}.isdisjoint(
         [*_pyiceberg_configuration(name), *properties]
@@ -482,7 +481,7 @@ def _complete_properties(name: str, properties: dict[str, Any]) -> dict[str, Any
     folder = Path(path).absolute()
     if any(mark in str(folder) for mark in "?#") or unquote(str(folder)) != str(folder):
         raise InvalidOption(
-            f"an embedded catalog cannot be in {folder}: pyiceberg decodes percent-encoding and cuts the "
+            f"an embedded catalog cannot be in {folder}: pyiceberg decodes percent-encoding and truncates the "
             "path at ? or #, so it would write to another folder"
         )
     with storage_boundary("created", str(folder)):

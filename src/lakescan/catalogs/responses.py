@@ -1,4 +1,4 @@
-"""What a catalog answered, or a metadata file says, that its client cannot read."""
+"""Reading of catalog responses: limits of their size, and errors for responses and metadata that cannot be read."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from lakescan import limits
 from lakescan.common.secrets import iter_causes
 from lakescan.errors import CorruptMetadata, LimitExceeded, StorageError
 
-_MOST = 3  # faults that a message names
-_LONGEST = 600  # seconds for the body of an answer; a server may send a byte a minute for ever
+_MOST = 3  # faults listed in a message
+_LONGEST = 600  # seconds for the body of a response, since a server may send one byte per minute forever
 _CHUNK = 2**16  # bytes
 _UNKNOWN_TYPE = re.compile(r"Unsupported field type: '([^']+)'|Could not parse (.+?) into a Geo")
 _PARSERS = {"pyiceberg.table.metadata", "pyiceberg.view.metadata", "pyiceberg.utils.properties"}
 
 
 def response_json(response: Any) -> Any:
-    """The JSON of an answer (of `requests`); raises `ValueError` for what is none, or is nested too deeply."""
+    """Parse the JSON of a `requests` response; raises `ValueError` if it is not JSON or is nested too deeply."""
     try:
         return response.json()
     except RecursionError:
@@ -31,7 +31,7 @@ def response_json(response: Any) -> Any:
 
 
 def limit_answer(response: Any, *_: Any, **__: Any) -> None:
-    """Limit the size and the duration of an answer's body: a hook of `requests`, which reads the body after it.
+    """Limit the size and duration of a response's body. A response hook of `requests`, called before the body is read.
 
     Reading raises `LimitExceeded` for more than `limits.ANSWER` decompressed bytes, and `StorageError` after ten
     minutes.
@@ -40,7 +40,7 @@ def limit_answer(response: Any, *_: Any, **__: Any) -> None:
 
 
 class _LimitedBody:
-    """The body of an answer as urllib3 has it, which is read as far as it is within the limits."""
+    """Wraps the body of a urllib3 response, and enforces the limits while it is read."""
 
     def __init__(self, body: Any, request: str) -> None:
         self._body, self._request = body, request
@@ -56,8 +56,8 @@ class _LimitedBody:
             if total > limits.ANSWER:
                 self._body.close()
                 raise LimitExceeded(
-                    f"the answer to {self._request} has more than {limits.ANSWER:,} decompressed bytes. If it is that "
-                    "large, raise lakescan.limits.ANSWER."
+                    f"the answer to {self._request} has more than {limits.ANSWER:,} decompressed bytes. If this size "
+                    "is expected, raise lakescan.limits.ANSWER."
                 )
             if time.monotonic() > end:
                 self._body.close()
@@ -73,9 +73,9 @@ class _LimitedBody:
 
 
 def parse_failure(error: BaseException) -> str | None:
-    """What pyiceberg could not read; None for an error that says something else.
+    """Describe why pyiceberg could not parse a response or a file; None if the error has another cause.
 
-    pyiceberg lets errors of its parsers through: pydantic's, those of JSON, of texts and of compressed files.
+    pyiceberg does not translate the errors of its parsers: pydantic, JSON, UTF-8 decoding and decompression.
     """
     kinds = [f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(error).__mro__]
     if "pydantic_core.ValidationError" in kinds:
@@ -92,7 +92,7 @@ def parse_failure(error: BaseException) -> str | None:
 
 
 def drop_pydantic_causes(error: BaseException) -> None:
-    """Take errors of pydantic out of the causes of an error: they quote what a server has answered, with secrets."""
+    """Remove pydantic errors from the causes of an error: they quote the server's response, which has secrets."""
     for each in iter_causes(error):
         if type(each.__cause__).__module__ == "pydantic_core._pydantic_core":
             object.__setattr__(each, "__cause__", None)
@@ -101,15 +101,15 @@ def drop_pydantic_causes(error: BaseException) -> None:
 
 
 def unknown_type(error: BaseException) -> str | None:
-    """The type of a column that pyiceberg does not know, if that is what it could not read; else None."""
+    """Return the column type that pyiceberg does not support, if this caused the error; else None."""
     match = _UNKNOWN_TYPE.search(parse_failure(error) or "")
     return None if match is None else match[1] or match[2]
 
 
 def config_failure(error: BaseException) -> str | None:
-    """What pyiceberg could not read of a REST server's configuration, as it opens a catalog; else None.
+    """Describe why pyiceberg failed on a REST server's configuration while opening a catalog; None for other errors.
 
-    It does not look at the kinds of members, but fails at their use.
+    pyiceberg does not check the types of the configuration's members, but fails when it uses them.
     """
     at = error.__traceback__
     while at is not None:
@@ -120,14 +120,14 @@ def config_failure(error: BaseException) -> str | None:
 
 
 def config_error(catalog: str, why: str) -> CorruptMetadata:
-    """The error for an answer of a REST catalog's server to `GET v1/config` that cannot be read."""
+    """Return the error for an unreadable response of a REST catalog's server to `GET v1/config`."""
     return CorruptMetadata(
         f"catalog {catalog!r} cannot be opened: the answer of its server to GET v1/config cannot be read: {why}"
     )
 
 
 def _origin_module(error: BaseException) -> str:
-    """The module that raised an error."""
+    """Return the name of the module that raised an error."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
@@ -139,7 +139,7 @@ def _module_of(at: TracebackType) -> str:
 
 
 def check_readable(text: bytes, location: str) -> None:
-    """Raise `CorruptMetadata` if pyiceberg, by which tables of catalogs are written, cannot read a metadata file."""
+    """Raise `CorruptMetadata` if pyiceberg, lakescan's catalog client, cannot read a metadata file."""
     from pyiceberg.serializers import Compressor, FromByteStream
 
     try:
@@ -148,7 +148,7 @@ def check_readable(text: bytes, location: str) -> None:
     except Exception as error:
         why = parse_failure(error) or str(error)
         raise CorruptMetadata(
-            f"{location} cannot be registered: pyiceberg, by which catalogs are asked, cannot read it: {why}. Register "
+            f"{location} cannot be registered: pyiceberg, lakescan's catalog client, cannot read it: {why}. Register "
             "it with another engine and rewrite it there, or read it here by its location."
         ) from error
 

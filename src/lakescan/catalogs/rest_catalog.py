@@ -1,8 +1,8 @@
-"""pyiceberg's REST catalog, whose server may set only what `lakescan.catalogs.properties` permits.
+"""pyiceberg's REST catalog, restricted to the server properties that `lakescan.catalogs.properties` permits.
 
-pyiceberg merges the answer to `GET v1/config`, the configuration of each table, and the table's own properties into the
-user's, and imports the classes that they name. Here they are checked before pyiceberg acts on them. Secrets are sent
-to no other host: the server cannot name another address of itself, and no redirection leads to one.
+pyiceberg merges the response to `GET v1/config`, the configuration of each table, and the table's own properties into
+the user's, and imports the classes that they name. Here they are checked before pyiceberg uses them. Secrets are sent
+to no other host: neither the server's configuration nor a redirection can change the host.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ _URI, _TOKENS = "uri", "oauth2-server-uri"
 
 @cache
 def rest_catalog_class() -> Any:
-    """Return the class of the catalog. The first call imports pyiceberg."""
+    """Return the catalog class. The first call imports pyiceberg."""
     from pyiceberg.catalog.rest import RestCatalog
     from pyiceberg.catalog.rest.auth import AUTH_MANAGER
     from pyiceberg.io import load_file_io
 
     class CheckedRestCatalog(RestCatalog):
-        """A connection to a server that may set only what is permitted.
+        """A connection to a REST server that may only set permitted properties.
 
-        `user_properties` are the user's, and `server_properties` those that the server's configuration sets.
+        `user_properties` are set by the user, and `server_properties` by the server's configuration.
         """
 
         properties: dict[str, Any]
         _defaults: Set[str] = frozenset()
 
         def _config_headers(self, session: Any) -> None:
-            super()._config_headers(session)  # before the session gets its authentication, which asks for a token
+            super()._config_headers(session)  # before the session gets its authentication, which requests a token
             session.hooks["response"] += [limit_answer, _check_redirection, _pages_checker(), self._keep_defaults]
             session.request = partial(_request_in_time, session.request)
 
@@ -66,12 +66,12 @@ def rest_catalog_class() -> Any:
             self.properties = {**self._merge_storage(self.server_properties), **own}
 
         def _keep_defaults(self, response: Any, *_: Any, **__: Any) -> None:
-            """Keep the names of the defaults in an answer to `GET v1/config`: they are not to replace the user's.
+            """Remember which properties in a `GET v1/config` response are defaults, which must not override the user's.
 
-            pyiceberg compares names, and a setting has several.
+            pyiceberg compares only names, but a setting can have several names.
             """
             if urlsplit(response.url).path.endswith("/v1/config") and response.status_code == 200:
-                with suppress(ValueError, AttributeError, TypeError):  # pyiceberg says what is wrong
+                with suppress(ValueError, AttributeError, TypeError):  # pyiceberg raises the error
                     answer = response_json(response)
                     self._defaults = {*(answer.get("defaults") or ())} - {*(answer.get("overrides") or ())}
 
@@ -80,7 +80,7 @@ def rest_catalog_class() -> Any:
             return f"the server of catalog {self.name!r}"
 
         def _parse_value(self, name: str, value: Any) -> Any:
-            """Return a value of the server as text; raises `CorruptMetadata` for one that its property cannot have."""
+            """Convert a server's property to text; raises `CorruptMetadata` for an invalid value."""
             known = property_named(name)
             if known is None or not known.of_server:
                 return value
@@ -89,16 +89,16 @@ def rest_catalog_class() -> Any:
             raise config_error(self.name, f"{name} takes {known.kind.expects}, not {value[:60]!r}")
 
         def _check_server_properties(self, said: dict[str, Any]) -> dict[str, str]:
-            """Return the properties of an answer that the server may set.
+            """Return the properties of a response that the server may set.
 
-            Raises `StorageError` if it names a token server on another host that would get the user's credential, and
+            Raises `StorageError` if it names a token server on another host, which would get the user's credential, and
             `CorruptMetadata` for a value that is a list or an object.
             """
             for name, value in said.items():
                 known = property_named(name)
                 is_used = name in (_URI, _TOKENS) or (known is not None and known.of_server)
                 if is_used and not isinstance(value, str | int | float | None):
-                    raise config_error(self.name, f"{name} is no text: {str(value)[:60]}")
+                    raise config_error(self.name, f"{name} is not a string: {str(value)[:60]}")
             said = {name: self._parse_value(name, _as_text(value)) for name, value in said.items() if value is not None}
             addresses = {name: str(said.pop(name)) for name in (_URI, _TOKENS) if name in said}
             if _TOKENS in addresses and _TOKENS in self.user_properties:
@@ -113,21 +113,21 @@ def rest_catalog_class() -> Any:
                     del addresses[name]
                 elif origin(value) is None or origin(value) != origin(self.uri):
                     raise StorageError(
-                        f"{self._server} ({safe_address(self.uri)}) wants requests at {safe_address(value)}, by its "
+                        f"{self._server} ({safe_address(self.uri)}) redirects requests to {safe_address(value)} by its "
                         f"{name!r}: your "
                         f"credentials would be sent there. If that is right, set {name!r} as a property of the catalog."
                     )
             return {**filter_server_properties(said, self._server), **addresses}
 
         def _merge_storage(self, said: Mapping[str, str]) -> dict[str, Any]:
-            """Return the properties of the user and the server; `merge_server_properties` merges those of storage."""
+            """Merge the user's and the server's properties; storage properties by `merge_server_properties`."""
             merged = {**self.user_properties, **said}
             storage = merge_server_properties(self.user_properties, said, self._server)
             return {name: value for name, value in merged.items() if not is_storage_property(name)} | storage
 
         def _load_file_io(self, properties: Mapping[str, str] = {}, location: str | None = None) -> Any:
             merged = self._merge_storage({**self.server_properties, **properties})
-            if self._auth_manager is not None:  # by which pyiceberg's own clients ask for signatures
+            if self._auth_manager is not None:  # used by pyiceberg's own clients to request signatures
                 merged[AUTH_MANAGER] = self._auth_manager
             return load_file_io(merged, location)
 
@@ -145,7 +145,7 @@ def rest_catalog_class() -> Any:
             return found
 
         def _filter_response(self, name: tuple[str, ...], response: Any) -> Any:
-            """Return an answer with the properties that the server may set, and none of the table's metadata."""
+            """Return a response with only the properties that the server may set, without the table's own."""
             warn_of_metadata(response.metadata.properties, ".".join((self.name, *name)))
             changes = {
                 "metadata": response.metadata.model_copy(update={"properties": {}}),
@@ -162,14 +162,14 @@ def rest_catalog_class() -> Any:
 
 
 def _as_text(value: Any) -> Any:
-    """Return the text that a number or a truth value of a JSON answer stands for; another value as it is."""
+    """Return a JSON number or boolean as text; other values unchanged."""
     return json.dumps(value) if isinstance(value, bool | int | float) else value
 
 
 def origin(url: str) -> tuple[str, str | None, int | None] | None:
-    """Return the scheme, host and port of an address; None if it has no host, such as a path.
+    """Return the scheme, host and port of a URL; None if it has no host, such as a path.
 
-    Also None if its host is ambiguous: HTTP clients do not agree about backslashes and escapes in it.
+    Also None if the host is ambiguous: HTTP clients disagree about backslashes and escapes in it.
     """
     authority = url.partition("://")[2].partition("/")[0]
     if not url.isascii() or not url.isprintable() or any(letter in authority for letter in "\\ %?#"):
@@ -183,22 +183,22 @@ def origin(url: str) -> tuple[str, str | None, int | None] | None:
 
 
 def safe_address(url: str) -> str:
-    """Return an address for a message, without its user's name, path and query."""
+    """Return a URL for a message, without user name, path and query."""
     found = origin(url)
-    return "an address that is none" if found is None else f"{found[0]}://{found[1]}:{found[2]}"
+    return "an invalid address" if found is None else f"{found[0]}://{found[1]}:{found[2]}"
 
 
 def _request_in_time(request: Any, method: str, url: str, **arguments: Any) -> Any:
-    """Send a request that fails if no answer comes for a minute; pyiceberg's would wait for ever."""
+    """Send a request with a timeout of a minute, unless the caller sets one. pyiceberg sets no timeout."""
     if arguments.get("timeout") is None:
         arguments["timeout"] = TIMEOUT
     return request(method, url, **arguments)
 
 
 def _pages_checker() -> Any:
-    """Make a check of answers for lists that would not end.
+    """Create a response hook that stops endless paging.
 
-    It raises `StorageError` if a page is requested twice, and `LimitExceeded` for more than `limits.PAGES` pages.
+    The hook raises `StorageError` if a page is requested twice, and `LimitExceeded` for more than `limits.PAGES` pages.
     """
     asked = local()
 
@@ -217,7 +217,7 @@ def _pages_checker() -> Any:
             raise LimitExceeded(
                 f"GET {parts.path} of the server {safe_address(response.request.url)} has more than "
                 f"{limits.PAGES:,} pages. "
-                "If the list is that long, raise lakescan.limits.PAGES."
+                "If this length is expected, raise lakescan.limits.PAGES."
             )
         asked.tokens = tokens
         tokens.add(token)
@@ -226,7 +226,7 @@ def _pages_checker() -> Any:
 
 
 def _check_redirection(response: Any, *_: Any, **__: Any) -> None:
-    """Raise `StorageError` for a redirection to another host, which would get headers and bodies with secrets."""
+    """Raise `StorageError` for a redirection to another host, which would receive headers and bodies with secrets."""
     if not response.is_redirect:
         return
     here, there = response.request.url, urljoin(response.request.url, response.headers["location"])

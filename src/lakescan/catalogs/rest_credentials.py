@@ -1,4 +1,4 @@
-"""Credentials that a REST catalog hands out for a table's files, and renews (`loadCredentials`)."""
+"""Credentials and signatures that a REST catalog issues for a table's files, and their renewal (`loadCredentials`)."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from lakescan.storage.vended_credentials import Credential, Credentials
 
 @dataclass(frozen=True)
 class CatalogCredentials:
-    """Asks a catalog for new credentials of a table, in any process."""
+    """Requests new credentials of a table from its catalog. Can be pickled for other processes."""
 
     catalog: str
     table: tuple[str, ...]
     configuration: CatalogConfiguration
     plan_id: str | None = None
-    of_table: Mapping[str, str] = field(default_factory=dict, repr=False)  # settings that came with the table
+    of_table: Mapping[str, str] = field(default_factory=dict, repr=False)  # settings in the table's configuration
 
     def fetch(self) -> Sequence[Credential]:
-        """The credentials that the catalog has now; raises `StorageError`."""
+        """Return the credentials that the catalog issues now; raises `StorageError`."""
         from requests import RequestException
 
         real = connection_with(self.catalog, self.configuration)
@@ -53,27 +53,30 @@ class CatalogCredentials:
         try:
             response = session.get(path, lambda: real.load_table(self.table), query)
         except RequestException as error:
-            raise StorageError(f"catalog {self.catalog!r} does not answer for credentials: {error}") from error
+            raise StorageError(
+                f"catalog {self.catalog!r} failed to respond to a request for credentials: {error}"
+            ) from error
         if response.status_code != 200:
             raise StorageError(
-                f"catalog {self.catalog!r} gives no new credentials for {'.'.join(self.table)}: {message_of(response)}"
+                f"catalog {self.catalog!r} issues no credentials for {'.'.join(self.table)}: {message_of(response)}"
             )
         what = f"the answer of catalog {self.catalog!r} for credentials of {'.'.join(self.table)}"
         try:
             return credentials_in(response_object(response), what, {**server_settings(real), **self.of_table})
-        except CorruptMetadata as error:  # those that are there may be good for a while
+        except CorruptMetadata as error:  # the known credentials may still be valid
             raise StorageError(str(error)) from error
 
 
 def credentials_in(answer: Mapping[str, Any], what: str, settings: Mapping[str, str]) -> tuple[Credential, ...]:
-    """The storage credentials in an answer of a server, which `what` names in errors; raises `CorruptMetadata`.
+    """Parse the storage credentials in a server's response; raises `CorruptMetadata`.
 
-    `settings` are other storage settings of the server: its hosts go with its credentials.
+    `what` names the response in errors. `settings` are the server's other storage settings: its hosts are used together
+    with its credentials.
     """
     given = answer.get("storage-credentials") or ()
     if not isinstance(given, Sequence) or not all(map(_is_credential, given)):  # the value may hold secrets
         raise CorruptMetadata(
-            f"{what}: its storage-credentials are no list of objects, each with a text 'prefix' and texts in 'config'"
+            f"{what}: its storage-credentials are not a list of objects with a string 'prefix' and strings in 'config'"
         )
     issued = ((each["prefix"], filter_server_properties(each["config"], what, each["prefix"])) for each in given)
     return tuple(Credential(prefix, merge_server_properties(settings, config, what)) for prefix, config in issued)
@@ -87,10 +90,10 @@ def _is_credential(given: Any) -> bool:
 
 
 def credentials_for(catalog: Any, table: Any) -> Credentials | None:
-    """What a catalog has issued with a table (pyiceberg's); None if there is nothing.
+    """Return the credentials that a catalog vends for pyiceberg's `table`; None if it vends none.
 
-    Credentials are those by prefix or, without these, what is configured with an expiry. Where these say so, and have
-    no keys, the catalog signs requests.
+    These are the credentials by prefix or, without them, configured credentials that expire. Where they enable remote
+    signing and have no keys, the catalog signs requests.
     """
     if not is_rest(catalog):
         return None
@@ -98,7 +101,7 @@ def credentials_for(catalog: Any, table: Any) -> Credentials | None:
     of_table = storage_properties(getattr(table, "config", None) or {})
     by_prefix = credentials_in(
         file_access(catalog, name),
-        f"what catalog {catalog.name!r} says of {'.'.join(name)}",
+        f"the response of catalog {catalog.name!r} for {'.'.join(name)}",
         {**server_settings(catalog), **of_table},
     )
     whole = Credential("", said)
@@ -111,20 +114,20 @@ def credentials_for(catalog: Any, table: Any) -> Credentials | None:
 
 
 def server_settings(catalog: Any) -> dict[str, str]:
-    """The storage properties that the server of a REST catalog sets for all tables."""
+    """Return the storage properties that the server of a REST catalog sets for all tables."""
     return storage_properties(getattr(catalog, "server_properties", {}))
 
 
 def source_for(
     catalog: Any, name: tuple[str, ...], plan_id: str | None = None, of_table: Mapping[str, str] = MappingProxyType({})
 ) -> CatalogCredentials | None:
-    """Who renews the credentials of a table; None if the catalog's server does not."""
+    """Return the object that renews the credentials of a table; None if the catalog's server does not renew them."""
     if not RestSession(catalog).has(CREDENTIALS):
         return None
     return CatalogCredentials(catalog.name, tuple(name), configuration_of(catalog.name), plan_id, dict(of_table))
 
 
-# Newer servers sign for each table (`.../tables/{table}/sign`), others at `v1/aws/s3/sign`, or where they say.
+# Newer servers sign at `.../tables/{table}/sign`, others at `v1/aws/s3/sign` or at an address in their configuration.
 
 _URI, _ENDPOINT = ("signer.uri", "s3.signer.uri"), ("signer.endpoint", "s3.signer.endpoint")
 _OLD_PATH = "v1/aws/s3/sign"
@@ -134,9 +137,9 @@ _BUSY = (429, 500, 502, 503, 504)
 
 @dataclass(frozen=True)
 class CatalogSigner:
-    """Asks a catalog for signatures, in any process.
+    """Requests signatures from a catalog. Can be pickled for other processes.
 
-    `more` goes into each request, and `headers` with it, as the catalog wants (`remote-signing-config`).
+    `more` and `headers` are added to each request, as the catalog's `remote-signing-config` demands.
     """
 
     catalog: str
@@ -148,12 +151,12 @@ class CatalogSigner:
 
     @property
     def identity(self) -> Hashable:
-        """Where it asks, for which table, and a digest of what it is authorized by."""
+        """The signing URL, the table, and a digest of the catalog's configuration."""
         said = repr(sorted((name, str(value)) for name, value in self.configuration.properties.items()))
         return self.url, self.table, sha256(said.encode()).hexdigest()
 
     def sign(self, region: str, request: S3Request) -> Signature:
-        """The signature of a request; raises `StorageError`."""
+        """Return the signature of a request; raises `StorageError`."""
         body: dict[str, Any] = {
             "region": region,
             "uri": request.uri,
@@ -167,21 +170,21 @@ class CatalogSigner:
         if response.status_code != 200:
             raise StorageError(
                 f"catalog {self.catalog!r} does not sign {what}: {message_of(response)} (status "
-                f"{response.status_code} of POST {self.url}). Ask for the permission, or have the catalog hand out "
+                f"{response.status_code} of POST {self.url}). Ask for the permission, or configure the catalog to vend "
                 "credentials."
             )
         try:
             answer = response_object(response)
-        except CorruptMetadata as error:  # it says nothing about the table
+        except CorruptMetadata as error:  # the table's metadata is not at fault
             raise StorageError(str(error)) from error
         uri, headers = answer.get("uri"), _headers_in(answer.get("headers"))
         if not isinstance(uri, str) or headers is None:
-            raise StorageError(f"catalog {self.catalog!r} answers without a signature when it is to sign {what}")
+            raise StorageError(f"catalog {self.catalog!r} returned no signature for {what}")
         said = {each.strip().lower() for each in response.headers.get("Cache-Control", "").split(",")}
         return Signature(uri, headers, "private" in said and said.isdisjoint({"no-cache", "no-store"}))
 
     def _request_signature(self, body: Mapping[str, Any], what: str) -> Any:
-        """The response; it is asked for again if none comes, since it changes nothing."""
+        """Return the server's response. Retried after connection errors and timeouts, since signing changes nothing."""
         from requests import ConnectionError, RequestException, Timeout
 
         real = connection_with(self.catalog, self.configuration)
@@ -199,14 +202,14 @@ class CatalogSigner:
                 return response
 
     def _no_answer_error(self, what: str, error: Exception) -> StorageError:
-        return StorageError(f"catalog {self.catalog!r} does not answer when it is to sign {what}: {error}")
+        return StorageError(f"catalog {self.catalog!r} failed to respond to a request to sign {what}: {error}")
 
 
 def signer_of(catalog: Any, table: Any) -> CatalogSigner:
-    """Who signs for a table (pyiceberg's) of a REST catalog.
+    """Return the signer for a table (pyiceberg's) of a REST catalog.
 
-    Raises `LocationRefused` if that is another server, which would get the catalog's token, and the reader does not
-    name it.
+    Raises `LocationRefused` if the signer is another server that the user does not configure: it would get the
+    catalog's token.
     """
     name = tuple(table.name())
     url = _url(catalog, name, table.io.properties)
@@ -214,9 +217,9 @@ def signer_of(catalog: Any, table: Any) -> CatalogSigner:
     trusted = [uri, *(given for each in (*_URI, *_ENDPOINT) if (given := user_property(catalog.name, each)))]
     if origin(url) is None or origin(url) not in map(origin, trusted):
         raise LocationRefused(
-            f"catalog {catalog.name!r} ({safe_address(uri)}) says that {safe_address(url)} signs requests for "
+            f"catalog {catalog.name!r} ({safe_address(uri)}) names {safe_address(url)} as the signer of requests for "
             f"{'.'.join(name)}: "
-            "another server would get the catalog's token. If it is to be trusted, set the catalog's property "
+            "another server would get the catalog's token. If you trust it, set the catalog's property "
             f"'{_URI[1]}' to its address."
         )
     config = file_access(catalog, name).get("remote-signing-config")
@@ -228,7 +231,7 @@ def signer_of(catalog: Any, table: Any) -> CatalogSigner:
 
 
 def _url(catalog: Any, name: tuple[str, ...], properties: Mapping[str, str]) -> str:
-    """The address that signs, by what the catalog says of the table."""
+    """Return the signing URL that the catalog configures for a table."""
     endpoint = next((found for each in _ENDPOINT if (found := properties.get(each))), None)
     base = next((found for each in _URI if (found := properties.get(each))), None)
     session = RestSession(catalog)
@@ -241,7 +244,7 @@ def _url(catalog: Any, name: tuple[str, ...], properties: Mapping[str, str]) -> 
 
 
 def _headers_in(given: Any) -> dict[str, str] | None:
-    """Headers, whose values are lists of texts; None for what is none."""
+    """Parse headers whose values are lists of strings; None if they have another form."""
     if not isinstance(given, dict):
         return None
     lists = {name: [value] if isinstance(value, str) else value for name, value in given.items()}

@@ -1,4 +1,4 @@
-"""Scans planned by the server of a REST catalog: plans submitted, waited for and cancelled, plan tasks fetched."""
+"""Scan planning by the server of a REST catalog: submits, polls and cancels plans, and fetches plan tasks."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from lakescan.iceberg.scan.server_side_planning import CompletedPlan
 
 _LOG = logging.getLogger("lakescan")
 MODE, CLIENT, SERVER = "scan-planning-mode", "client", "server"
-_TIMEOUT, _DEFAULT_TIMEOUT = "rest-scan-planning.poll-timeout-ms", 300_000  # as Iceberg's client has them
-_FIRST_WAIT, _LONGEST_WAIT = 0.1, 10  # seconds between looks at a plan
+_TIMEOUT, _DEFAULT_TIMEOUT = "rest-scan-planning.poll-timeout-ms", 300_000  # as in Iceberg's client
+_FIRST_WAIT, _LONGEST_WAIT = 0.1, 10  # seconds between polls of a plan
 
 
 @dataclass(frozen=True)
 class CatalogPlanner:
-    """Implements `PlanningServer`, in any process."""
+    """A `PlanningServer` for a table of a REST catalog. Can be pickled for other processes."""
 
     catalog: str
     table: tuple[str, ...]
@@ -39,18 +39,18 @@ class CatalogPlanner:
 
     @property
     def name(self) -> str:
-        """The table's name with that of its catalog."""
+        """The table's name, including its catalog."""
         return ".".join((self.catalog, *self.table))
 
     def planned(self, request: Mapping[str, Any]) -> CompletedPlan:
-        """Submit a plan, and wait until it is completed."""
+        """Submit a plan, and wait until the server has completed it."""
         session = self._session
         answer = self._answer("POST", f"{session.table_path(self.table)}/plan", dict(request))
         plan_id = answer.get("plan-id")
         try:
             if answer.get("status") == "submitted":
                 answer = self._await_plan(str(plan_id))
-        except BaseException:  # nobody waits for it any more
+        except BaseException:  # no reader waits for the plan any more
             if plan_id is not None:
                 self.cancel(str(plan_id))
             raise
@@ -66,7 +66,7 @@ class CatalogPlanner:
         return self._answer("POST", f"{self._session.table_path(self.table)}/tasks", {"plan-task": plan_task})
 
     def cancel(self, plan_id: str) -> None:
-        """Cancel a plan, if the server can; what fails is logged."""
+        """Cancel a plan if the server supports it. A failure is only logged."""
         try:
             if self._session.has(CANCEL_PLAN):
                 self._session.delete(self._path(plan_id))
@@ -74,7 +74,7 @@ class CatalogPlanner:
             _LOG.info("%s: a plan was not cancelled: %s", self.name, error)
 
     def _await_plan(self, plan_id: str) -> Mapping[str, Any]:
-        """The answer once the plan is not in progress any more."""
+        """Poll a plan while it is "submitted", and return the final response; raises `StorageError` on timeout."""
         if not self._session.has(PLAN_RESULT):
             raise self._missing_endpoint(PLAN_RESULT)
         seconds = int(self._connection.properties.get(_TIMEOUT, _DEFAULT_TIMEOUT)) / 1000
@@ -98,7 +98,7 @@ class CatalogPlanner:
             message = error.get("message") if isinstance(error, dict) else error
             why = f": {message}" if message else ""
             raise StorageError(f"{self.name}: the catalog's plan of the scan is {status}{why}")
-        raise CorruptMetadata(f"{self.name}: the catalog says that the plan of the scan is {status!r}, not {wanted}")
+        raise CorruptMetadata(f"{self.name}: the catalog reports the plan of the scan as {status!r}, not {wanted}")
 
     def _answer(self, method: str, path: str, body: Any) -> Mapping[str, Any]:
         from requests import RequestException
@@ -109,7 +109,7 @@ class CatalogPlanner:
         try:
             response = self._session.post(path, body, renew) if method == "POST" else self._session.get(path, renew)
         except RequestException as error:
-            raise StorageError(f"{self.name}: the catalog does not answer about a plan: {error}") from error
+            raise StorageError(f"{self.name}: the catalog failed to respond about a plan: {error}") from error
         if response.status_code == 404 and "NoSuchTable" in response.text:
             raise NoSuchTable(f"{self.name}: {message_of(response)}")
         if response.status_code in (405, 406, 501):
@@ -120,7 +120,7 @@ class CatalogPlanner:
 
     def _missing_endpoint(self, endpoint: str) -> UnsupportedFeature:
         return UnsupportedFeature(
-            f"this plan of {self.name}", f"Its catalog's server answers with what needs {endpoint}, which it has not."
+            f"this plan of {self.name}", f"Its catalog's server requires {endpoint} for it, but lacks the endpoint."
         )
 
     def _path(self, plan_id: str) -> str:
@@ -139,10 +139,10 @@ class CatalogPlanner:
 
 @dataclass(frozen=True)
 class ServerPlanning:
-    """What a REST catalog says about who plans scans of a table.
+    """Which side plans scans of a table of a REST catalog, by the server's configuration.
 
-    `demanded` is what the table's configuration says: 'client', 'server' or None; `usual` is that of the catalog.
-    Pickled for other processes, which may not know the catalog.
+    `demanded` is the mode in the table's configuration: 'client', 'server' or None. `usual` is the mode in the
+    catalog's configuration. Pickled for other processes, which may not have the catalog's configuration.
     """
 
     demanded: str | None
@@ -151,13 +151,13 @@ class ServerPlanning:
 
     @staticmethod
     def find(catalog: Any, table: Any) -> ServerPlanning | None:
-        """That of a loaded table (pyiceberg's); None for a catalog that is not of type rest."""
+        """Return the planning mode of a loaded pyiceberg table; None for a catalog that is not of type rest."""
         if not is_rest(catalog):
             return None
         return ServerPlanning(table.config.get(MODE), catalog.properties.get(MODE), configuration_of(catalog.name))
 
     def planner(self, catalog: str, table: tuple[str, ...], mode: str | None) -> CatalogPlanner | None:
-        """The server that is to plan scans of a table; None if this process is to; see `PlanningSource.planner`."""
+        """Return the server that plans scans of a table, or None if this process plans; see `PlanningSource`."""
         demanded = self.demanded
         if demanded is not None and mode is not None and mode != demanded:
             raise InvalidOption(

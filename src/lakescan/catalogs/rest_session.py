@@ -1,14 +1,14 @@
-"""How requests to a REST catalog's server are sent: with idempotency keys, and again where that is safe.
+"""Requests to a REST catalog's server, with idempotency keys and with retries where they are safe.
 
-The adapter is mounted on pyiceberg's HTTP session, in front of its own ones, so that pyiceberg's requests have it, too.
+A transport adapter is mounted on pyiceberg's HTTP session in front of pyiceberg's own, so it also handles pyiceberg's
+requests.
 
-- A server that says so (`idempotency-key-lifetime`) gets a key with each change. What was not answered (no answer, 500,
-  502, 504) is then sent again with the same key: it has one effect, however often it arrives. If the repetition is
-  refused (400, 403, ...), the first request may still arrive: that is no answer, either. A conflict (409) is one.
-- 429 and 503 say that a request was not taken: it is sent again after the time that the server asks for.
-- New schemas say the last column id, which servers of earlier versions need.
-- Reads are sent again after these, 502, 504 and no answer. Changes without a key are not: who made them looks up what
-  became of them.
+- If the server supports it (`idempotency-key-lifetime`), each change is sent with a key. After no response or status
+  500, 502 or 504, it is retried with the same key, and takes effect at most once. If the retry is refused (400, 403,
+  ...), the first request may still arrive, so the state is unknown. A conflict (409) is a definite response.
+- Statuses 429 and 503 mean that the request was not processed. It is retried after the time in `Retry-After`.
+- New schemas are sent with `last-column-id`, which older servers require.
+- Reads are also retried after 502, 504 and no response. Changes without a key are not: the caller looks up their state.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from lakescan.errors import CorruptMetadata, StorageError, UnsupportedFeature
 _LOG = logging.getLogger("lakescan")
 KEY = "Idempotency-Key"
 _NOT_TAKEN, _NOT_ANSWERED, _FAILED = (429, 503), (502, 504), 500
-_PASSED_ON = (401, 409, 419)  # of changes: a conflict, and a token that has expired, which pyiceberg renews
+_PASSED_ON = (401, 409, 419)  # definite responses to changes: a conflict, or an expired token, which pyiceberg renews
 _READS = ("GET", "HEAD")
 _TOKENS = "/oauth/tokens"  # requests for tokens change nothing
 _POLICY = RetryPolicy(attempts=5, first=0.2, ceiling=5)
 _CONNECTIONS = 128
-_LONGEST = 60  # seconds that a server may ask to wait; a longer wait is left to the caller
+_LONGEST = 60  # the longest accepted `Retry-After`, in seconds; a longer wait is left to the caller
 
 
 def mount(session: Any, url: str, takes_keys: Callable[[], bool]) -> None:
-    """Send the requests of a session to a server by the rules of this module; `takes_keys` tells if it knows keys."""
+    """Mount the adapter of this module on a session for a server. `takes_keys` returns whether it supports keys."""
     from requests.adapters import BaseAdapter, HTTPAdapter
 
     inner = session.get_adapter(url)
-    if type(inner) is HTTPAdapter:  # which keeps 10 connections, and warns of each further one
+    if type(inner) is HTTPAdapter:  # keeps only 10 connections, and warns about each further one
         inner = pool_adapter()
 
     class Adapter(BaseAdapter):
-        """Sends by another adapter."""
+        """Sends requests through the previous adapter."""
 
         def send(self, request: Any, *arguments: Any, **named: Any) -> Any:
             return _send_request(inner, request, takes_keys, arguments, named)
@@ -62,7 +62,7 @@ def mount(session: Any, url: str, takes_keys: Callable[[], bool]) -> None:
 
 
 def pool_adapter() -> Any:
-    """An adapter as `requests` has it, for as many threads as read files at once."""
+    """Return a `requests` adapter with a connection for each thread that reads files concurrently."""
     from requests.adapters import HTTPAdapter
 
     return HTTPAdapter(pool_maxsize=_CONNECTIONS)
@@ -73,7 +73,7 @@ def _send_request(
 ) -> Any:
     from requests import ConnectionError, Timeout
 
-    if request.headers.get(KEY) == "":  # it changes nothing, and who made it repeats it
+    if request.headers.get(KEY) == "":  # the request changes nothing, and its caller retries it
         del request.headers[KEY]
         return inner.send(request, *arguments, **named)
     is_read = request.method in _READS
@@ -85,7 +85,7 @@ def _send_request(
     attempts, is_open = Attempts(_POLICY), False
     while True:
         try:
-            response = inner.send(request.copy(), *arguments, **named)  # signatures are added to the copy alone
+            response = inner.send(request.copy(), *arguments, **named)  # signatures are added only to the copy
         except (ConnectionError, Timeout) as error:
             if not (is_read or has_key) or not attempts.wait():
                 raise
@@ -106,7 +106,7 @@ def _send_request(
 
 
 def wait_for_retry(asked: str | None, attempts: Attempts) -> bool:
-    """Wait as long as the server asks; False, at once, if that is too long, or it was sent often enough."""
+    """Wait as long as the server asks. Returns False without waiting if that is too long or no attempt is left."""
     seconds = _seconds(asked)
     if seconds > _LONGEST or not attempts.wait():
         return False
@@ -115,7 +115,7 @@ def wait_for_retry(asked: str | None, attempts: Attempts) -> bool:
 
 
 def _seconds(asked: str | None) -> float:
-    """The wait that `Retry-After` asks for, a number of seconds or a date; 0 for what is neither."""
+    """Return the wait in a `Retry-After` header (a number of seconds or a date), in seconds; 0 if it is neither."""
     if asked is None:
         return 0
     if asked.strip().isdecimal():
@@ -127,7 +127,7 @@ def _seconds(asked: str | None) -> float:
 
 
 def uuid7() -> UUID:
-    """A new UUID of version 7 (RFC 9562): milliseconds since 1970, then random bits."""
+    """Return a new UUID of version 7 (RFC 9562): milliseconds since 1970, then random bits."""
     bits = int.from_bytes(os.urandom(10))
     number = (time.time_ns() // 1_000_000 & (1 << 48) - 1) << 80 | bits
     number = number & ~(0xF << 76) | 0x7 << 76
@@ -139,10 +139,10 @@ _LAST = "last-column-id"
 
 
 def add_last_column_ids(body: Any) -> Any:
-    """A request's body whose new schemas say `last-column-id`, or the body itself if none has to.
+    """Add `last-column-id` to new schemas in a request's body; return the body itself if nothing is to be added.
 
-    The protocol lets clients leave it out since 2025, as pyiceberg does; servers before that refuse such a request.
-    It is the table's, as the request requires it, or the highest id of the schema's fields.
+    Since 2025, the protocol lets clients omit it, as pyiceberg does, but older servers refuse such requests. The value
+    is the table's, taken from the request's requirements, or the highest field id of the schema.
 
     Example:
         >>> add_last_column_ids(b'{"updates": [{"action": "add-schema", "schema": {"fields": [{"id": 3}]}}]}')
@@ -161,7 +161,7 @@ def add_last_column_ids(body: Any) -> Any:
 
 
 def _ids(node: Any) -> Iterator[int]:
-    """The ids of all fields in a schema or type as JSON, those inside of others, too."""
+    """Yield the ids of all fields in a schema or type as JSON, including nested fields."""
     if not isinstance(node, Mapping):
         return
     for name in ("id", "element-id", "key-id", "value-id"):
@@ -177,8 +177,8 @@ def _ids(node: Any) -> Iterator[int]:
 
 TIMEOUT = 60  # seconds
 _SEPARATOR, _DEFAULT_SEPARATOR = "namespace-separator", "%1F"
-_ENDED = (401, 419)  # statuses that say that a token has expired
-# Those that servers have which do not list any, by the specification.
+_ENDED = (401, 419)  # statuses of an expired token
+# By the specification, the endpoints of a server that lists none.
 _TABLE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
 _DEFAULT = frozenset(
     {f"POST {_TABLE}/metrics", f"POST {_TABLE}", f"GET {_TABLE}", "POST /v1/{prefix}/transactions/commit"}
@@ -191,13 +191,13 @@ SIGN = f"POST {_TABLE}/sign"
 
 
 def is_rest(catalog: Any) -> bool:
-    """Whether a pyiceberg catalog is one of type rest."""
+    """Return whether a pyiceberg catalog is a REST catalog."""
     return "RestCatalog" in {each.__name__ for each in type(catalog).__mro__}
 
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """What a server says of itself: its endpoints, and whether requests with the same key have one effect."""
+    """A server's configuration: its endpoints, and whether it supports idempotency keys."""
 
     endpoints: frozenset[str]
     takes_keys: bool = False
@@ -221,30 +221,31 @@ class RestSession:
 
     @property
     def session(self) -> Any:
-        """The connection, which has the catalog's authentication. pyiceberg has no public name for it."""
+        """pyiceberg's HTTP session, which has the catalog's authentication."""
         return http_session(self._catalog)
 
     @property
     def server(self) -> ServerConfig:
-        """The endpoints that the server has; asked once for each connection."""
+        """The server's configuration, requested once per catalog connection."""
         known = _SERVERS.get(self._catalog)
         if known is None:
             known = _SERVERS[self._catalog] = self._fetch_config()
         return known
 
     def has(self, endpoint: str) -> bool:
-        """Whether the server has an endpoint, such as `POST /v1/{prefix}/transactions/commit`."""
+        """Return whether the server has an endpoint, such as `POST /v1/{prefix}/transactions/commit`."""
         return endpoint in self.server.endpoints
 
     def table_path(self, name: tuple[str, ...]) -> str:
-        """The path of a table under the catalog's prefix."""
+        """Return the path of a table under the catalog's prefix."""
         return f"{namespace_path(self._catalog, name[:-1])}/tables/{quote(name[-1], safe='')}"
 
     def post(self, path: str, body: Any, renew: Callable[[], object] | None = None) -> Any:
-        """Post JSON, or text that is JSON, and return the response, whatever its status is.
+        """Post JSON (an object or its text) to a path under the catalog's prefix; return the response of any status.
 
-        `renew` asks the catalog something by pyiceberg, which renews a token that has expired: then the request is
-        sent once more, whatever became of that; the answer tells. Raises `requests.RequestException` if none comes.
+        If the token has expired, `renew` is called, which makes pyiceberg renew the token by another request. The
+        request is then sent once more, even if the renewal failed. Raises `requests.RequestException` if the server
+        does not respond.
         """
         data = (body if isinstance(body, str) else json.dumps(body)).encode()
         return self._send("POST", path, data, renew)
@@ -258,12 +259,12 @@ class RestSession:
         return self._send("DELETE", path, None, None)
 
     def post_to(self, url: str, body: Any, headers: Mapping[str, str], renew: Callable[[], object]) -> Any:
-        """Post JSON, which changes nothing, to an address that the catalog names; see `post`.
+        """Post JSON to an address that the catalog names, by a request that changes nothing; see `post`.
 
-        It is sent once, and no redirection is followed.
+        The request is not retried, and redirections are not followed.
         """
         has_adapter = url.lower().startswith(self._catalog.url("", prefixed=False).lower())
-        own = {KEY: ""} if has_adapter else {}  # the adapter reads and removes it
+        own = {KEY: ""} if has_adapter else {}  # read and removed by the adapter
         root = "/".join([*url.split("/")[:3], ""])
         if not has_adapter and root not in self.session.adapters:
             self.session.mount(root, pool_adapter())
@@ -297,16 +298,20 @@ class RestSession:
             timeout=TIMEOUT,
         )
         if response.status_code != 200:
-            raise StorageError(f"catalog {self._catalog.name!r} does not say what it has: {message_of(response)}")
+            raise StorageError(
+                f"catalog {self._catalog.name!r} does not return its configuration: {message_of(response)}"
+            )
         said = response_object(response)
         listed = said.get("endpoints") or _DEFAULT
         if not isinstance(listed, Collection) or not all(isinstance(each, str) for each in listed):
-            raise CorruptMetadata(f"{_request_text(response)}: the endpoints are no list of texts: {str(listed)[:60]}")
+            raise CorruptMetadata(
+                f"{_request_text(response)}: the endpoints are not a list of strings: {str(listed)[:60]}"
+            )
         return ServerConfig(frozenset(listed), said.get("idempotency-key-lifetime") is not None)
 
 
 def keep_credentials(catalog: Any) -> None:
-    """Keep what the server says with tables of access to their files, of which pyiceberg keeps one credential."""
+    """Remember the credentials in the server's table responses. pyiceberg keeps only one of them."""
     kept = _HANDED_OUT[catalog] = {}
 
     def keep_response(response: Any, *arguments: Any, **named: Any) -> None:
@@ -317,11 +322,11 @@ def keep_credentials(catalog: Any) -> None:
         if is_creation:
             try:
                 url = f"{url}/{quote(json.loads(response.request.body)['name'], safe='')}"
-            except (ValueError, TypeError, KeyError):  # a commit to a table with the name `tables`
+            except (ValueError, TypeError, KeyError):  # a commit to a table named `tables`
                 return
         given = {}
         if any(each.encode() in response.content for each in _MEMBERS):
-            with suppress(ValueError, AttributeError):  # pyiceberg tells what is wrong with it
+            with suppress(ValueError, AttributeError):  # pyiceberg raises the error
                 answer = response_json(response)
                 given = {each: answer[each] for each in _MEMBERS if answer.get(each)}
         if given:
@@ -333,16 +338,17 @@ def keep_credentials(catalog: Any) -> None:
 
 
 def file_access(catalog: Any, name: tuple[str, ...]) -> Mapping[str, Any]:
-    """What the server said of access to a table's files when it was last loaded or made, as JSON.
+    """Return the server's latest information about access to a table's files, as JSON.
 
-    The members are `storage-credentials` and `remote-signing-config`, as far as there are any.
+    It has the members `storage-credentials` and `remote-signing-config` if the server sent them when the table was last
+    loaded or created.
     """
     url = catalog.url("{path}", path=RestSession(catalog).table_path(name))
     return _HANDED_OUT.get(catalog, {}).get(url, {})
 
 
 def has_session(catalog: Any) -> bool:
-    """Whether pyiceberg keeps the HTTP session of a REST catalog where `http_session` finds it."""
+    """Return whether `http_session` finds the HTTP session of a REST catalog in this version of pyiceberg."""
     return _session_in(catalog) is not None
 
 
@@ -353,7 +359,7 @@ def _session_in(catalog: Any) -> Any:
 
 
 def http_session(catalog: Any) -> Any:
-    """The HTTP session of a REST catalog; raises `UnsupportedFeature` for a pyiceberg that keeps it elsewhere."""
+    """Return the HTTP session of a REST catalog; raises `UnsupportedFeature` for an incompatible pyiceberg."""
     found = _session_in(catalog)
     if found is None:
         raise UnsupportedFeature(
@@ -363,29 +369,29 @@ def http_session(catalog: Any) -> Any:
 
 
 def namespace_path(catalog: Any, namespace: tuple[str, ...]) -> str:
-    """The path of a namespace under the catalog's prefix."""
+    """Return the path of a namespace under the catalog's prefix."""
     separator = unquote(catalog.properties.get(_SEPARATOR, _DEFAULT_SEPARATOR))
     return f"namespaces/{separator.join(quote(part, safe='') for part in namespace)}"
 
 
 def response_object(response: Any) -> dict[str, Any]:
-    """The JSON object in an answer; raises `CorruptMetadata` for what is none."""
+    """Parse the JSON object in a response; raises `CorruptMetadata` for anything else."""
     try:
         found = response_json(response)
     except ValueError as error:
-        raise CorruptMetadata(f"{_request_text(response)}: the answer is no JSON: {error}") from error
+        raise CorruptMetadata(f"{_request_text(response)}: the answer is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise CorruptMetadata(f"{_request_text(response)}: the answer is no JSON object: {str(found)[:60]}")
+        raise CorruptMetadata(f"{_request_text(response)}: the answer is not a JSON object: {str(found)[:60]}")
     return found
 
 
 def _request_text(response: Any) -> str:
-    """The request of an answer, as `GET https://catalog.example/v1/config`."""
+    """Return the method and URL of a response's request, such as `GET https://catalog.example/v1/config`."""
     return f"{response.request.method} {response.url.partition('?')[0]}"
 
 
 def message_of(response: Any) -> str:
-    """What the server says about an error."""
+    """Return the server's error message, or else the status of the response."""
     try:
         return str(response_json(response)["error"]["message"])
     except (ValueError, KeyError, TypeError):

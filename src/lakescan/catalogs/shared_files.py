@@ -1,4 +1,4 @@
-"""Other tables: those of a catalog that may reference files in some folders, and those inside a folder."""
+"""Finds a catalog's other tables that may reference files in given folders, and tables inside a folder."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _OF_TABLES = r"/metadata/[^/]+\.metadata\.json(?:\.gz)?$|/_delta_log/[^/]+$"
 
 
 def tables_that_may_share(catalog: Catalog, identifier: Identifier, folders: Sequence[str], doing: str) -> list[Table]:
-    """The other tables, in all namespaces, that may reference files in folders of the table `identifier`.
+    """Return the other tables, in all namespaces, that may reference files in folders of the table `identifier`.
 
-    So may a table that has a folder within one of these, or around one; one that does not own its files; and the same
-    table under another name. Raises `UnsupportedFeature` if a table cannot be opened; `doing` begins its message.
+    These are tables with a folder inside or around one of `folders`, tables that do not own their files, and the same
+    table under another name. Raises `UnsupportedFeature` if a table cannot be opened; its message starts with `doing`.
     """
     uuid = catalog.load_table(identifier.within).metadata.table_uuid
     return [
@@ -70,7 +70,7 @@ def _reaches(table: Table, folders: Sequence[str]) -> bool:
 
 
 def referenced_files(tables: Iterable[Table], storage: Storage) -> Iterator[pa.Array]:
-    """The files that tables reference now; for a table dropped meanwhile, those that it referenced before."""
+    """Yield the locations of the files that tables currently reference; for a dropped table, its last known files."""
     from pyiceberg.exceptions import NoSuchTableError
 
     for table in tables:
@@ -80,17 +80,17 @@ def referenced_files(tables: Iterable[Table], storage: Storage) -> Iterator[pa.A
 
 
 def metadata_of_tables(files: pa.Table) -> pa.Table:
-    """Return those listed files (`listing.LISTED`) that are a table's metadata or log by their names: few."""
+    """Return the listed files (`listing.LISTED`) whose names are those of a table's metadata or log."""
     return files.filter(pc.match_substring_regex(as_array(files["location"]), _OF_TABLES))
 
 
 def table_folders(files: pa.Table) -> set[str]:
-    """Return the normalized locations of the tables among listed files: those with Iceberg metadata or a Delta log."""
+    """Return the normalized locations of the tables among listed files, found by Iceberg metadata or a Delta log."""
     places = normalize(metadata_of_tables(files)["location"])
     return {hit[1] for each in places.to_pylist() for kind in (_ICEBERG, _DELTA) if (hit := kind.fullmatch(each))}
 
 
 def tables_inside(storage: Storage, folder: str) -> list[str]:
-    """Return the normalized locations of the tables in the folders of a folder, sorted; lists all of its files."""
+    """Return the normalized locations of the tables below a folder, sorted. Lists all files of the folder."""
     found = set[str]().union(*(table_folders(part) for part in list_files(storage, folder)))
     return sorted(found - {normal(storage.current_location(folder))})

@@ -1,4 +1,4 @@
-"""SQL catalogs: their connections, and names of Delta tables, in a database table next to pyiceberg's own."""
+"""SQL catalogs: their database connections, and lakescan's database table that registers Delta tables."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from weakref import WeakSet
 from lakescan.errors import MissingDependency, TableExists
 
 _TABLE = "lakescan_delta_tables"
-_WITH_TABLE: WeakSet[Any] = WeakSet()  # engines of databases that have it
+_WITH_TABLE: WeakSet[Any] = WeakSet()  # engines of databases that have the table
 
 
 @dataclass(frozen=True)
 class SqlDeltaNames:
-    """The Delta tables of pyiceberg's SQL catalog."""
+    """The Delta tables registered in pyiceberg's SQL catalog."""
 
     catalog: Any
 
     def location(self, name: tuple[str, ...]) -> str | None:
-        """The table's location, or None if the catalog has no Delta table of that name."""
+        """Return the location of a Delta table, or None if the catalog has no Delta table of that name."""
         rows = self._run(lambda table: table.select().where(*self._name_conditions(table, name)))
         return rows[0].location if rows else None
 
     def names(self, namespace: tuple[str, ...]) -> list[str]:
-        """The names of a namespace's Delta tables, sorted."""
+        """Return the names of the Delta tables of a namespace, sorted."""
         rows = self._run(lambda table: table.select().where(*self._namespace_conditions(table, namespace)))
         return sorted(row.name for row in rows)
 
     def namespaces(self) -> set[tuple[str, ...]]:
-        """The namespaces that have Delta tables."""
+        """Return the namespaces that have Delta tables."""
         from sqlalchemy import select
 
         rows = self._run(lambda table: select(table.c.namespace).where(table.c.catalog == self.catalog.name).distinct())
         return {tuple(row.namespace.split(".")) for row in rows}
 
     def other(self, name: tuple[str, ...]) -> str | None:
-        """None: all tables of the catalog's database are Iceberg's or Delta's."""
+        """Always None: all tables of an SQL catalog are Iceberg or Delta tables."""
         return None
 
     def add(self, name: tuple[str, ...], location: str) -> None:
@@ -54,11 +54,11 @@ class SqlDeltaNames:
             raise TableExists(f"{'.'.join(name)} already exists in catalog {self.catalog.name!r}") from error
 
     def remove(self, name: tuple[str, ...]) -> None:
-        """Unregister a table, if it is registered."""
+        """Unregister a table if it is registered."""
         self._run(lambda table: table.delete().where(*self._name_conditions(table, name)))
 
     def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None:
-        """Give a table another name, in one statement; raises `TableExists`."""
+        """Rename a table by one statement; raises `TableExists`."""
         from sqlalchemy.exc import IntegrityError
 
         values = {"namespace": ".".join(new[:-1]), "name": new[-1]}
@@ -68,7 +68,7 @@ class SqlDeltaNames:
             raise TableExists(f"{'.'.join(new)} already exists in catalog {self.catalog.name!r}") from error
 
     def _create_table(self) -> None:
-        """Create the database table of names, unless it is there, or another connection creates it at this time."""
+        """Create the database table of names if it does not exist; a concurrent creation is not an error."""
         from sqlalchemy import inspect
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -85,12 +85,15 @@ class SqlDeltaNames:
         return [*self._namespace_conditions(table, name[:-1]), table.c.name == name[-1]]
 
     def _run(self, statement: Callable[[Any], Any], *, needs_table: bool = False) -> list[Any]:
-        """Run a statement and return its rows; none if no table was ever registered, unless the statement needs it."""
+        """Run a statement, and return its rows.
+
+        If the database table does not exist, returns no rows, or raises the database's error if `needs_table`.
+        """
         from sqlalchemy import inspect
         from sqlalchemy.exc import OperationalError, ProgrammingError
 
         engine = self.catalog.engine
-        if engine not in _WITH_TABLE and not needs_table:  # asked until it is there, so that an open asks once
+        if engine not in _WITH_TABLE and not needs_table:  # checked until the table exists
             if not inspect(engine).has_table(_TABLE):
                 return []
             _WITH_TABLE.add(engine)
@@ -101,14 +104,14 @@ class SqlDeltaNames:
         except (OperationalError, ProgrammingError):
             if needs_table or inspect(engine).has_table(_TABLE):
                 raise
-            _WITH_TABLE.discard(engine)  # an earlier state of the database was restored
+            _WITH_TABLE.discard(engine)  # the table is gone: an older backup of the database was restored
             return []
 
 
 def include_delta_namespaces(catalog: Any) -> Any:
-    """Let a namespace exist as long as it has Delta tables, as pyiceberg does for Iceberg tables; return the catalog.
+    """Make a namespace exist as long as it has Delta tables, as pyiceberg does for Iceberg tables; return the catalog.
 
-    Other clients do not see Delta tables, and drop a namespace that has no others.
+    Other clients do not see the Delta tables, and may drop a namespace that has no other tables.
     """
     names, theirs = SqlDeltaNames(catalog), type(catalog)
 
@@ -136,8 +139,8 @@ def _names_table() -> Any:
     return Table(_TABLE, MetaData(), *keys, Column("location", String(1000)))
 
 
-_SECONDS = 60  # that a server may take to answer
-# Drivers of a database, those that SQLAlchemy takes by itself first, and the modules that they need.
+_SECONDS = 60  # the time limit for a database's response
+# The drivers of each database, SQLAlchemy's default first, and the modules that they need.
 _DRIVERS = {
     "postgresql": {"psycopg": "psycopg", "psycopg2": "psycopg2", "pg8000": "pg8000"},
     "mysql": {"mysqldb": "MySQLdb", "pymysql": "pymysql", "mysqlconnector": "mysql.connector"},
@@ -151,7 +154,7 @@ _WITH_TIMES = ("psycopg", "psycopg2", "mysqldb", "pymysql")
 
 
 def with_connections(catalog: str, properties: dict[str, Any]) -> dict[str, Any]:
-    """Add to an SQL catalog's properties an installed driver, time limits, and a test of connections before use.
+    """Add an installed driver, timeouts, and a test of connections before use to an SQL catalog's properties.
 
     Values that the user sets are kept. Raises `MissingDependency` if no driver for the database is installed.
     """
@@ -164,7 +167,7 @@ def with_connections(catalog: str, properties: dict[str, Any]) -> dict[str, Any]
         driver = next((each for each, module in drivers.items() if _is_installed(module)), "")
         if not driver:
             raise MissingDependency(
-                f"catalog {catalog!r} is in a database ({kind}) of which no driver is installed: pip install "
+                f"catalog {catalog!r} needs a driver for its database ({kind}), and none is installed: pip install "
                 f"{' or '.join(_PACKAGES[kind])}"
             )
         address = address.set(drivername=f"{kind}+{driver}")
@@ -180,7 +183,7 @@ def with_connections(catalog: str, properties: dict[str, Any]) -> dict[str, Any]
 
 
 def _address(uri: Any) -> Any:
-    """Return the parsed address of a database; None for SQLite, and for text that pyiceberg will refuse."""
+    """Parse the URL of a database; None for SQLite, and for a URL that pyiceberg will reject."""
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError
 

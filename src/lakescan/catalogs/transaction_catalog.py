@@ -1,4 +1,4 @@
-"""What a transaction of several tables changes in one of them: commits that are collected, and made as one."""
+"""A catalog that collects the commits of a multi-table transaction, to send them as one commit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lakescan.storage.settings.catalog_properties import storage_properties
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-# The updates that a transaction may have, by pyiceberg's names: those that only add to what is there.
+# The updates that a transaction may have, by pyiceberg's class names. They only add to the metadata.
 _ROWS = frozenset({"AddSnapshotUpdate", "SetSnapshotRefUpdate"})
 _TAKEN = _ROWS | {
     "UpgradeFormatVersionUpdate",
@@ -49,7 +49,7 @@ _TAKEN = _ROWS | {
 
 @dataclass(frozen=True)
 class CollectedCommit:
-    """One collected commit: what it requires and changes, and how to make it again."""
+    """One collected commit: its requirements and updates, and the function that redoes it."""
 
     requirements: tuple[Any, ...]
     updates: tuple[Any, ...]
@@ -58,20 +58,20 @@ class CollectedCommit:
 
     @property
     def snapshots(self) -> set[int]:
-        """The ids of the snapshots that it adds."""
+        """The ids of the snapshots that the commit adds."""
         added = (getattr(each, "snapshot", None) for each in self.updates)
         return {each.snapshot_id for each in added if each is not None}
 
     @property
     def operation(self) -> str:
-        """What it does: the operation of its snapshot, else `alter`."""
+        """The operation of the commit's snapshot, or `alter` if it has none."""
         added = [snapshot for each in self.updates if (snapshot := getattr(each, "snapshot", None)) is not None]
         summary = added[-1].summary if added else None
         return "alter" if summary is None else str(summary.operation.value)
 
     @property
     def changes_only_rows(self) -> bool:
-        """Whether it leaves columns, partitions and properties as they are, but for records of transactions."""
+        """Whether the commit changes no columns, partitions or properties, except application transactions."""
         return all(type(each).__name__ in _ROWS or _is_record(each) for each in self.updates)
 
 
@@ -82,10 +82,10 @@ def _is_record(update: Any) -> bool:
 
 @dataclass
 class CollectedTable:
-    """A table as a transaction began with it (`base`, pyiceberg's), and as its commits leave it (`now`).
+    """A table's state at the start of the transaction (`base`, a pyiceberg table) and after its commits (`now`).
 
-    Each state after a commit has a metadata file of its own, by which it is read; `stored` are their locations. They
-    are removed at the end of the transaction, however it ends.
+    Each commit writes a temporary metadata file, so that the new state can be read. `stored` are the locations of these
+    files, which are deleted when the transaction ends.
     """
 
     base: Table
@@ -96,16 +96,16 @@ class CollectedTable:
 
     @staticmethod
     def start(base: Table, catalog: Any, storage: Storage) -> CollectedTable:
-        """The table as its catalog gave it; `catalog` is the one that collects."""
+        """Start collecting commits to a table that the real catalog returned. `catalog` is the collecting catalog."""
         return CollectedTable(base, _pyiceberg_table(base, catalog, base.metadata, base.metadata_location), storage)
 
     def take(self, step: CollectedCommit) -> None:
-        """Add a commit; raises pyiceberg's `CommitFailedException` if what it requires is not so any more."""
+        """Add a commit; raises pyiceberg's `CommitFailedException` if its requirements are not met any more."""
         for each in step.requirements:
             each.validate(self.now.metadata)
         metadata = self._apply_updates(step.updates)
         location = join(self.now.metadata_location.rpartition("/")[0], f"{OF_TRANSACTION}{uuid.uuid4()}.metadata.json")
-        self.stored.append(location)  # before it is written: a failed write may leave a file
+        self.stored.append(location)  # before the write, since a failed write may leave a file
         with self.storage.writing(location) as file:
             file.write(metadata_text(metadata).encode())
         self.now = _pyiceberg_table(self.base, self.now.catalog, metadata, location)
@@ -117,7 +117,7 @@ class CollectedTable:
         if others := [type(each).__name__ for each in updates if type(each).__name__ not in _TAKEN]:
             raise UnsupportedFeature(
                 f"this change of {self.name} in a transaction ({others[0].removesuffix('Update')})",
-                "A transaction takes rows and columns, partitions, sort orders and properties.",
+                "A transaction supports changes of rows, columns, partitions, sort orders and properties.",
             )
         with metadata_writes(self.now.properties, self.name):
             return pyiceberg.catalog.update_table_metadata(
@@ -131,22 +131,22 @@ class CollectedTable:
 
     @property
     def retries(self) -> RetryPolicy:
-        """How often it lets its commits be repeated."""
+        """The table's retry policy for commits."""
         return _convert_metadata(self.base).table_properties.retry_policy(COMMITS)
 
     @property
     def operations(self) -> list[str]:
-        """What its commits do, in order."""
+        """The operations of the commits, in order."""
         return [each.operation for each in self.steps]
 
     @property
     def updates(self) -> list[Any]:
-        """The changes of all commits, in order."""
+        """The updates of all commits, in order."""
         return [each for step in self.steps for each in step.updates]
 
     @property
     def requirements(self) -> list[Any]:
-        """What the commits require of the table, each as the base has it: what came between is this transaction's."""
+        """The requirements of all commits, with the values of the base, as no intermediate state is committed."""
         found: list[Any] = []
         for each in (each for step in self.steps for each in step.requirements):
             if (required := _base_requirement(each, self.base.metadata)) not in found:
@@ -159,40 +159,41 @@ class CollectedTable:
         return set().union(*(step.snapshots for step in self.steps))
 
     def is_made(self, now: IcebergTable, *, is_refused: bool) -> bool:
-        """Whether the commits were made, by the table read anew.
+        """Return whether the commits were made, given the reloaded table `now`.
 
-        By their snapshots, if they add any; else by all that they change together, as it is now. Others may have
-        changed the same since: then it is looked for in all states since, unless the catalog refused the commits.
+        If the commits add snapshots, these decide, else the metadata that they changed together. Concurrent commits may
+        have changed the same metadata since. So all later metadata files are searched, unless the catalog refused the
+        commits.
         """
         if self.snapshots:
             return self.snapshots <= now.metadata.snapshots.keys()
         before, after = (
             _convert_metadata(self.base),
             _convert_metadata(self.now),
-        )  # others may have removed the metadata file of the base
+        )  # the base's metadata file may have been deleted concurrently
         return is_changed(self.base, before, after, now, None if is_refused else self.storage)
 
     def is_touched(self, now: IcebergTable) -> bool:
-        """Whether the table read anew has anything of the commits that only they can have made."""
+        """Return whether the reloaded table has any snapshot that these commits add."""
         return bool(self.snapshots & now.metadata.snapshots.keys())
 
     def added_files(self) -> Iterator[pa.Array]:
-        """The locations of all files that the collected snapshots added."""
+        """Yield the locations of all files that the collected snapshots added."""
         if self.snapshots:
             yield from snapshot_files(IcebergTable.open(self.now.metadata_location, self.storage), self.snapshots)
 
     def rebase(self, catalog: Any, fresh: Table) -> CollectedTable:
-        """The table as it is by now, on which the commits are to be made again; itself if nobody changed it.
+        """Return the table based on its `fresh` state, without commits, which the caller redoes; itself if unchanged.
 
-        Raises `CommitConflict` if they cannot be made again.
+        Raises `CommitConflict` if the commits cannot be redone.
         """
         if fresh.metadata_location == self.base.metadata_location:
             return self
         first, *others = self.steps
         if first.redo is None or not all(each.fits_any for each in others) or (others and not first.changes_only_rows):
             raise CommitConflict(
-                f"{self.name}: another writer changed the table, and the transaction changes it by several statements, "
-                "which were made for the table as it was. Begin the transaction again."
+                f"{self.name}: another writer changed the table, and the transaction changes it by several statements "
+                "that depend on its earlier state. Begin the transaction again."
             )
         return CollectedTable.start(fresh, catalog, self.storage)
 
@@ -208,7 +209,7 @@ def _convert_metadata(table: Table) -> TableMetadata:
 
 
 def _base_requirement(requirement: Any, base: Any) -> Any:
-    """A requirement of the same, with the value that the base has."""
+    """Return a requirement of the same kind, with the base's value."""
     from pyiceberg.table import update as theirs
 
     refs: Mapping[str, Any] = base.refs
@@ -237,12 +238,12 @@ _REDO: ContextVar[tuple[Redo, bool] | None] = ContextVar("redo", default=None)
 
 
 def collecting_catalog(name: str, of: Any) -> Any:
-    """A pyiceberg catalog called `name` that collects the commits to tables of the catalog `of`."""
+    """Return a pyiceberg catalog called `name` that collects the commits to tables of the catalog `of`."""
     from pyiceberg.catalog.noop import NoopCatalog
     from pyiceberg.exceptions import NoSuchTableError
 
     class CollectingCatalog(NoopCatalog):
-        """See `lakescan.iceberg.commit.commit_collector.Collector`."""
+        """Implements `lakescan.iceberg.commit.commit_collector.Collector`."""
 
         def __init__(self) -> None:
             super().__init__(name, **of.properties)
@@ -251,7 +252,7 @@ def collecting_catalog(name: str, of: Any) -> Any:
             self._lock = RLock()
 
         def load_table(self, identifier: str | Name) -> Any:
-            """The table as it was when the transaction first saw it, with the commits since."""
+            """Return the table as it was when the transaction first loaded it, with the transaction's commits since."""
             within = self.identifier_to_tuple(identifier)
             with self._lock:
                 if within not in self.tables:
@@ -259,14 +260,14 @@ def collecting_catalog(name: str, of: Any) -> Any:
                 return self.tables[within].now
 
         def open_table(self, base: Any) -> CollectedTable:
-            """A table of the real catalog, without commits."""
+            """Wrap a table of the real catalog, without commits."""
             properties = storage_properties(base.io.properties)
             allowed = location_limits(name, base.metadata_location)
             storage = Storage(io_properties=properties, vended=credentials_for(of, base), allowed=allowed)
             return CollectedTable.start(base, self, storage)
 
         def table_exists(self, identifier: str | Name) -> bool:
-            """Whether the real catalog has it."""
+            """Return whether the real catalog has the table."""
             try:
                 self.load_table(identifier)
             except NoSuchTableError:
@@ -274,7 +275,7 @@ def collecting_catalog(name: str, of: Any) -> Any:
             return True
 
         def commit_table(self, table: Any, requirements: Any, updates: Any) -> Any:
-            """Collect a commit that pyiceberg makes."""
+            """Collect a commit of pyiceberg."""
             from pyiceberg.table import CommitTableResponse
 
             self.collect(table, tuple(requirements), tuple(updates))
@@ -322,7 +323,8 @@ def _delegate_method(of: Any, method: str) -> Callable[..., Any]:
 def _refuse_method(method: str) -> Callable[..., Any]:
     def refuse(self: Any, *arguments: Any, **named: Any) -> Any:
         raise UnsupportedFeature(
-            f"{_REFUSED[method]} in a transaction", "It takes changes of tables that are there: do it before, or after."
+            f"{_REFUSED[method]} in a transaction",
+            "A transaction only changes existing tables: do this before or after it.",
         )
 
     return refuse

@@ -1,4 +1,4 @@
-"""Where catalogs keep views: what each kind of catalog offers."""
+"""Storage of views in REST and SQL catalogs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Name = tuple[str, ...]
 
 @dataclass(frozen=True)
 class StoredView:
-    """A view as a catalog has it. `location` is that of its metadata file; None if the catalog does not tell."""
+    """A view in a catalog. `location` is that of its metadata file; None if the catalog does not return it."""
 
     identifier: Identifier
     metadata: ViewMetadata
@@ -42,74 +42,75 @@ class StoredView:
 
 
 class ViewStore(ABC):
-    """The views of a catalog. Names are those within it: namespace and view."""
+    """The views of a catalog. Names are relative to the catalog: namespace and view."""
 
     @abstractmethod
     def load(self, name: Name) -> StoredView | None:
-        """The view of a name; None if there is none, or the catalog has no views."""
+        """Return a view; None if it does not exist or the catalog does not support views."""
 
     @abstractmethod
     def names(self, namespace: Name) -> list[str]:
-        """The names of a namespace's views; none in a catalog that has no views."""
+        """Return the names of a namespace's views; an empty list if the catalog does not support views."""
 
     @abstractmethod
     def create(self, name: Name, make: Callable[[str | None], ViewMetadata]) -> None:
-        """Add a view; raises `TableExists`, `NoSuchNamespace`, and `UnsupportedFeature`.
+        """Create a view; raises `TableExists`, `NoSuchNamespace`, and `UnsupportedFeature`.
 
-        `make` takes the location that the store gives to views by default, or None if the catalog finds it itself.
+        `make` takes the default location of the view, or None if the catalog chooses it, and returns the view's
+        metadata.
         """
 
     @abstractmethod
     def commit(self, base: StoredView, new: ViewMetadata) -> bool:
-        """Put new metadata in the place of the base; False if another writer was first."""
+        """Replace the metadata `base` by `new`; return False if another writer committed first."""
 
     @abstractmethod
     def drop(self, name: Name) -> bool:
-        """Remove a view; False if there is none."""
+        """Drop a view; return False if it does not exist."""
 
     @abstractmethod
     def rename(self, old: Name, new: Name) -> bool:
-        """Give a view another name; False if there is none. Raises `TableExists` if the new name is taken."""
+        """Rename a view; return False if it does not exist. Raises `TableExists` if the new name is taken."""
 
 
 class NoViews(ViewStore):
-    """A catalog without views."""
+    """A catalog that does not support views. `instead` is advice for the user."""
 
     def __init__(self, catalog: Catalog, instead: str = "") -> None:
         self._name, self._kind, self._instead = catalog.name, type(catalog).__name__, instead
 
     def load(self, name: Name) -> StoredView | None:
-        """No view."""
+        """Return None."""
         return None
 
     def names(self, namespace: Name) -> list[str]:
-        """No names."""
+        """Return an empty list."""
         return []
 
     def create(self, name: Name, make: Callable[[str | None], ViewMetadata]) -> None:
-        """Raise `UnsupportedFeature`."""
+        """Raise `UnsupportedFeature`: the catalog does not support views."""
         raise UnsupportedFeature(
             f"views in catalog {self._name!r} ({self._kind})",
             self._instead
             or "Catalogs of type rest and sql have views. Use lakescan.spark.create_view for a view of one session, or "
-            "a query of WITH.",
+            "a query with WITH.",
         )
 
     def commit(self, base: StoredView, new: ViewMetadata) -> bool:
-        """Raise `UnsupportedFeature`."""
+        """Raise `AssertionError`: a catalog without views has none to change."""
         raise AssertionError("a catalog without views has none to change")
 
     def drop(self, name: Name) -> bool:
-        """No view is there."""
+        """Return False, since views do not exist."""
         return False
 
     def rename(self, old: Name, new: Name) -> bool:
-        """No view is there."""
+        """Return False, since views do not exist."""
         return False
 
 
 def view_store(catalog: Any) -> ViewStore:
-    """The views of a pyiceberg catalog."""
+    """Return the view store of a pyiceberg catalog."""
 
     kinds = {each.__name__ for each in type(catalog).__mro__}
     if "RestCatalog" in kinds:
@@ -119,7 +120,7 @@ def view_store(catalog: Any) -> ViewStore:
     return NoViews(catalog)
 
 
-_UNKNOWN_FROM = 500  # statuses that do not say whether a change was made
+_UNKNOWN_FROM = 500  # from this status on, a change may have been made
 
 
 class RestViews(ViewStore):
@@ -129,25 +130,25 @@ class RestViews(ViewStore):
         self._catalog = catalog
 
     def load(self, name: Name) -> StoredView | None:
-        """The view of a name."""
+        """Return a view; None if it does not exist or the server has no views."""
         from pyiceberg.exceptions import NoSuchViewError
 
         try:
             found = self._catalog.load_view(name)
-        except (NoSuchViewError, NotImplementedError):  # the latter: the server has no views
+        except (NoSuchViewError, NotImplementedError):  # the latter if the server has no views
             return None
         identifier = Identifier(self._catalog.name, name[:-1], name[-1])
         node = Node.wrap(json.loads(found.metadata.model_dump_json()), str(identifier))
         return StoredView(identifier, view_of(node))
 
     def names(self, namespace: Name) -> list[str]:
-        """The names of a namespace's views; none if the server has no views."""
+        """Return the names of a namespace's views; an empty list if the server has no views."""
         return [name[-1] for name in self._catalog.list_views(namespace)]
 
     def create(self, name: Name, make: Callable[[str | None], ViewMetadata]) -> None:
-        """Add a view."""
+        """Create a view; see `ViewStore.create`."""
         self._check_has_views(name)
-        self._check_namespace(name[:-1])  # the reference's server does not
+        self._check_namespace(name[:-1])  # the server of the reference implementation does not check it
         new = make(None)
         body: dict[str, Any] = {
             "name": name[-1],
@@ -164,7 +165,7 @@ class RestViews(ViewStore):
             raise self._no_views_error()
 
     def commit(self, base: StoredView, new: ViewMetadata) -> bool:
-        """Send the changes, for the view that the base is."""
+        """Send the changes if the view is still the same one (by UUID); return whether the server accepted them."""
         name = base.identifier.within
         changes = list(updates(base.metadata, new))
         if not changes:
@@ -178,7 +179,7 @@ class RestViews(ViewStore):
         return self._send_change(self._view_path(name), body, name, new) < 400
 
     def drop(self, name: Name) -> bool:
-        """Remove a view."""
+        """Drop a view; return False if it does not exist."""
         from pyiceberg.exceptions import NoSuchViewError
 
         doing = f"dropping {Identifier(self._catalog.name, name[:-1], name[-1])}"
@@ -189,7 +190,7 @@ class RestViews(ViewStore):
         return True
 
     def rename(self, old: Name, new: Name) -> bool:
-        """Give a view another name."""
+        """Rename a view; return False if it does not exist. Raises `TableExists`."""
         one, other = ({"namespace": list(each[:-1]), "name": each[-1]} for each in (old, new))
         self._check_namespace(new[:-1])
         before = self.load(old)
@@ -201,7 +202,7 @@ class RestViews(ViewStore):
         return status < 400
 
     def _check_has_views(self, name: Name) -> None:
-        """Raise `UnsupportedFeature` if the server does not say that it has views."""
+        """Raise `UnsupportedFeature` if the server does not declare support for views."""
         from pyiceberg.exceptions import NoSuchViewError
 
         with suppress(NoSuchViewError):
@@ -213,7 +214,7 @@ class RestViews(ViewStore):
     def _no_views_error(self) -> UnsupportedFeature:
         return UnsupportedFeature(
             f"views in catalog {self._catalog.name!r}",
-            "Its server does not say that it has views. If it has, set the catalog's property "
+            "Its server does not declare support for views. If it has them, set the catalog's property "
             "'view-endpoints-supported' to 'true'.",
         )
 
@@ -228,9 +229,11 @@ class RestViews(ViewStore):
         return f"{self._path(name[:-1])}/views/{quote(name[-1], safe='')}"
 
     def _send_change(self, path: str, body: dict[str, Any], name: Name, new: ViewMetadata) -> int:
-        """Post a change, and return the status; a lost answer is looked up: 200 if `name` is as `new` has it.
+        """Post a change to `path`, and return the status.
 
-        Raises `StorageError` for other refusals than 404 and 409, `CommitStateUnknown` if the outcome stays unknown.
+        If the response is lost, the view `name` is looked up: the status is 200 if it matches `new`. Raises
+        `StorageError` for refusals other than 404 and 409, `InvalidOption`, `UnsupportedFeature`, and
+        `CommitStateUnknown`.
         """
         from requests import RequestException
 
@@ -260,8 +263,8 @@ class RestViews(ViewStore):
         return 200 if same and {**one.properties, **other.properties} == dict(one.properties) else None
 
 
-# A view has metadata files, like a table. Each change writes a new one, and swaps the row's pointer if it is still
-# that of the file that the change began from.
+# A view has metadata files, like a table. Each change writes a new file, and updates the row's pointer if it still
+# points to the previous file.
 
 _VIEW = "VIEW"
 _NUMBER = re.compile(r"(\d+)-")
@@ -269,11 +272,11 @@ _METADATA_FOLDER = "write.metadata.path"
 
 
 class SqlViews(ViewStore):
-    """The views of a SQL catalog."""
+    """The views of an SQL catalog."""
 
     INSTEAD = (
-        "Its database has no column iceberg_type, by which views are told from tables, or pyiceberg is below 0.12. "
-        "Open it once with the property schema_version='v1', which adds the column; older programs then take views for "
+        "Its database has no column iceberg_type, which distinguishes views from tables, or pyiceberg is below 0.12. "
+        "Open it once with the property schema_version='v1', which adds the column. Older programs then treat views as "
         "tables."
     )
 
@@ -285,13 +288,13 @@ class SqlViews(ViewStore):
 
     @staticmethod
     def can_store(catalog: Any) -> bool:
-        """Whether the catalog's database tells views from tables, and pyiceberg does, too."""
+        """Return whether both the catalog's database and pyiceberg distinguish views from tables."""
         from pyiceberg.catalog.sql import IcebergTables
 
         return hasattr(IcebergTables, "iceberg_type") and _has_types(catalog.engine)
 
     def load(self, name: Name) -> StoredView | None:
-        """The view of a name."""
+        """Return a view; None if it does not exist."""
         found = self._row(name)
         if found is None:
             return None
@@ -300,14 +303,14 @@ class SqlViews(ViewStore):
         return StoredView(identifier, parse_view(self._storage.read(location), location), location)
 
     def names(self, namespace: Name) -> list[str]:
-        """The names of a namespace's views."""
+        """Return the names of a namespace's views."""
         self._check_namespace(namespace)
         table = _rows()
         found = self._run(table.select().where(*self._namespace_conditions(namespace)), list)
         return [row.table_name for row in found]
 
     def create(self, name: Name, make: Callable[[str | None], ViewMetadata]) -> None:
-        """Add a view: its metadata file, then its row."""
+        """Create a view: write its metadata file, then insert its row."""
         from sqlalchemy.exc import IntegrityError
 
         self._check_namespace(name[:-1])
@@ -333,7 +336,7 @@ class SqlViews(ViewStore):
             raise self._exists_error(name) from error
 
     def commit(self, base: StoredView, new: ViewMetadata) -> bool:
-        """Write a metadata file, and point to it if the row still points to that of the base."""
+        """Write a metadata file, and point the row to it if it still points to the base's; return whether it did."""
         assert base.location is not None
         table, name = _rows(), base.identifier.within
         number = _NUMBER.match(base.location.rpartition("/")[2])
@@ -345,13 +348,13 @@ class SqlViews(ViewStore):
             lambda: self._run(change, lambda result: int(result.rowcount)),
             lambda: self._has(name, location) or None,
         )
-        if changed != 0:  # None: it was looked up
+        if changed != 0:  # None if the lookup found the change
             return True
         self._storage.remove([location])
         return False
 
     def drop(self, name: Name) -> bool:
-        """Remove the view's row; its files stay, as those of a dropped table."""
+        """Delete the view's row; return False if it does not exist. The files stay, like those of a dropped table."""
         removed = commit_change(
             self._doing("dropping", name),
             lambda: self._run(
@@ -362,7 +365,7 @@ class SqlViews(ViewStore):
         return bool(removed != 0)
 
     def rename(self, old: Name, new: Name) -> bool:
-        """Change the name in the view's row."""
+        """Change the name in the view's row; return False if it does not exist. Raises `TableExists`."""
         from sqlalchemy.exc import IntegrityError
 
         self._check_namespace(new[:-1])
@@ -387,7 +390,7 @@ class SqlViews(ViewStore):
         return self._run(_rows().select().where(*self._name_conditions(name)), lambda result: result.first())
 
     def _has(self, name: Name, location: str) -> bool | None:
-        """Whether a view has this metadata file, or had it before its last change; None if there is no view."""
+        """Return whether a metadata file is the view's current or previous one; None if the view does not exist."""
         row = self._row(name)
         return None if row is None else location in (row.metadata_location, row.previous_metadata_location)
 
@@ -417,7 +420,7 @@ class SqlViews(ViewStore):
             raise NoSuchNamespace(f"catalog {self._catalog.name!r} has no namespace {'.'.join(namespace)!r}")
 
     def _default_location(self, name: Name) -> str:
-        """A folder that no table will have: a table of the view's name, when it is gone, finds no metadata of it."""
+        """Return a unique folder, so that a later table of the same name does not find the view's metadata."""
         folder = f"{name[-1]}-{uuid.uuid4().hex}"
         own = self._catalog.load_namespace_properties(name[:-1]).get("location")
         if own is not None:
@@ -430,7 +433,7 @@ class SqlViews(ViewStore):
         return folder_of(warehouse, *name[:-1], folder)
 
     def _write_metadata(self, view: ViewMetadata, number: int) -> str:
-        """The location of a new metadata file."""
+        """Write a new metadata file, and return its location."""
         folder = view.properties.get(_METADATA_FOLDER) or join(view.location, "metadata")
         location = join(folder, f"{number:05d}-{uuid.uuid4()}.metadata.json")
         with self._storage.create(location) as file:

@@ -1,1 +1,1 @@
-"""Unity Catalog: its REST API, and the Delta tables whose commits it ratifies."""
+"""Unity Catalog: a client of its REST API, and Delta tables with catalog-managed commits."""

@@ -1,6 +1,6 @@
-"""A Unity Catalog as a catalog here: its schemas are the namespaces, its Delta tables the tables.
+"""A Unity Catalog server as a catalog of lakescan: its schemas are the namespaces, its Delta tables the tables.
 
-It has the methods of pyiceberg's catalogs that are used here, and raises their errors.
+The class has those methods of pyiceberg's catalogs that lakescan calls, and raises their errors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COMMENT = "comment"
 
 
 class UnityCatalog:
-    """A catalog of a Unity Catalog server: the one that the property `warehouse` names, by default its name here."""
+    """A catalog on a Unity Catalog server: the one named by the property `warehouse`, by default by `name`."""
 
     def __init__(self, name: str, properties: Mapping[str, str]) -> None:
         self.name = name
@@ -32,7 +32,7 @@ class UnityCatalog:
         return f"UnityCatalog({self.name!r}, {self.client.uri!r})"
 
     def find(self, identifier: Identifier) -> UnityTable:
-        """A table; raises pyiceberg's `NoSuchTableError`, and `UnsupportedFeature` for one that is not of Delta."""
+        """Return a table; raises pyiceberg's `NoSuchTableError`, or `UnsupportedFeature` if it is not a Delta table."""
         names = self.table_names(identifier.within)
         path = f"/delta/v1{quoted_path('catalogs', names[0], 'schemas', names[1], 'tables', names[2])}"
         try:
@@ -46,7 +46,7 @@ class UnityCatalog:
         return self.table_of(identifier, answer)
 
     def table_of(self, identifier: Identifier, answer: UnityResponse) -> UnityTable:
-        """A table by the server's description of it; raises `CorruptMetadata`."""
+        """Create a table from the server's description of it; raises `CorruptMetadata`."""
         known = answer.node("metadata")
         uuid, location, properties = known.text("table-uuid"), known.text("location"), known.node("properties")
         if not uuid or not location:
@@ -57,7 +57,7 @@ class UnityCatalog:
         return ManagedUnityTable(*at).keep_answer(answer) if is_managed else UnityTable(*at)
 
     def _find_legacy(self, identifier: Identifier, names: tuple[str, str, str]) -> UnityTable:
-        """A table that the API of Delta tables does not know, or of a server without it."""
+        """Look up a table by the older API, if the server or the table does not support the API of Delta tables."""
         found = self._run_request(
             identifier, lambda: self.client.get(_full_name_path("tables", *names)), self._no_table(identifier)
         )
@@ -79,28 +79,28 @@ class UnityCatalog:
 
     def _incomplete(self, identifier: Identifier, answer: UnityResponse) -> CorruptMetadata:
         return CorruptMetadata(
-            f"what catalog {self.name!r} says of {identifier} has no location, or no id, in the answer to "
+            f"catalog {self.name!r} returned no location or no id for {identifier}, in the answer to "
             f"{answer.request}. Ask its operator."
         )
 
     def load_table(self, name: Name) -> NoReturn:
-        """Raise `UnsupportedFeature`: there are no Iceberg tables here."""
+        """Raise `UnsupportedFeature`: a Unity Catalog has no Iceberg tables here."""
         raise self._no_iceberg(f"the table {dotted_name(name)} as an Iceberg table")
 
     def create_table(self, name: Name, **arguments: Any) -> NoReturn:
-        """Raise `UnsupportedFeature`, too."""
+        """Raise `UnsupportedFeature`, like `load_table`."""
         raise self._no_iceberg(f"an Iceberg table {dotted_name(name)}")
 
     def create_table_transaction(self, name: Name, **arguments: Any) -> NoReturn:
-        """Raise `UnsupportedFeature`, too."""
+        """Raise `UnsupportedFeature`, like `load_table`."""
         self.create_table(name)
 
     def register_table(self, name: Name, **arguments: Any) -> NoReturn:
-        """Raise `UnsupportedFeature`, too."""
+        """Raise `UnsupportedFeature`, like `load_table`."""
         self.create_table(name)
 
     def list_namespaces(self, under: Name = ()) -> list[Name]:
-        """The schemas."""
+        """Return the names of the schemas; none below a schema."""
         if under:
             return []
         query = {"catalog_name": self.remote_name}
@@ -109,7 +109,7 @@ class UnityCatalog:
         return [(each.required_text("name"),) for each in found]
 
     def namespace_exists(self, namespace: Name) -> bool:
-        """Whether there is a schema of the name."""
+        """Return whether the schema exists."""
         if len(namespace) != 1:
             return False
         try:
@@ -121,7 +121,7 @@ class UnityCatalog:
         return True
 
     def load_namespace_properties(self, namespace: Name) -> dict[str, str]:
-        """The properties of a schema, its comment among them."""
+        """Return the properties of a schema, including its comment."""
         found = self._run_schema_request(namespace, lambda: self.client.get(self._schema_path(namespace)))
         comment = found.text(_COMMENT)
         return {**found.texts("properties"), **({} if comment is None else {_COMMENT: comment})}
@@ -162,7 +162,7 @@ class UnityCatalog:
         self._run_schema_request(namespace, lambda: self.client.send("DELETE", self._schema_path(namespace)))
 
     def list_tables(self, namespace: Name) -> list[Name]:
-        """The tables of a schema, of any format."""
+        """Return the names of a schema's tables of any format."""
         query = {"catalog_name": self.remote_name, "schema_name": self._schema(namespace)}
         found = self._run_schema_request(namespace, lambda: list(self.client.pages("/tables", "tables", query)))
         if not found and not self.namespace_exists(namespace):
@@ -170,15 +170,17 @@ class UnityCatalog:
         return [(*namespace, each.required_text("name")) for each in found]
 
     def drop_table(self, name: Name) -> None:
-        """Drop a table; raises pyiceberg's `NoSuchTableError`. The server removes the files of managed ones."""
+        """Drop a table; raises pyiceberg's `NoSuchTableError`. The server deletes the files of managed tables."""
         identifier = Identifier(self.name, name[:-1], name[-1])
         path = _full_name_path("tables", *self.table_names(name))
         self._run_request(identifier, lambda: self.client.send("DELETE", path), self._no_table(identifier))
 
     def rename_table(self, name: Name, new: Name) -> None:
-        """Give a table another name in its schema; raises pyiceberg's `NoSuchTableError`."""
+        """Rename a table within its schema; raises pyiceberg's `NoSuchTableError`."""
         if name[:-1] != new[:-1]:
-            raise UnsupportedFeature(f"renaming {dotted_name(name)} to another schema", "The catalog cannot do that.")
+            raise UnsupportedFeature(
+                f"renaming {dotted_name(name)} to another schema", "The catalog does not support it."
+            )
         identifier = Identifier(self.name, name[:-1], name[-1])
         catalog, schema, table = self.table_names(name)
         path = f"/delta/v1{quoted_path('catalogs', catalog, 'schemas', schema, 'tables', table, 'rename')}"
@@ -186,7 +188,7 @@ class UnityCatalog:
         self._run_request(identifier, lambda: self.client.send("POST", path, body), self._no_table(identifier))
 
     def table_names(self, name: Name) -> tuple[str, str, str]:
-        """The names of the catalog, the schema and the table on the server; raises `NoSuchTable`."""
+        """Return the names of the catalog, schema and table on the server; raises `NoSuchTable`, `InvalidOption`."""
         if len(name) != 2:
             raise NoSuchTable(f"{dotted_name((self.name, *name))}: write catalog.schema.table")
         if any("." in part or "/" in part for part in name):
@@ -205,7 +207,7 @@ class UnityCatalog:
         return self._run_request(Identifier(self.name, namespace, ""), ask, self._no_namespace(namespace))
 
     def _run_request(self, where: Identifier, ask: Callable[[], _T], missing: Exception | None = None) -> _T:
-        """An answer; `missing` is raised if what is asked for does not exist."""
+        """Return the result of `ask`; raise `missing` if the requested object does not exist."""
         try:
             return ask()
         except UnityRefusal as error:
@@ -216,7 +218,7 @@ class UnityCatalog:
     def _failure(self, where: Identifier, error: UnityRefusal) -> Exception:
         if error.status == 409 or "ALREADY_EXISTS" in error.kind:
             return TableExists(f"{where}: {error.message}")
-        return StorageError(f"catalog {self.name!r} does not answer for {where}: {error}")
+        return StorageError(f"catalog {self.name!r} failed to respond for {where}: {error}")
 
     def _no_table(self, identifier: Identifier) -> Exception:
         from pyiceberg.exceptions import NoSuchTableError
@@ -231,15 +233,15 @@ class UnityCatalog:
     def _no_iceberg(self, what: str) -> UnsupportedFeature:
         return UnsupportedFeature(
             f"{what} in catalog {self.name!r} of type unity",
-            "It has Delta tables: say format='delta'. For Iceberg, use the server's Iceberg REST API: type rest.",
+            "It has Delta tables: pass format='delta'. For Iceberg, use the server's Iceberg REST API: type rest.",
         )
 
 
 def _full_name_path(kind: str, *names: str) -> str:
-    """The path of an object by its full name. Letters such as `?` and `#` would end it, and name another object."""
+    """Return the URL path of an object by its full name, with special characters such as `?` and `#` quoted."""
     return quoted_path(kind, ".".join(names))
 
 
 def _plain(location: str) -> str:
-    """A location without a slash at its end."""
+    """Return a location without its trailing slash."""
     return str(location).rstrip("/") or str(location)

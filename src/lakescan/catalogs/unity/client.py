@@ -1,4 +1,4 @@
-"""Requests to a Unity Catalog server: JSON over HTTP, with a token that goes to this server alone."""
+"""Requests to a Unity Catalog server: JSON over HTTP, with a token that is sent only to this server."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from lakescan.common.retries import RetryPolicy
 from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, StorageError
 
 API = "/api/2.1/unity-catalog"
-_TIMEOUT = 10, 60  # seconds to connect, and to wait for an answer
+_TIMEOUT = 10, 60  # seconds to connect, and to wait for a response
 _READS = RetryPolicy(attempts=6, first=0.2, ceiling=10)
 _LONGEST_WAIT = 60.0  # seconds, whatever `Retry-After` says
-_BUSY = (429, 503)  # statuses that ask to repeat the request later
+_BUSY = (429, 503)  # statuses after which the request can be retried
 _PAGE = 500
 
 
 class UnityRefusal(Exception):
-    """The server refused a request. `kind` is its own name of the error, empty if it gives none."""
+    """The server refused a request. `kind` is the server's name of the error, empty if it gives none."""
 
     def __init__(
         self, status: int, kind: str, message: str, retry_after: float | None = None, request: str = ""
@@ -39,28 +39,28 @@ class UnityRefusal(Exception):
 
     @property
     def is_missing(self) -> bool:
-        """Whether the server says that what was asked for does not exist, and not that it has no such address."""
+        """Whether the requested object does not exist. False if the server lacks the endpoint."""
         return self.status == 404 and bool(self.kind)
 
 
 class NoAnswer(StorageError):
-    """No answer tells whether a request was carried out."""
+    """No response shows whether a request was carried out."""
 
 
 @dataclass(frozen=True)
 class UnityClient:
-    """A server, and who asks it; it can be pickled."""
+    """The address of a server, and the token for it. Can be pickled."""
 
     uri: str
     token: str | None = field(default=None, repr=False)
 
     @staticmethod
     def configure(name: str, properties: Mapping[str, str]) -> UnityClient:
-        """The server of a catalog's properties; raises `InvalidOption`."""
+        """Create the client for a catalog's properties; raises `InvalidOption`."""
         uri = properties.get("uri", "")
         try:
             parts = urlsplit(uri)
-        except ValueError:  # of brackets that hold no IPv6 address
+        except ValueError:  # brackets without an IPv6 address
             parts = urlsplit("")
         if parts.scheme not in ("http", "https") or not parts.netloc or parts.username or parts.query:
             raise InvalidOption(
@@ -70,7 +70,7 @@ class UnityClient:
         return UnityClient(base if API in base else base + API, properties.get("token"))
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> UnityResponse:
-        """Read something; repeated if the server does not answer. Raises `UnityRefusal`, `NoAnswer`."""
+        """Send a GET request; retried if the server is busy or does not respond. Raises `UnityRefusal`, `NoAnswer`."""
         waits = _READS.waits()
         while True:
             try:
@@ -82,7 +82,7 @@ class UnityClient:
                 pause(error, wait)
 
     def pages(self, path: str, member: str, query: Mapping[str, Any]) -> Iterator[UnityResponse]:
-        """All objects of a list that is read page by page; raises `CorruptMetadata`, `LimitExceeded`, too."""
+        """Yield all objects of a paged list. Raises the errors of `get`, `CorruptMetadata`, `LimitExceeded`."""
         token: str | None = None
         seen: set[str] = set()
         while True:
@@ -91,18 +91,18 @@ class UnityClient:
             if (token := found.text("next_page_token")) is None:
                 return
             if token in seen:
-                raise CorruptMetadata(f"{found.request} names the same next page again and again. {WHAT_TO_DO}")
+                raise CorruptMetadata(f"{found.request} returns the same next page repeatedly. {WHAT_TO_DO}")
             seen.add(token)
             if len(seen) >= limits.PAGES:
                 raise LimitExceeded(
-                    f"{found.request} has more than {limits.PAGES:,} pages. If the list is that long, raise "
+                    f"{found.request} has more than {limits.PAGES:,} pages. If this length is expected, raise "
                     "lakescan.limits.PAGES."
                 )
 
     def send(
         self, method: str, path: str, body: Any = None, *, query: Mapping[str, Any] | None = None
     ) -> UnityResponse:
-        """Send one request, and return the answer; raises `UnityRefusal`, `NoAnswer`."""
+        """Send one request, and return the response; raises `UnityRefusal`, `NoAnswer`."""
         from requests import RequestException
 
         asked = {name: str(value) for name, value in (query or {}).items() if value is not None}
@@ -132,17 +132,17 @@ def _answer(method: str, url: str, response: Any) -> UnityResponse:
         return UnityResponse(found, request)
     if 200 <= status < 300:
         kind = response.headers.get("Content-Type") or "of no content type"
-        raise NoAnswer(f"{request}: the answer ({kind}, status {status}) is no JSON object. {WHAT_TO_DO}")
+        raise NoAnswer(f"{request}: the answer ({kind}, status {status}) is not a JSON object. {WHAT_TO_DO}")
     kind, message = _error(found, response.reason)
     if not isinstance(found, dict):
-        message = f"{message}, and no JSON object. {WHAT_TO_DO}"
+        message = f"{message}. The answer is not a JSON object. {WHAT_TO_DO}"
     if status >= 500 and status not in (501, 503):
         raise NoAnswer(f"{request}: status {status}: {message}")
     raise UnityRefusal(status, kind, message, _seconds(response.headers.get("Retry-After")), request)
 
 
 def _error(found: Any, reason: str) -> tuple[str, str]:
-    """The server's name of an error and its message: of the API of Delta tables, or of that of catalogs."""
+    """Return the server's name of an error and its message, in the form of either API."""
     node = found.get("error") if isinstance(found, dict) else None
     if isinstance(node, dict):
         return str(node.get("type") or ""), str(node.get("message") or reason)
@@ -159,19 +159,19 @@ def _seconds(text: str | None) -> float | None:
 
 
 def pause(error: Exception, wait: float) -> None:
-    """Wait before a request is repeated: as long as the server asks for, else these seconds."""
+    """Sleep before a retry: `wait` seconds, or longer if the server asks for it in `error`, up to a minute."""
     asked = getattr(error, "retry_after", None)
     time.sleep(min(wait if asked is None else max(asked, wait), _LONGEST_WAIT))
 
 
 def quoted_path(*parts: str) -> str:
-    """A path of parts that may have any letters."""
+    """Return a URL path of parts, with special characters quoted."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
 @lru_cache(maxsize=4)
 def _session(process: int) -> Any:
-    """The connections of a process; they have no settings of a server."""
+    """Return the HTTP session of a process. It holds no server's settings."""
     from requests import Session
     from requests.adapters import HTTPAdapter
 
@@ -184,7 +184,7 @@ def _session(process: int) -> Any:
 
 @dataclass(frozen=True)
 class _Bearer:
-    """Puts the token into a request, in the place of what `.netrc` may say."""
+    """Adds the token to a request. It replaces credentials from `.netrc`."""
 
     token: str | None = field(repr=False)
 
@@ -194,50 +194,50 @@ class _Bearer:
         return request
 
 
-# Messages tell the request and the kind of a value, never the value: answers have secrets.
+# Messages name the request and the kind of a value, never the value, since responses have secrets.
 
 WHAT_TO_DO = "Is that the address of a Unity Catalog server? If it is, ask its operator."
 _LARGEST = 2**63 - 1
-_KINDS = {str: "a text", dict: "an object", list: "a list", bool: "a truth value", int: "a number", float: "a number"}
+_KINDS = {str: "a string", dict: "an object", list: "a list", bool: "a boolean", int: "a number", float: "a number"}
 
 
 class UnityResponse(dict[str, Any]):
-    """An object in the answer to a request, which is told by method and address."""
+    """A JSON object in a response. `request` is the method and URL, for messages."""
 
     def __init__(self, members: dict[str, Any] | None = None, request: str = "a request") -> None:
         super().__init__(members or {})
         self.request = request
 
     def text(self, name: str) -> str | None:
-        """A text, None if it is missing or empty; raises `CorruptMetadata`, as all methods do."""
+        """Return a string; None if missing or empty. Like all methods, raises `CorruptMetadata` for another type."""
         value = self.get(name)
         if value is not None and not isinstance(value, str):
-            raise self._not(name, value, "a text")
+            raise self._not(name, value, "a string")
         return value or None
 
     def required_text(self, name: str) -> str:
-        """A text that has to be there."""
+        """Return a string; raises `CorruptMetadata` also if it is missing or empty."""
         value = self.text(name)
         if value is None:
             raise CorruptMetadata(f"{self.request} is answered without {name!r}. {WHAT_TO_DO}")
         return value
 
     def number(self, name: str) -> int | None:
-        """A whole number from 0 on; None if it is missing."""
+        """Return a non-negative integer; None if it is missing."""
         value = self.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST):
-            raise self._not(name, value, "a whole number of 64 bits from 0 on")
+            raise self._not(name, value, "a non-negative 64-bit integer")
         return value
 
     def node(self, name: str) -> UnityResponse:
-        """An object; one without members if it is missing."""
+        """Return an object; an empty one if it is missing."""
         value = self.get(name)
         if value is not None and not isinstance(value, dict):
             raise self._not(name, value, "an object")
         return UnityResponse(value, self.request)
 
     def nodes(self, name: str) -> list[UnityResponse]:
-        """A list of objects; an empty one if it is missing."""
+        """Return a list of objects; an empty one if it is missing."""
         value = self.get(name)
         if value is None:
             return []
@@ -249,20 +249,20 @@ class UnityResponse(dict[str, Any]):
         return [UnityResponse(each, self.request) for each in value]
 
     def names(self, name: str) -> list[str]:
-        """A list of texts; an empty one if it is missing."""
+        """Return a list of strings; an empty one if it is missing."""
         value = self.get(name)
         if value is None:
             return []
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise self._not(name, value, "a list of texts")
+            raise self._not(name, value, "a list of strings")
         return value
 
     def texts(self, name: str) -> dict[str, str]:
-        """An object of texts; numbers and truth values among them are spelled as in JSON, null ones left out."""
+        """Return an object of strings. Numbers and booleans are formatted as in JSON, and nulls are left out."""
         found = self.node(name)
         for key, value in found.items():
             if isinstance(value, dict | list):
-                raise self._not(f"{name}.{key}", value, "a text")
+                raise self._not(f"{name}.{key}", value, "a string")
         return {key: _json_text(value) for key, value in found.items() if value is not None}
 
     def _not(self, name: str, value: Any, wanted: str, part: str = "") -> CorruptMetadata:

@@ -1,6 +1,6 @@
-"""Create a Delta table in a Unity Catalog: the server gives it a place, version 0 is written there, then it is named.
+"""Creation of a Delta table in a Unity Catalog: stage it on the server, write version 0, then register it.
 
-Until it is named, nobody sees it. A table that is given a location is an external one; others are managed.
+The table is invisible until it is registered. A table with a given location is external, others are managed.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from lakescan.errors import (
 )
 from lakescan.storage import Storage
 
-_NO_API = (404, 405, 501)  # statuses of a server that does not know the address
+_NO_API = (404, 405, 501)  # statuses of a server without the endpoint
 
 
 @dataclass
 class StagedTable(ManagedUnityTable):
-    """The place of a managed table that has no name yet, and what the server requires of it."""
+    """A managed table that is not registered yet, and the server's requirements for it (`required`)."""
 
     required: Mapping[str, Any] = field(default_factory=dict)
 
     def ratified_commits(self) -> RatifiedCommits:
-        """Version 0, which is written to the log itself."""
+        """Return version 0, which is written directly to the log."""
         return RatifiedCommits(0)
 
     def _ask(self) -> IssuedCredentials:
@@ -57,7 +57,7 @@ class StagedTable(ManagedUnityTable):
 
 @dataclass
 class ExternalPlace(UnityTable):
-    """The location of an external table that has no name yet."""
+    """The location of an external table that is not registered yet."""
 
     required: Mapping[str, Any] = field(default_factory=dict)
 
@@ -71,7 +71,10 @@ class ExternalPlace(UnityTable):
 
 
 def place(catalog: UnityCatalog, identifier: Identifier, location: str | None) -> StagedTable | ExternalPlace:
-    """Where a new table is to be; raises `NoSuchNamespace`, `CreatedConcurrently`, `StorageError`."""
+    """Stage a new table, and return its place; raises `NoSuchNamespace`, `CreatedConcurrently`, `StorageError`.
+
+    Without a `location`, the server assigns one, and the table is managed.
+    """
     names = catalog.table_names(identifier.within)
     if location is not None:
         if not catalog.namespace_exists(identifier.namespace):
@@ -85,7 +88,7 @@ def place(catalog: UnityCatalog, identifier: Identifier, location: str | None) -
     uuid, folder = answer.text("table-id"), answer.text("location")
     if not uuid or not folder:
         raise CorruptMetadata(
-            f"catalog {catalog.name!r} gives the new table {identifier} no location, or no id, in the answer to "
+            f"catalog {catalog.name!r} returned no location or no id for the new table {identifier}, in the answer to "
             f"{answer.request}. Ask its operator."
         )
     required = _requirements(answer)
@@ -94,7 +97,7 @@ def place(catalog: UnityCatalog, identifier: Identifier, location: str | None) -
 
 
 def _requirements(answer: UnityResponse) -> dict[str, Any]:
-    """The features and properties that a new table has to have; properties of any value are None."""
+    """Return the features and properties that a new table must have. A property that may have any value is None."""
     protocol, properties = answer.node("required-protocol"), answer.node("required-properties")
     features = {name: protocol.names(name) for name in ("reader-features", "writer-features")}
     values = answer.texts("required-properties")
@@ -103,10 +106,10 @@ def _requirements(answer: UnityResponse) -> dict[str, Any]:
 
 @contextmanager
 def registration(catalog: UnityCatalog, identifier: Identifier, storage: Storage) -> Iterator[None]:
-    """Name a table once it is written, which is the body of the `with` block.
+    """Context manager: register a table after the body, which writes version 0.
 
     Raises `CreatedConcurrently` if the name is taken, `StorageError` if the server refuses the table, and
-    `CommitStateUnknown` if it does not answer.
+    `CommitStateUnknown` if it does not respond.
     """
     yield
     table = storage.vended
@@ -116,15 +119,15 @@ def registration(catalog: UnityCatalog, identifier: Identifier, storage: Storage
     body = _body(table, storage)
 
     def send() -> bool:
-        """Whether the table was made; raises `StorageError` if no answer tells."""
+        """Return True if the table was registered; raises `StorageError` if that is unclear."""
         try:
             catalog.client.send("POST", path, body)
         except UnityRefusal as error:
-            if not error.kind and error.status not in _NO_API:  # of anything in between
+            if not error.kind and error.status not in _NO_API:  # from a proxy or gateway
                 raise StorageError(str(error)) from error
             if _named_table(catalog, identifier) != _key(table):
                 raise
-        return True  # also if the request came twice, or its first answer was lost
+        return True  # also if the request arrived twice, or its first response was lost
 
     def retry_send() -> bool:
         try:
@@ -132,7 +135,7 @@ def registration(catalog: UnityCatalog, identifier: Identifier, storage: Storage
         except UnityRefusal as error:
             if error.status == 409 and _named_table(catalog, identifier) is not None:
                 return False
-            raise StorageError(str(error)) from error  # the first request may be on its way
+            raise StorageError(str(error)) from error  # the first request may still arrive
 
     try:
         send()
@@ -144,24 +147,24 @@ def registration(catalog: UnityCatalog, identifier: Identifier, storage: Storage
 
 
 def _named_table(catalog: UnityCatalog, identifier: Identifier) -> Hashable | None:
-    """The key of the table that has a name; None if there is none. Raises `StorageError`, `CorruptMetadata`."""
+    """Return the key of the table with a name; None if it does not exist. Raises `StorageError`, `CorruptMetadata`."""
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
         return _key(catalog.find(identifier))
     except NoSuchTableError:
         return None
-    except UnsupportedFeature:  # a table of another kind
+    except UnsupportedFeature:  # a table of another format
         return str(identifier)
 
 
 def _key(table: UnityTable) -> Hashable:
-    """What tells a table from others of the same name; an external one has no id before it has a name."""
+    """Return what identifies a table: its id or, for an external table, which gets its id later, its location."""
     return table.uuid if isinstance(table, ManagedUnityTable) else table.location
 
 
 def _body(table: StagedTable | ExternalPlace, storage: Storage) -> dict[str, Any]:
-    """The request that names a table, by its version 0."""
+    """Return the body of the request that registers a table, read from its version 0."""
     segment = list_log(table.location, storage).segment(0)
     reader = LogReader(table.location, storage)
     version = reader.version(segment)
@@ -188,7 +191,7 @@ def _failure(catalog: UnityCatalog, identifier: Identifier, error: UnityRefusal)
     if error.status == 409:
         if _named_table(catalog, identifier) is not None:
             return CreatedConcurrently(f"{identifier}: {error.message}")
-        return TableExists(f"{identifier}: {error.message}. There is no table of this name that you may see")
+        return TableExists(f"{identifier}: {error.message}. No table of this name is visible to you")
     if error.status in _NO_API:
         return UnsupportedFeature(f"creating {identifier} on a server without the API delta/v1", "Update the server.")
     return StorageError(f"the catalog refuses the new table {identifier}: {error}")

@@ -1,4 +1,4 @@
-"""Credentials that the catalog issues for a table's files, as FileIO properties, and when they have to be renewed."""
+"""Credentials that a Unity Catalog issues for a table's files, as FileIO properties, and their renewal times."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from lakescan.errors import CorruptMetadata, StorageError
 from lakescan.storage.locations import normal, split_location, store_of
 from lakescan.storage.vended_credentials import Credential
 
-_MARGIN = 300.0  # seconds before they expire, at most: tasks that have got them need them for some time
-_SHARE = 0.5  # of their lifetime: what is left of it when they are renewed, at most
-_UNCLEAR = 60.0  # seconds that credentials are used which expired, by the clock here, before they were issued
-_SECONDS = 100_000_000_000  # the least number that means milliseconds: March 1973; a smaller one means seconds
-# Names of the API of Delta tables, as those of FileIO.
+# Credentials are renewed this many seconds before they expire, but not before this fraction of their lifetime.
+_MARGIN = 300.0
+_SHARE = 0.5
+_UNCLEAR = 60.0  # seconds of use for credentials that, by the local clock, had expired when they were issued
+_SECONDS = 100_000_000_000  # times from this number on are in milliseconds (March 1973), smaller ones in seconds
+# FileIO properties by their names in the API of Delta tables.
 _NAMES = {
     "s3.access-key-id": "s3.access-key-id",
     "s3.secret-access-key": "s3.secret-access-key",
@@ -26,7 +27,7 @@ _NAMES = {
     "gcs.oauth-token": "gcs.oauth2.token",
     "azure.sas-token": "adls.sas-token",
 }
-# Those of the older API: the member of the answer, its member, and the FileIO property.
+# In the older API: the member of the response, its member, and the FileIO property.
 _OLD_NAMES = (
     ("aws_temp_credentials", "access_key_id", "s3.access-key-id"),
     ("aws_temp_credentials", "secret_access_key", "s3.secret-access-key"),
@@ -38,7 +39,10 @@ _OLD_NAMES = (
 
 @dataclass(frozen=True)
 class IssuedCredentials:
-    """Properties with secrets; `renewal` and `expiry` are in seconds since 1970, None if they do not expire."""
+    """Credentials as FileIO properties.
+
+    `renewal` and `expiry` are in seconds since 1970; None if the credentials do not expire.
+    """
 
     properties: Mapping[str, str] = field(repr=False)
     renewal: float | None = None
@@ -46,12 +50,12 @@ class IssuedCredentials:
 
     @staticmethod
     def until(properties: Mapping[str, str], expiry_millis: Any, location: str) -> IssuedCredentials:
-        """Properties that expire at a time in milliseconds since 1970; never, for what is no such time."""
+        """Return credentials that expire at `expiry_millis` (since 1970), or never if it is not a valid time."""
         of_location = _account_properties(location) if "adls.sas-token" in properties else {}
         expiry, now = _seconds(expiry_millis), time.time()
         if expiry is None:
             return IssuedCredentials({**of_location, **properties})
-        if expiry <= now:  # when it is issued: the clocks differ, and to ask each time would not help
+        if expiry <= now:  # already expired: the clocks differ, and requesting new ones would not help
             return IssuedCredentials({**of_location, **properties}, now + _UNCLEAR, now + _UNCLEAR)
         if "gcs.oauth2.token" in properties:
             of_location = {"gcs.oauth2.token-expires-at": str(int(expiry * 1000))}
@@ -60,24 +64,24 @@ class IssuedCredentials:
 
     @cached_property
     def credential(self) -> Credential:
-        """The properties as what gives access to all locations of the table: the same object each time."""
+        """The credential for all locations of the table. Always the same object."""
         return Credential("", self.properties)
 
     @property
     def is_due(self) -> bool:
-        """Whether they are to be renewed."""
+        """Whether to renew the credentials."""
         return self.renewal is not None and time.time() >= self.renewal
 
     @property
     def is_valid(self) -> bool:
-        """Whether they can still be used."""
+        """Whether the credentials can still be used."""
         return self.expiry is None or time.time() < self.expiry
 
 
 def parse_credentials(answer: UnityResponse, location: str) -> IssuedCredentials:
-    """The credentials of an answer of the API of Delta tables, of those for the longest prefix of the location.
+    """Return the credentials with the longest matching prefix of the location, from a response of the Delta tables API.
 
-    Raises `StorageError` if there are none, `CorruptMetadata` if they cannot be read.
+    Raises `StorageError` if none match, `CorruptMetadata` if they cannot be read.
     """
     place = f"{normal(location)}/"
     prefixes = [(normal(each.text("prefix") or ""), each) for each in answer.nodes("storage-credentials")]
@@ -90,32 +94,35 @@ def parse_credentials(answer: UnityResponse, location: str) -> IssuedCredentials
 
 
 def parse_legacy_credentials(answer: UnityResponse, location: str) -> IssuedCredentials:
-    """The credentials of an answer of `temporary-table-credentials`."""
+    """Return the credentials in a response of `temporary-table-credentials`."""
     known = ((name, answer.node(member).text(inner)) for member, inner, name in _OLD_NAMES)
     found = {name: value for name, value in known if value is not None}
     return IssuedCredentials.until(found, answer.get("expiration_time"), location)
 
 
 def valid_credentials(known: IssuedCredentials | None, ask: Callable[[], IssuedCredentials]) -> IssuedCredentials:
-    """Credentials that are valid: those that are known until they are due, and after that while there are no others."""
+    """Return `known` credentials until they are due for renewal, then new ones from `ask`.
+
+    If `ask` fails, the known credentials are used until they expire.
+    """
     if known is not None and not known.is_due:
         return known
     try:
         return ask()
-    except (CorruptMetadata, StorageError):  # those that are there may be good for a while
+    except (CorruptMetadata, StorageError):  # the known credentials may still be valid
         if known is None or not known.is_valid:
             raise
         return known
 
 
 def has_credentials(location: str) -> bool:
-    """Whether files of a location are accessed with credentials."""
+    """Return whether files at a location are accessed with credentials, that is, are not local."""
     scheme = split_location(location)[0]
     return store_of(scheme) != "file"
 
 
 def _seconds(millis: Any) -> float | None:
-    """A time in seconds since 1970; servers also give texts, and seconds. None for what is no time."""
+    """Convert a server's time to seconds since 1970; None if it is not a time. Servers send numbers or text."""
     if isinstance(millis, bool) or not isinstance(millis, int | float | str):
         return None
     try:
@@ -128,6 +135,6 @@ def _seconds(millis: Any) -> float | None:
 
 
 def _account_properties(location: str) -> dict[str, str]:
-    """The account of a location in Azure: `abfss://container@account.dfs.core.windows.net/path`."""
+    """Return the account of an Azure location, `abfss://container@account.dfs.core.windows.net/path`."""
     host = split_location(location)[1].partition("@")[2]
     return {"adls.account-name": host.split(".")[0]} if host else {}

@@ -1,4 +1,4 @@
-"""A Delta table in a Unity Catalog: where its files are, credentials for them, and, if it is managed, its commits."""
+"""A Delta table in a Unity Catalog: its location, its credentials, and the commits of a catalog-managed table."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from lakescan.storage.put_if_absent import NotCreated
 from lakescan.storage.vended_credentials import Credential
 
 Node = dict[str, Any]
-# How often a server that is busy is asked again; one that does not answer, for half a minute.
+# Retries of a busy server, and of a server that does not respond (for about half a minute).
 _BUSY = RetryPolicy(attempts=12, first=0.2, ceiling=10)
 _LOST = RetryPolicy(attempts=10, first=0.1, ceiling=10)
 _ONCE = RetryPolicy(attempts=1, first=0)
-_LOCKED = "UpdateRequirementConflictException"  # or another table has the name
+_LOCKED = "UpdateRequirementConflictException"  # the table is locked, or another table has the name
 _NAME = re.compile(r"(\d{20})\.[0-9A-Za-z-]+\.json")
 
 
@@ -52,8 +52,8 @@ _NAME = re.compile(r"(\d{20})\.[0-9A-Za-z-]+\.json")
 class UnityTable:
     """A table by its name and id, with `VendedCredentials` for its files.
 
-    `names` are those of the catalog, the schema and the table on the server. `is_old` says that the server has the
-    older API alone for this table.
+    `names` are those of the catalog, schema and table on the server. `is_old`: only the server's older API has this
+    table.
     """
 
     client: UnityClient
@@ -76,25 +76,28 @@ class UnityTable:
 
     @property
     def name(self) -> str:
-        """The table's name here."""
+        """The table's name in lakescan."""
         return str(self.identifier)
 
     @property
     def identity(self) -> Hashable:
-        """The server, and the table's id."""
+        """The server's address and the table's id."""
         return self.client.uri, self.uuid
 
     @property
     def has_credentials(self) -> bool:
-        """False for local files."""
+        """Whether the table's files need credentials; False for local files."""
         return has_credentials(self.location)
 
     @property
     def signer(self) -> None:
-        """None: it issues credentials."""
+        """Always None: the catalog issues credentials, and does not sign requests."""
 
     def at(self, location: str) -> Credential | None:
-        """FileIO properties with credentials that do not expire soon, for all of the table; raises `StorageError`."""
+        """Return credentials for the table's files that do not expire soon; None for local files.
+
+        Raises `StorageError` if the catalog issues none.
+        """
         if not self.has_credentials:
             return None
         with self._lock:
@@ -102,7 +105,7 @@ class UnityTable:
             return self._issued.credential
 
     def request_write_access(self) -> Self:
-        """The table with credentials for writing."""
+        """Return the table with credentials for writing."""
         return self if self.writes else replace(self, writes=True)
 
     def _ask(self) -> IssuedCredentials:
@@ -125,7 +128,7 @@ class UnityTable:
 
 @dataclass
 class ManagedUnityTable(UnityTable):
-    """A table whose commits the catalog ratifies (`lakescan.delta.log.catalog_managed.ManagedTable`)."""
+    """A table with catalog-managed commits (`lakescan.delta.log.catalog_managed.ManagedTable`)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -135,12 +138,12 @@ class ManagedUnityTable(UnityTable):
         return {**super().__getstate__(), "_found": None}
 
     def keep_answer(self, answer: UnityResponse) -> Self:
-        """This table, as the catalog has just described it: its log is opened without asking again."""
+        """Keep the catalog's description of the table for the next look at its log; return the table."""
         self._found = self._parse_commits(answer)
         return self
 
     def ratified_commits(self) -> RatifiedCommits:
-        """The newest version, and the commits that are not published as far as the catalog knows.
+        """Request the latest version, and the ratified commits that the catalog has not recorded as published.
 
         Raises `NoSuchTable`, `CommitConflict` if another table has the name, `StorageError`, `CorruptMetadata`.
         """
@@ -152,10 +155,10 @@ class ManagedUnityTable(UnityTable):
         except UnityRefusal as error:
             if error.is_missing:
                 raise NoSuchTable(f"{self.name} is not in its catalog any more: {error.message}") from error
-            raise StorageError(f"the catalog does not tell the commits of {self.name}: {error}") from error
+            raise StorageError(f"the catalog does not return the commits of {self.name}: {error}") from error
 
     def propose(self, commit: StagedCommit, change: MetadataChange) -> RatifiedCommits:
-        """Send the commit with what it changes of the metadata; see `ManagedTable.propose`."""
+        """Send a commit with its metadata changes to the catalog; see `ManagedTable.propose`."""
         body = self._request({"action": "add-commit", "commit": _node(commit)}, *updates_of(change))
         try:
             return self._send_update(body, _BUSY)
@@ -165,20 +168,20 @@ class ManagedUnityTable(UnityTable):
             return self._retry_proposal(commit, body, error)
 
     def report_publication(self, version: int) -> None:
-        """Tell that all commits up to a version are published; raises `StorageError`."""
+        """Report to the catalog that all commits up to a version are published; raises `StorageError`."""
         try:
             action = {"action": "set-latest-backfilled-version", "latest-published-version": version}
             self._send_update(self._request(action), _BUSY)
         except UnityRefusal as error:
-            raise StorageError(f"the catalog does not note published commits of {self.name}: {error}") from error
+            raise StorageError(f"the catalog does not record published commits of {self.name}: {error}") from error
 
     def _request(self, *updates: Node) -> Node:
         return {"requirements": [{"type": "assert-table-uuid", "uuid": self.uuid}], "updates": list(updates)}
 
     def _send_update(self, body: Node, policy: RetryPolicy) -> RatifiedCommits:
-        """Send an update; a server that is too busy, or has the table locked, is asked again by the policy.
+        """Send an update. It is retried by `policy` if the server is busy or has locked the table.
 
-        Raises `UnityRefusal` if the server itself says so, `NoAnswer` for what anything in between may have said.
+        Raises `UnityRefusal` for a refusal by the server itself, and `NoAnswer` if it may come from a proxy or gateway.
         """
         waits = policy.waits()
         while True:
@@ -193,25 +196,25 @@ class ManagedUnityTable(UnityTable):
                     if error.kind:
                         raise
                 pause(error, 0)
-                raise NoAnswer(str(error)) from error  # the request may have passed before
+                raise NoAnswer(str(error)) from error  # an earlier request may have succeeded
             try:
                 return self._parse_commits(answer)
-            except (CorruptMetadata, CommitConflict, UnsupportedFeature) as error:  # but it was carried out
+            except (CorruptMetadata, CommitConflict, UnsupportedFeature) as error:  # the update was carried out
                 raise NoAnswer(str(error)) from error
 
     def _is_busy(self, error: UnityRefusal) -> bool:
-        """Whether to repeat a request that was refused. The server says so, too, of a table that is locked."""
+        """Return whether to retry a refused request, because the server is busy or the table locked."""
         if error.kind == _LOCKED:
             with suppress(StorageError, CorruptMetadata, UnsupportedFeature):
-                self.ratified_commits()  # raises `CommitConflict` if the table is another one
+                self.ratified_commits()  # raises `CommitConflict` if another table has the name
             return True
         return error.status == 429 and error.kind != "ResourceExhaustedException"
 
     def _resolve_refusal(self, commit: StagedCommit, body: Node, error: UnityRefusal) -> RatifiedCommits:
-        """The outcome of a proposal that the server refuses, which is no proof: the request may have come twice.
+        """Look up the outcome of a refused proposal. The refusal proves nothing: the request may have arrived twice.
 
-        Raises `VersionConflict`, `TooManyStaged`, `CommitStateUnknown`, and `NotCreated` for a commit that is provably
-        not made.
+        Raises `VersionConflict`, `TooManyStaged`, `CommitStateUnknown`, and `NotCreated` if the commit was provably not
+        made.
         """
         try:
             made = self._find_commit(commit)
@@ -221,12 +224,12 @@ class ManagedUnityTable(UnityTable):
             return made
         if error.kind == "ResourceExhaustedException":
             raise TooManyStaged(error.message)
-        if error.status == 409 and error.kind != _LOCKED:  # a conflict with what? Another answer has to tell
+        if error.status == 409 and error.kind != _LOCKED:  # the cause of the conflict is unclear
             return self._retry_proposal(commit, body, error)
         raise NotCreated(f"the catalog refuses a commit to {self.name}: {error}")
 
     def _retry_proposal(self, commit: StagedCommit, body: Node, error: Exception) -> RatifiedCommits:
-        """The outcome of a proposal whose answer was lost. It is sent again: the catalog ratifies the same one once.
+        """Resend a proposal whose response was lost, and return the outcome. The catalog ratifies it only once.
 
         Raises `VersionConflict`, and `CommitStateUnknown`.
         """
@@ -237,15 +240,15 @@ class ManagedUnityTable(UnityTable):
             except UnityRefusal as refusal:
                 if (made := self._find_commit(commit)) is not None:
                     return made
-                raise StorageError(str(refusal)) from refusal  # an earlier request may be on its way
+                raise StorageError(str(refusal)) from refusal  # an earlier request may still arrive
 
         name = f"{self.name} (version {commit.version})"
         return outcome_of(name, error, retry_update, (CommitConflict, VersionConflict), _LOST)
 
     def _find_commit(self, commit: StagedCommit) -> RatifiedCommits | None:
-        """What the catalog has, if this commit is among it; None if the version has none.
+        """Return the ratified commits if `commit` is among them; None if its version is not taken.
 
-        Raises `VersionConflict`, and what `ratified` raises.
+        Raises `VersionConflict` if another commit has the version, and the errors of `ratified_commits`.
         """
         ratified = self.ratified_commits()
         name = {each.version: each.name for each in ratified.commits}.get(commit.version)
@@ -254,11 +257,14 @@ class ManagedUnityTable(UnityTable):
         if name is not None:
             raise VersionConflict(certain=True)
         if ratified.latest >= commit.version:
-            raise VersionConflict(certain=False)  # published, and forgotten by the catalog: its text tells whose it is
+            raise VersionConflict(certain=False)  # published: only the commit file shows whose commit it is
         return None
 
     def _parse_commits(self, answer: UnityResponse) -> RatifiedCommits:
-        """What is ratified, by the catalog's description of the table."""
+        """Parse the ratified commits in the catalog's description of the table.
+
+        Raises `CorruptMetadata`, `UnsupportedFeature`, and `CommitConflict` if another table has the name.
+        """
         if (uuid := answer.node("metadata").text("table-uuid")) is None:
             raise CorruptMetadata(f"{answer.request} is answered without the id of {self.name}. {WHAT_TO_DO}")
         if uuid != self.uuid:
@@ -271,20 +277,22 @@ class ManagedUnityTable(UnityTable):
         is_whole = not versions or latest - versions[0] + 1 == len(versions) == len(set(versions))
         if not is_whole or (versions and versions[-1] != latest):
             raise CorruptMetadata(
-                f"the catalog says that {self.name} has version {latest}, and names the commits "
+                f"the catalog reports version {latest} of {self.name}, and lists the commits "
                 f"{versions[0]} to {versions[-1]}: some are missing. Ask its operator."
             )
         return RatifiedCommits(latest, tuple(commits))
 
     def _parse_commit(self, node: UnityResponse) -> StagedCommit:
         if (name := node.text("file-name")) is None:
-            raise UnsupportedFeature(f"commits that the catalog has inline, as of {self.name}", "It names no file.")
+            raise UnsupportedFeature(
+                f"inline commits of {self.name} in its catalog", "The catalog must record them by file names."
+            )
         numbers = [node.number(each) for each in ("version", "file-size", "timestamp", "file-modification-timestamp")]
         known = [each for each in numbers if each is not None]
         match = _NAME.fullmatch(name)
         if match is None or len(known) < len(numbers) or int(match[1]) != known[0]:
             raise CorruptMetadata(
-                f"{node.request} names a commit of {self.name} that is not one: {dict(node)}. {WHAT_TO_DO}"
+                f"{node.request} returned an invalid commit of {self.name}: {dict(node)}. {WHAT_TO_DO}"
             )
         version, size, timestamp, modified = known
         return StagedCommit(version, name, size, timestamp, modified)

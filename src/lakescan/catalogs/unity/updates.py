@@ -1,4 +1,4 @@
-"""What a commit changes of a table's metadata, as the API of Delta tables has it: schemas, properties, protocols."""
+"""Converts the metadata changes of a Delta commit to updates of the Unity Catalog API."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MEMBERS = {
 
 
 def updates_of(change: MetadataChange) -> Iterator[Node]:
-    """The updates that follow from a commit; none if it changes rows alone."""
+    """Yield the API's updates for a commit's metadata change; none if it changes only rows."""
     if change.after is not None:
         yield from _metadata_updates(change.before, change.after)
     if change.protocol is not None:
@@ -47,7 +47,7 @@ def _metadata_updates(before: Mapping[str, Any], after: Mapping[str, Any]) -> It
 
 
 def protocol_node(protocol: Mapping[str, Any]) -> Node:
-    """A protocol action as the API has it."""
+    """Convert a protocol action to the API's form."""
     return {
         "min-reader-version": protocol["minReaderVersion"],
         "min-writer-version": protocol["minWriterVersion"],
@@ -57,23 +57,23 @@ def protocol_node(protocol: Mapping[str, Any]) -> Node:
 
 
 def domain_node(name: str, configuration: Mapping[str, Any]) -> Node:
-    """The configuration of a domain, of which the API knows one member."""
+    """Convert the configuration of a metadata domain to the API's form, which has one member per domain."""
     return {_DOMAINS[name]: configuration[_DOMAINS[name]]}
 
 
 def known_domains(configurations: Mapping[str, Mapping[str, Any]]) -> Node:
-    """The domains that the API knows, of all that a table has."""
+    """Convert the domains of a table that the API supports."""
     return {name: domain_node(name, value) for name, value in configurations.items() if name in _DOMAINS}
 
 
 def schema_node(schema_string: str) -> Node:
-    """A schema as the API has it."""
+    """Convert a Delta schema string to the API's form."""
     found: Node = _rename_members(json.loads(schema_string))
     return found
 
 
 def _rename_members(node: Any) -> Any:
-    """A type with the API's names of members; metadata of fields is the user's own, and stays."""
+    """Rename the members of a type to the API's names. User-defined field metadata is left unchanged."""
     if not isinstance(node, dict):
         return node
     made = {_MEMBERS.get(name, name): value for name, value in node.items()}
