@@ -1,7 +1,7 @@
-"""Files by location: in local folders, object stores and HDFS, relocated if the table moved.
+"""Access to files by location: in local folders, object stores and HDFS, relocated if the table was moved.
 
-`Storage` opens, lists and removes them. `clients` says which client each kind of store has, `settings` how clients are
-configured.
+`Storage` opens, lists and deletes files. `clients` maps each kind of store to its client, and `settings` configures the
+clients.
 """
 
 from lakescan.storage.files import FileEntry, Storage, join

@@ -1,4 +1,4 @@
-"""Remove many files of an S3 bucket by its bulk requests (DeleteObjects), a thousand keys each, with obstore."""
+"""Deletion of many S3 files by bulk requests (DeleteObjects) of a thousand keys each."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from lakescan.storage.signed_s3_client import SignedBucket
 
 _LOG = logging.getLogger("lakescan")
-_FEW = 20  # for fewer files, requests of their own are as good
-_KEYS = 1000  # that a bulk request has at most
-_UNFIT = re.compile(r"[\x00-\x1f\x7f\ufffe\uffff]")  # what XML cannot have, or reads as another character
+_FEW = 20  # fewer files are deleted by single requests
+_KEYS = 1000  # the limit of keys in a bulk request
+_UNFIT = re.compile(r"[\x00-\x1f\x7f\ufffe\uffff]")  # characters that XML forbids or changes
 _FAILED: set[tuple[str, str | None]] = set()  # buckets and endpoints that have refused bulk requests
 
 
 def remove_in_bulk(locations: Sequence[str], relocated: Sequence[str], settings: StorageOptions) -> list[str]:
-    """Remove what bulk requests can; return the locations that are left, which may be removed or not.
+    """Delete files by obstore's bulk requests; return the locations that are left, which may or may not be deleted.
 
-    `relocated` are the same locations where they are now.
+    `relocated` are the current locations of the same files.
     """
     endpoint = settings.endpoint("s3")
     if len(locations) < _FEW or not may_replace_arrow(settings):
@@ -48,14 +48,15 @@ def remove_in_bulk(locations: Sequence[str], relocated: Sequence[str], settings:
 def remove_by_signed_requests(
     locations: Sequence[str], relocated: Sequence[str], signed_bucket: Callable[[str], SignedBucket | None]
 ) -> list[str]:
-    """Remove the same by bulk requests that a catalog signs; return the locations that are left.
+    """Delete files by bulk requests that a catalog signs; return the locations that are left.
 
-    `signed_bucket` returns the bucket of a location; None if the catalog does not sign its requests, which leaves it.
+    `relocated` are the current locations of the same files. `signed_bucket` returns the bucket of a location, or None
+    if the catalog does not sign its requests, in which case the location is left.
     """
     if len(locations) < _FEW:
         return list(locations)
     left = list[str]()
-    by_bucket: dict[str, tuple[SignedBucket, dict[str, str]]] = {}  # with locations by their keys
+    by_bucket: dict[str, tuple[SignedBucket, dict[str, str]]] = {}  # client, and locations by key
     for location, place in zip(locations, relocated, strict=True):
         _, name, path = split_location(place)
         if not _UNFIT.search(path) and (bucket := signed_bucket(location)) is not None:
@@ -68,21 +69,21 @@ def remove_by_signed_requests(
             some = keys[start : start + _KEYS]
             try:
                 left += [found[key] for key in client.delete_all(some)]
-            except Exception as error:  # files are then removed one by one
-                _LOG.info("bulk removal from %s failed, files are removed one by one: %s", client.name, error)
+            except Exception as error:
+                _LOG.info("bulk deletion from %s failed, deleting files one by one: %s", client.name, error)
                 left += [found[key] for key in keys[start:]]
                 break
     return left
 
 
 def _delete_keys(bucket: str, keys: list[str], settings: StorageOptions) -> bool:
-    """Whether all keys are removed."""
+    """Delete keys by bulk requests; return whether all were deleted."""
     try:
         import obstore
 
         root = f"s3://{bucket}"
         obstore.delete(object_store(root, client_config(settings, root)), keys)
-    except Exception as error:  # whatever a client raises: the files are then removed one by one
-        _LOG.info("bulk removal from %s failed, files are removed one by one: %s", bucket, error)
+    except Exception as error:  # clients raise arbitrary types
+        _LOG.info("bulk deletion from %s failed, deleting files one by one: %s", bucket, error)
         return False
     return True

@@ -1,9 +1,9 @@
 """The clients of each kind of store.
 
-Arrow's filesystems read, write and list in every store, because Arrow's readers, writers and data sets take no other
-files. obstore sends the requests that Arrow's clients cannot send: conditional puts, and in S3 whole files by one
-request, names after a given one, and bulk deletes. Only a catalog's REST server can sign requests to S3 that neither
-of them may sign; these are sent by a client of our own.
+Arrow's filesystems read, write and list in every store, because Arrow's readers, writers and datasets require them.
+obstore sends requests that Arrow's clients cannot send: conditional puts and, in S3, reads of whole files by one
+request, listings that start after a name, and bulk deletes. Requests to S3 that a REST catalog must sign are sent by
+lakescan's own client.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakescan.storage.settings import StorageOptions
 from lakescan.storage.settings.azure_endpoints import account_of
 from lakescan.storage.settings.catalog_properties import catalog_s3_arguments, is_signed_remotely
 
-CONNECTIONS = 64  # to one S3 endpoint; Arrow's own number is 25
+CONNECTIONS = 64  # connections to an S3 endpoint; Arrow's default is 25
 _IO_THREADS = threading.Lock()
 _AUTHORITIES = ("blob_storage_authority", "dfs_storage_authority")
 
@@ -44,9 +44,9 @@ def open_filesystem(scheme: str, authority: str, options: StorageOptions) -> paf
 
 
 def connect(scheme: str, authority: str, options: StorageOptions, location: str) -> pafs.FileSystem:
-    """Open the filesystem of a location with the options of the user.
+    """Open the filesystem of a location with the user's options.
 
-    Raises `StorageError` for a host that does not answer, `InvalidOption` for an unknown scheme.
+    Raises `StorageError` for a host that does not respond, `InvalidOption` for an unknown scheme.
     """
     if scheme in CLIENTS and CLIENTS[scheme].is_asked_first:
         check_reachable(scheme, authority, options, location)
@@ -58,10 +58,10 @@ def connect_by_catalog(
 ) -> pafs.FileSystem:
     """Open the filesystem of a location with the properties of a catalog.
 
-    `signer` signs requests to S3 if the properties say so. Raises `StorageError` for a host that does not answer,
-    `InvalidOption` for an unknown scheme, and `UnsupportedFeature` for requests that are to be signed without a signer.
+    `signer` signs requests to S3 if the properties enable remote signing. Raises `StorageError` for a host that does
+    not respond, `InvalidOption` for an unknown scheme, and `UnsupportedFeature` if a signer is needed but missing.
     """
-    if scheme == "viewfs":  # federated namenodes, which only catalogs name
+    if scheme == "viewfs":  # federated namenodes; only catalogs use this scheme
         return pafs.HadoopFileSystem.from_uri(f"viewfs://{authority}")
     if scheme != "s3":
         return connect(scheme, authority, StorageOptions.parse(properties, ignore_unknown=True), location)
@@ -70,7 +70,7 @@ def connect_by_catalog(
     if signer is None:
         raise UnsupportedFeature(
             "S3 requests that a catalog signs (s3.remote-signing-enabled) without a catalog of type rest",
-            "Only these have a signer. Open the table by its name in one, or give keys by s3.access-key-id.",
+            "Only REST catalogs sign. Open the table by its name in one, or set s3.access-key-id.",
         )
     return _connect_signed(authority, StorageOptions.parse(properties, ignore_unknown=True), signer)
 
@@ -84,7 +84,7 @@ def _connect_s3(bucket: str, options: StorageOptions) -> pafs.FileSystem:
 
 
 def _open_s3(arguments: dict[str, Any]) -> pafs.FileSystem:
-    """A client with as many connections as it may have threads: Arrow takes their number from its I/O threads."""
+    """Open an S3 filesystem with enough connections; Arrow derives their number from its I/O thread count."""
     with _IO_THREADS:
         before = pa.io_thread_count()
         pa.set_io_thread_count(max(before, CONNECTIONS))
@@ -95,7 +95,7 @@ def _open_s3(arguments: dict[str, Any]) -> pafs.FileSystem:
 
 
 def _connect_signed(bucket: str, options: StorageOptions, signer: RequestSigner) -> pafs.FileSystem:
-    """A bucket of S3 whose requests a catalog signs."""
+    """Open an S3 bucket whose requests a catalog signs."""
     from lakescan.storage.signed_s3_client import SignedBucket
     from lakescan.storage.signed_s3_filesystem import SignedFiles
 
@@ -107,7 +107,7 @@ def _connect_gcs(bucket: str, options: StorageOptions) -> pafs.FileSystem:
 
 
 def _connect_azure(authority: str, options: StorageOptions) -> pafs.FileSystem:
-    """A client of an account; pyarrow has one without credentials by a URI alone."""
+    """Open the filesystem of an Azure account. Anonymous access is only possible in pyarrow by a URI."""
     account = account_of(authority, options.azure_account)
     arguments = options.abfs(account)
     if not options.is_anonymous_in_azure:
@@ -125,10 +125,10 @@ class StoreClients:
     """The clients of one kind of store.
 
     Attributes:
-        connect: Opens Arrow's filesystem, by the authority of a location and the settings.
-        obstore_scheme: The scheme by which obstore takes a bucket or container; None: obstore is not used.
-        is_asked_first: Whether to ask if the host answers, because Arrow's client would retry for minutes.
-        has_buckets: Whether a path in the filesystem begins with the name of a bucket or container.
+        connect: Opens Arrow's filesystem for a location's authority and the settings.
+        obstore_scheme: The scheme of the store's URIs in obstore; None if obstore is not used.
+        is_asked_first: Whether to check first that the host responds, because Arrow's client would retry for minutes.
+        has_buckets: Whether paths in the filesystem start with the name of a bucket or container.
     """
 
     connect: Callable[[str, StorageOptions], pafs.FileSystem]

@@ -1,7 +1,7 @@
-"""Read files that may be encrypted streams (Iceberg specification, "AES GCM Stream"): whole, a part, or open.
+"""Reading of files that may be AES GCM streams (Iceberg specification): whole files, byte ranges, or open files.
 
 With a key manager, a file that has key metadata must be encrypted. Without one, key metadata is ignored, as in
-Iceberg's Java library, since some writers record it for plain files; what proves to be encrypted is refused.
+Iceberg's Java library, since some writers record it for plain files. Then an encrypted file is refused when detected.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from lakescan.storage.files import Storage
 
 
 def is_encrypted_stream(storage: Storage, path: str) -> bool:
-    """Whether a file starts with the magic of an encrypted stream; reads it. Raises `MissingFile`."""
+    """Return whether a file starts with an encrypted stream's magic bytes; reads them. Raises `MissingFile`."""
     with storage.open(path) as file:
         return bool(file.read(len(MAGIC)) == MAGIC)
 
 
 def key_of(storage: Storage, path: str, key_metadata: bytes | None, what: str) -> FileKey | None:
-    """The key of a file; None if it is not encrypted.
+    """Return the key of a file; None if the file is not encrypted.
 
-    `what` names such files in the plural. Raises `UnsupportedFeature` for one that is encrypted if there is no key
-    manager.
+    `what` is the plural name of such files for messages. Raises `UnsupportedFeature` for an encrypted file without a
+    key manager.
     """
     if key_metadata is None:
         return None
@@ -43,13 +43,13 @@ def key_of(storage: Storage, path: str, key_metadata: bytes | None, what: str) -
 
 
 def list_key_of(storage: Storage, path: str, key: ListKey | None) -> FileKey:
-    """The key of an encrypted manifest list; raises `CorruptMetadata` if the table's metadata does not have it."""
+    """Return the key of an encrypted manifest list; raises `CorruptMetadata` if the table's metadata lacks it."""
     if storage.unwrapped_keys is None:
         raise missing_key_manager("manifest lists", path)
     if key is None:
         raise CorruptMetadata(
-            f"{redact(path)} is encrypted, but its key, or the key encryption key of that with its timestamp, is "
-            "not among the table's encryption-keys: another writer removed them. Restore an earlier metadata file."
+            f"{redact(path)} is encrypted, but the table's encryption-keys lack its key, or the key encryption key "
+            "of that key with its timestamp: another writer removed them. Restore an earlier metadata file."
         )
     return storage.unwrapped_keys.list_key(key, redact(path))
 
@@ -64,14 +64,14 @@ def read_streams(storage: Storage, paths: Sequence[str], keys: Sequence[FileKey 
 
 
 def read_part(storage: Storage, path: str, key: FileKey | None, offset: int, length: int) -> bytes:
-    """Read a part of a file by its decrypted bytes; raises `CorruptMetadata` for a range outside the file."""
+    """Read `length` bytes from `offset` of a file's decrypted content; raises `CorruptMetadata` outside the file."""
     if key is None:
         return storage.read(path, offset, length)
     with _open_reader(storage, path, key) as file:
         if offset < 0 or not 0 <= length <= file.size - offset:
             raise CorruptMetadata(
-                f"{redact(path)} has {file.size:,} bytes once it is decrypted, but {length:,} are to be read from byte "
-                f"{offset:,}: the metadata that points into it is damaged"
+                f"{redact(path)} has {file.size:,} decrypted bytes, but the metadata references {length:,} bytes from "
+                f"byte {offset:,}: the metadata is damaged"
             )
         if length > limits.WHOLE_FILE:
             raise LimitExceeded(
@@ -84,7 +84,7 @@ def read_part(storage: Storage, path: str, key: FileKey | None, offset: int, len
 
 @contextmanager
 def open_stream(storage: Storage, path: str, key: FileKey | None) -> Iterator[pa.NativeFile]:
-    """Open a file for random access to its decrypted bytes; see `Storage.open`."""
+    """Context manager: open a file for random access to its decrypted content; see `Storage.open`."""
     if key is None:
         with storage.open(path) as plain:
             yield plain
@@ -102,24 +102,24 @@ def _open_reader(storage: Storage, path: str, key: FileKey) -> Iterator[GcmReade
 
 
 class _NamedFile:
-    """An open file whose faults name it."""
+    """An open file whose read errors name its location."""
 
     def __init__(self, handle: Any, path: str) -> None:
         self._handle, self._path = handle, path
 
     def seek(self, offset: int) -> None:
-        """Move to a byte."""
+        """Move to a position in bytes."""
         self._handle.seek(offset)
 
     def read(self, count: int) -> bytes:
-        """Read up to so many bytes."""
+        """Read up to `count` bytes."""
         with storage_boundary("read", self._path):
             return bytes(self._handle.read(count))
 
 
 def missing_key_manager(what: str, path: str) -> UnsupportedFeature:
-    """The error for an encrypted file without a key manager."""
+    """Return the error for an encrypted file without a key manager. `what` is the plural name of such files."""
     return UnsupportedFeature(
         f"encrypted {what} without a key manager",
-        f"{redact(path)} is one: pass key_manager=, or set key-manager in the catalog's properties.",
+        f"{redact(path)} is encrypted: pass key_manager=, or set key-manager in the catalog's properties.",
     )

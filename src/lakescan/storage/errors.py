@@ -1,6 +1,6 @@
-"""The storage boundary: whatever a filesystem raises becomes a `StorageError` with the location and what to do.
+"""The storage boundary: errors of filesystems become `StorageError`s, with the location and advice.
 
-A storage error says nothing about the table: it is never reported as file damage, nor damage as a storage error.
+A storage error is not evidence of damage: it is never reported as file damage, nor damage as a storage error.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from lakescan.errors import LakescanError, MissingFile, StorageError
 from lakescan.storage.locations import split_location, store_of
 
 _MOST_WORDS = 400  # maximum characters quoted from a filesystem's message
-# What a location must not have, but is given: `//name:password@host`, and the values of a signed address's query.
+# Secrets that users put into locations: `//name:password@host`, and values in the query of a signed URL.
 _PASSWORD = re.compile(r"((?:^|//|[\s'\"])[^/@:\s'\"]+:)[^/@\s]+@")
 _SIGNATURE = re.compile(r"([?&](?:sig|token|password|X-Amz-(?:Signature|Credential|Security-Token))=)[^&\s/'\"]+", re.I)
 _MOST_LOCATION = 300  # maximum characters of a location in a message
-# Messages of object store clients, for which Arrow sets no errno; and of ORC, when Arrow's file raised.
+# Messages of object store clients, for which Arrow sets no errno, and of ORC when Arrow's file raised the error.
 _CLIENT = re.compile(r"AWS Error|google::cloud::Status|Azure Error|RequestFailedException|HDFS .* failed|Arrow error: ")
 # The errnos that Arrow raises for an invalid offset read from a damaged file: damage, not a storage error.
 _OF_CONTENT = {errno.EINVAL, errno.EOVERFLOW}
@@ -41,10 +41,11 @@ _KINDS = {
 def storage_boundary(
     done: str, location: str, missing: str | None = None, *, passing: type[Exception] = LakescanError
 ) -> Iterator[None]:
-    """Turn what a filesystem raises in the block into `StorageError`: `location` cannot be `done` (read, listed).
+    """Context manager: re-raise a filesystem's errors as `StorageError`.
 
-    With `missing`, a file that does not exist raises `MissingFile` with that text. Errors of the type `passing` do not
-    come from storage and pass through unchanged.
+    The message says that `location` cannot be `done` (read, listed, ...). With `missing`, a file that does not exist
+    raises `MissingFile` with that text. Errors of the type `passing` do not come from storage, and are re-raised
+    unchanged.
     """
     try:
         yield
@@ -59,13 +60,13 @@ def storage_boundary(
 
 
 def storage_error(done: str, location: str, error: BaseException) -> StorageError:
-    """The error for a location that cannot be `done`, with the filesystem's message and what to do."""
+    """Return the error for a location that cannot be `done`, with the filesystem's message and advice."""
     hide_error_secrets(error)
     return StorageError(f"{redact(location)} cannot be {done}: {error_text(error)}. {advice(error, location)}")
 
 
 def is_storage_fault(error: BaseException) -> bool:
-    """Whether an error that Arrow raised while decoding a file came from storage, not from the file's contents."""
+    """Return whether an error that Arrow raised while decoding a file came from storage, not from its content."""
     if isinstance(error, StorageError | ConnectionError | TimeoutError | PermissionError):
         return True
     number = error.errno if isinstance(error, OSError) else None
@@ -84,27 +85,27 @@ def check_regular(location: str, path: str) -> None:
 
 
 def redact(location: str) -> str:
-    """A location for a message: truncated if long, quoted if it has unprintable characters, without secrets."""
+    """Prepare a location for a message: truncate it if long, quote unprintable characters, and mask secrets."""
     text = _mask_secrets(location if location and location.isprintable() else repr(location))
     return text if len(text) <= _MOST_LOCATION else f"{text[:_MOST_LOCATION]}... ({len(location):,} characters)"
 
 
 def _mask_secrets(text: str) -> str:
-    """The text without the passwords and signatures that somebody has written into its locations."""
+    """Mask passwords and signatures in locations within a text."""
     return _SIGNATURE.sub(r"\1***", _PASSWORD.sub(r"\1***@", text))
 
 
 def error_text(error: BaseException) -> str:
-    """An error's message on one line, truncated if long."""
+    """Return an error's message on one line, truncated if long."""
     message = _COLOURS.sub("", str(error)).partition(" Detail: Python exception")[0]
     text = hide_secrets(_mask_secrets(" ".join(message.split()))) or type(error).__name__
     return (text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}...").rstrip(".")
 
 
 class WholeFile:
-    """A read-only file of a Python filesystem whose reads return all bytes asked for, or raise `StorageError`.
+    """A read-only file of a Python filesystem whose reads return all requested bytes, or raise `StorageError`.
 
-    Arrow takes a short read for the end of the file. Its own filesystems complete short reads themselves.
+    Arrow treats a short read as the end of the file. Its own filesystems complete short reads themselves.
     """
 
     closed: bool = False
@@ -126,7 +127,7 @@ class WholeFile:
             return int(self._file.seek(position, whence))
 
     def tell(self) -> int:
-        """The current position."""
+        """Return the current position."""
         with storage_boundary("read", self._location):
             return int(self._file.tell())
 
@@ -138,7 +139,7 @@ class WholeFile:
 
 
 def read_whole(file: pa.NativeFile, location: str, length: int) -> bytes:
-    """Read the next `length` bytes, which the file is known to have; raises `StorageError` on a short read."""
+    """Read the next `length` bytes, which the file must have; raises `StorageError` on a short read."""
     data: bytes = file.read(length)
     while len(data) < length:
         more = file.read(length - len(data))
@@ -151,7 +152,7 @@ def read_whole(file: pa.NativeFile, location: str, length: int) -> bytes:
     return data
 
 
-# What to set, by the store of the location.
+# The settings to mention in advice, by kind of store.
 _ENDPOINT = {
     "s3": "the endpoint (s3.endpoint, AWS_ENDPOINT_URL)",
     "gcs": "the endpoint (gcs.service.host, STORAGE_EMULATOR_HOST), if one is set",
@@ -166,9 +167,9 @@ _OPTIONS = {
     "hdfs": "hdfs.user, kerb_ticket",
     "": "those of the store",
 }
-_CLOUDS = ("s3", "gcs", "abfs")  # whose words say which permission it is
+_CLOUDS = ("s3", "gcs", "abfs")  # their messages name the missing permission
 HOSTS = {store: f"Check the network, and {what}." for store, what in _ENDPOINT.items()}
-KEYS = {store: f"Set {what}; anonymous=true for what everybody may read." for store, what in _OPTIONS.items()}
+KEYS = {store: f"Set {what}, or anonymous=true for public data." for store, what in _OPTIONS.items()}
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 # Pattern in the client's message -> advice; the first match wins.
@@ -179,13 +180,13 @@ _ADVICE: tuple[tuple[str, str], ...] = (
         "core-site.xml and hdfs-site.xml that name its namenodes.",
     ),
     (
-        # Where clients look last: the service of a cloud's own machines. On others it is not there.
+        # Clients try this service last. It only exists on a cloud's own machines.
         r"169\.254\.169\.254|latest/api/token|metadata\.google\.internal",
         "No credentials were found, and the machine's own metadata service has none: set {options}.",
     ),
     (
         r"NO_SUCH_BUCKET|NoSuchBucket|bucket does not exist|ContainerNotFound",
-        "There is no such bucket or container: check its name, the region, and {endpoint}.",
+        "The bucket or container does not exist: check its name, the region, and {endpoint}.",
     ),
     (
         r"curlCode: 6\b|CURL error \[6\]|[Cc]ould(?: not|n't) resolve|dns error|Name or service not known",
@@ -193,7 +194,7 @@ _ADVICE: tuple[tuple[str, str], ...] = (
     ),
     (
         r"curlCode: (?:7|28)\b|CURL error \[(?:7|28)\]|[Cc]ould not connect|Connection refused|timed? ?out",
-        "The server does not answer: check the network, and {endpoint}.",
+        "The server does not respond: check the network, and {endpoint}.",
     ),
     (
         r"curlCode: (?:35|60|77)\b|SSL|TLS|certificate",
@@ -214,9 +215,9 @@ _ADVICE: tuple[tuple[str, str], ...] = (
 
 
 def advice(error: BaseException, location: str = "") -> str:
-    """What to do about a filesystem's error at a location, in a sentence or two."""
+    """Return advice about a filesystem's error at a location, in one or two sentences."""
     if isinstance(error, OSError) and error.errno in _FULL:
-        return "The disk is full, or a quota is reached: free some space, or write elsewhere."
+        return "The disk is full, or a quota is reached: free space, or write elsewhere."
     message, scheme = str(error), split_location(location)[0]
     store = store_of(scheme)
     if isinstance(error, PermissionError) and store not in _CLOUDS:
@@ -228,4 +229,4 @@ def advice(error: BaseException, location: str = "") -> str:
         return "Correct the path: it is not a valid file name in this storage."
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return "Check the path, and whether the table was moved."
-    return "This says nothing about the table itself: try again, and check the storage if the error persists."
+    return "The table itself may be intact: try again, and check the storage if the error persists."

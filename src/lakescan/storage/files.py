@@ -1,7 +1,7 @@
-"""Storage: resolve a location string to a filesystem and a path, relocated if the table moved, and read from there.
+"""Storage: resolves a location to a filesystem and a path, relocated if the table was moved, and accesses the files.
 
 Locations are the raw strings in metadata: a URI (`s3://bucket/x`, `file:/x`, `hdfs://host/x`) or a plain path. They
-are never percent-decoded here: Iceberg writes raw paths, and Delta's are decoded when its log is read.
+are never percent-decoded here: Iceberg writes raw paths, and Delta paths are decoded when the log is read.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
     from lakescan.storage.s3_requests import ListedName, SignedRequests, SingleRequests
     from lakescan.storage.signed_s3_client import SignedBucket
 
-_REQUESTS = CONNECTIONS  # sent in parallel by threads
-_MOST_AT_ONCE = 16 * 2**20  # bytes of a file that is read by one request
+_REQUESTS = CONNECTIONS  # concurrent requests of threads
+_MOST_AT_ONCE = 16 * 2**20  # the largest file that is read by one request, in bytes
 
 
 def join(base: str, *parts: str) -> str:
-    """Join path parts to the location `base`."""
+    """Append path parts to the location `base`."""
     return "/".join([base.rstrip("/"), *parts])
 
 
 def _plain_values(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Settings with the values of secrets, whose `repr` hides them: two readers with two secrets are not the same."""
+    """Return settings with unmasked secrets, so that readers with different secrets compare as different."""
     return sorted((name, str(value) if isinstance(value, str) else value) for name, value in settings.items())
 
 
@@ -66,14 +66,17 @@ class FileEntry:
 
 @dataclass
 class Storage:
-    """Opens, lists and removes files by location. Picklable: workers create their own filesystem handles.
+    """Opens, lists and deletes files by location. Picklable: workers create their own filesystem handles.
 
-    `key_manager` provides the keys of files that have key metadata. `cache_folder` is an optional local folder for
-    decoded metadata. `io_properties` are the catalog's FileIO properties: they count if `options` are not
-    set. Both hold secrets; Azure's are sent to one account only: `azure_account`, by default
-    `account_name` of the settings, else that of the first location, unless a catalog has named it. `vended` is what
-    the catalog issues for a while, which comes before the properties. `allowed` says which locations it reaches: every
-    other raises `LocationRefused`. Raises `InvalidOption` for unknown options.
+    - `key_manager` provides the keys of files that have key metadata.
+    - `cache_folder` is an optional local folder for decoded metadata.
+    - `io_properties` are the catalog's FileIO properties, used if `options` are not set. Both hold secrets.
+    - `azure_account` is the only Azure account that gets secrets. By default, it is `account_name` of the settings, or
+      else the account of the first location, unless a catalog named it.
+    - `vended` are temporary credentials from the catalog, which take precedence over the properties.
+    - `allowed` limits the locations: all others raise `LocationRefused`.
+
+    Raises `InvalidOption` for unknown options.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -99,7 +102,7 @@ class Storage:
 
     @classmethod
     def copy_from(cls, other: Storage) -> Self:
-        """A storage of this class with the settings and the connections of another one."""
+        """Create a storage of this class with the settings and connections of another one."""
         made = cls(
             other.options,
             other.relocate,
@@ -130,7 +133,7 @@ class Storage:
     @property
     def identity(self) -> Hashable:
         """A key for caches: storages with the same identity read the same bytes at the same location."""
-        # What a table may not read must not come from the cache of one that may.
+        # A table must not read files that it may not access from the cache of a table that may.
         limits = tuple(sorted(self.relocate.items())), self.allowed.prefixes
         if self.vended is not None and self.vended.identity is not None:
             return self.vended.identity, repr(_plain_values(self.options)), limits
@@ -140,16 +143,16 @@ class Storage:
 
     @property
     def has_secrets(self) -> bool:
-        """Whether there are settings that plans must not show."""
+        """Whether the storage has settings that plans must not show."""
         return bool(self.options or self.io_properties) or self.is_issued
 
     @property
     def is_issued(self) -> bool:
-        """Whether a catalog issues credentials for a while, which engines beside this library do not have."""
+        """Whether a catalog vends temporary credentials, which engines outside this library do not have."""
         return self.vended is not None and self.vended.has_credentials
 
     def request_write_access(self) -> Storage:
-        """This storage, with credentials for writing if a catalog issues them."""
+        """Return this storage with credentials for writing, if a catalog vends credentials."""
         writing = None if self.vended is None else self.vended.request_write_access()
         if writing is self.vended:
             return self
@@ -165,11 +168,11 @@ class Storage:
 
     @property
     def settings(self) -> StorageOptions:
-        """What connections are made with where the catalog issues nothing: the options, else its FileIO properties."""
+        """The settings of connections without vended credentials: the options, or else the FileIO properties."""
         return self._settings if self.options or not self.io_properties else self._of_catalog
 
     def settings_at(self, location: str) -> StorageOptions:
-        """What connections to a location are made with; raises `StorageError` if its credential cannot be renewed."""
+        """Return the settings of connections to a location; raises `StorageError` if a credential cannot be renewed."""
         credential = self._credential(location)
         return self._settings_with({} if credential is None else credential.properties)
 
@@ -177,43 +180,43 @@ class Storage:
         return StorageOptions.parse(self._with_issued(more), ignore_unknown=True) if more else self.settings
 
     def _with_issued(self, issued: Mapping[str, str]) -> dict[str, str]:
-        """The catalog's properties, with what it has issued for a location in the place of the user's credentials."""
+        """Return the catalog's properties, with the user's credentials replaced by vended ones."""
         if not issued:
             return dict(self.io_properties)
         return merge_server_properties(self.io_properties, issued, "what the catalog issues")
 
     def _credential(self, location: str) -> Credential | None:
-        """The catalog's credential for a location; None if there is none, options were given, or it is local."""
+        """Return the catalog's credential for a location; None without one, with options, or for a local file."""
         if self.vended is None or self.options:
             return None
         place = self.current_location(location)
         return None if split_location(place)[0] == "file" else self.vended.at(place)
 
     def is_signed_remotely(self, location: str) -> bool:
-        """Whether the catalog signs the requests to a location: no client that signs them itself can send any."""
+        """Return whether the catalog signs requests to a location, so that ordinary clients cannot access it."""
         if self.vended is None or self.vended.signer is None or (credential := self._credential(location)) is None:
             return False
         is_s3 = store_of(split_location(self.current_location(location))[0]) == "s3"
         return is_s3 and is_signed_remotely({**self.io_properties, **credential.properties})
 
     def _signed_bucket(self, location: str) -> SignedBucket | None:
-        """The bucket of a location, as its filesystem has it, if the catalog signs requests to it."""
+        """Return the client of a location's bucket, if the catalog signs requests to it."""
         if not self.is_signed_remotely(location):
             return None
         bucket: SignedBucket = self.resolve(location)[0].handler.bucket
         return bucket
 
     def use(self, credentials: Sequence[Credential], source: CredentialSource | None = None) -> None:
-        """Use more credentials of the catalog, which `source` renews."""
+        """Add credentials from the catalog, which `source` renews."""
         if not credentials:
             return
         if self.vended is None:
             self.vended = Credentials(())
-        assert isinstance(self.vended, Credentials)  # others hand out none with a plan
+        assert isinstance(self.vended, Credentials)  # other kinds do not vend credentials with a plan
         self.vended.add(credentials, source)
 
     def all_options_at(self, location: str) -> StorageOptions:
-        """The options, and what the catalog's FileIO properties say of a location beside them."""
+        """Return the options, completed by the catalog's FileIO properties for a location."""
         credential = self._credential(location)
         of_catalog = self._with_issued({} if credential is None else credential.properties)
         return StorageOptions.parse({**of_catalog, **self.options}, ignore_unknown=True)
@@ -223,7 +226,7 @@ class Storage:
 
         A prefix without a scheme also matches the path part of a location that has one. If no prefix matches the
         location as written, its normal form is tried (`locations.normalize`). Raises `LocationRefused` for a location
-        that the table must not lead to.
+        that the table must not reference.
         """
         if not self.relocate:
             self.allowed.check(location)
@@ -240,11 +243,11 @@ class Storage:
         return moved
 
     def places(self, home: str | None = None) -> LocationMatcher:
-        """Compares the locations of a table by place; `home` is the table location in its metadata."""
+        """Return the matcher for locations of a table; `home` is the table location in its metadata."""
         return LocationMatcher(self.relocate, home)
 
     def resolve(self, location: str) -> tuple[pafs.FileSystem, str]:
-        """The filesystem of a location, and its path there."""
+        """Return the filesystem of a location, and the path there."""
         scheme, authority, path = split_location(self.current_location(location))
         store = store_of(scheme)
         filesystem = self._connection(store, authority, location)
@@ -254,10 +257,10 @@ class Storage:
         return filesystem, (bucket + path) if _has_buckets(store) else path
 
     def _connection(self, scheme: str, authority: str, location: str) -> pafs.FileSystem:
-        """The connection for a location, made anew once its credential is another one."""
+        """Return the connection for a location. It is replaced when the credential changes."""
         credential = self._credential(location)
         key = scheme, authority, None if credential is None else credential.prefix
-        connections = self._filesystems  # another thread may put new ones in their place
+        connections = self._filesystems  # another thread may replace the attribute
         known = connections.get(key)
         if known is None or known[0] is not credential:
             with storage_boundary("reached", location):
@@ -274,7 +277,7 @@ class Storage:
         return connect_by_catalog(scheme, authority, self._with_issued(more), signer, location)
 
     def _check_account(self, authority: str, issued: Mapping[str, str]) -> None:
-        """Raise `StorageError` if the secrets are those of another Azure account: they must not be sent to this one."""
+        """Raise `StorageError` if the secrets belong to another Azure account, which must not be sent to this one."""
         settings = self.settings if self.options else self._settings_with(issued)
         account = account_of(authority, settings.azure_account).lower()
         if self.azure_account is None:
@@ -284,10 +287,10 @@ class Storage:
             is_users = settings.has_azure_credentials(account) and not of_server.has_azure_secrets
             if named is None and is_of_catalog and is_users:
                 raise StorageError(
-                    f"{authority} is in the Azure account {account!r}, which a catalog has named, and nothing says "
-                    "whose your credentials are: they are sent to no account. If they are for this one, set "
-                    f"'adls.account-name' to {account!r} beside them, or AZURE_STORAGE_ACCOUNT_NAME beside those of "
-                    "the environment."
+                    f"{authority} is in the Azure account {account!r}, which a catalog has named, and your credentials "
+                    "name no account: they were not sent. If they are for this account, also set "
+                    f"'adls.account-name' to {account!r}, or AZURE_STORAGE_ACCOUNT_NAME for credentials in the "
+                    "environment."
                 )
             self.azure_account = named or account
         if settings.has_azure_credentials(account) and account != self.azure_account.lower():
@@ -298,7 +301,10 @@ class Storage:
 
     @contextmanager
     def open(self, location: str) -> Iterator[pa.NativeFile]:
-        """Open a file for random access; raises `MissingFile`, and `StorageError` for what is not a regular file."""
+        """Context manager: open a file for random access.
+
+        Raises `MissingFile`, and `StorageError` if it is not a regular file.
+        """
         filesystem, path = self.resolve(location)
         with storage_boundary("opened", location, self._missing_message(location, path)):
             if isinstance(filesystem, pafs.LocalFileSystem):
@@ -318,12 +324,12 @@ class Storage:
             file.close()
 
     def local_path(self, location: str) -> str | None:
-        """The path of a location in the local filesystem; None if it is elsewhere."""
+        """Return the path of a location in the local filesystem; None if it is elsewhere."""
         filesystem, path = self.resolve(location)
         return path if isinstance(filesystem, pafs.LocalFileSystem) else None
 
     def create(self, location: str) -> pa.NativeFile:
-        """Create a file for writing, and its parent folders if needed; raises `StorageError`."""
+        """Open a new file for writing, and create its parent folders; raises `StorageError`."""
         filesystem, path = self.resolve(location)
         with storage_boundary("written", location):
             if isinstance(filesystem, pafs.LocalFileSystem):
@@ -331,7 +337,7 @@ class Storage:
             return filesystem.open_output_stream(path)
 
     def make_folder(self, location: str) -> None:
-        """Make a folder, and those around it, unless it is there; raises `StorageError`."""
+        """Create a folder and its parents if they do not exist; raises `StorageError`."""
         filesystem, path = self.resolve(location)
         with storage_boundary("created", location):
             if filesystem.get_file_info(path).type == pafs.FileType.NotFound:
@@ -339,9 +345,10 @@ class Storage:
 
     @contextmanager
     def writing(self, location: str) -> Iterator[pa.NativeFile]:
-        """Write a file, which is there as a whole once the block has ended; see `create`.
+        """Context manager: write a file, which is complete when the block ends; see `create`.
 
-        Whatever the file raises, when it is closed as well, is a `StorageError`; it may be there then, or not.
+        All errors of the file, including those of closing it, are raised as `StorageError`. The file may exist after an
+        error.
         """
         with storage_boundary("written", location, passing=pa.ArrowException), self.create(location) as file:
             yield file
@@ -349,7 +356,7 @@ class Storage:
     def remove(self, locations: Sequence[str]) -> Sequence[str]:
         """Delete files, ignoring missing ones; return those that could not be deleted.
 
-        Remote files are deleted by several requests at once, on S3 in bulk.
+        Remote files are deleted by concurrent requests, on S3 by bulk requests.
         """
         if len(locations) < 2 or split_location(self.current_location(locations[0]))[0] == "file":
             return [each for each in locations if not self._remove_file(each)]
@@ -364,22 +371,22 @@ class Storage:
             return []
         for location in locations:
             with suppress(StorageError):
-                self.resolve(location)  # connections are made before threads share them
+                self.resolve(location)  # connect before threads share the connections
         with ThreadPoolExecutor(min(_REQUESTS, len(locations))) as pool:
             done = pool.map(self._remove_file, locations)
             return [each for each, is_done in zip(locations, done, strict=True) if not is_done]
 
     def _common_settings(self, locations: Sequence[str]) -> StorageOptions | None:
-        """What a connection to all of these is made with; None if they need several, or a credential is lacking."""
+        """Return the settings of a connection to all locations; None if they differ or a credential is missing."""
         try:
             if len({id(self._credential(each)) for each in locations}) > 1:
                 return None
             return self.settings_at(locations[0])
-        except StorageError:  # who removes them one by one learns which
+        except StorageError:  # deleting the files one by one finds the location
             return None
 
     def _remove_file(self, location: str) -> bool:
-        """Delete a file; False if it could not be."""
+        """Delete a file; return False if that failed."""
         try:
             filesystem, path = self.resolve(location)
             with storage_boundary("deleted", location, missing=""):
@@ -391,7 +398,7 @@ class Storage:
         return True
 
     def read(self, location: str, offset: int = 0, length: int | None = None, *, size: int | None = None) -> bytes:
-        """Read a file: all of it, or `length` bytes from `offset`.
+        """Read a whole file, or `length` bytes from `offset`.
 
         `size` is the file's size in bytes from a listing, if known. Raises `MissingFile`, `StorageError` for a short
         read or a size other than listed, `CorruptMetadata` for a range outside the file, and `LimitExceeded` for more
@@ -405,8 +412,8 @@ class Storage:
             _check_listed(location, actual, size)
             if offset < 0 or offset > actual or (length is not None and not 0 <= length <= actual - offset):
                 raise CorruptMetadata(
-                    f"{redact(location)} has {actual:,} bytes, but {length} are to be read from byte {offset}: it was "
-                    "truncated, or the metadata that points into it is damaged. Restore the file."
+                    f"{redact(location)} has {actual:,} bytes, but the metadata references {length} bytes from byte "
+                    f"{offset}: it was truncated, or the metadata is damaged. Restore the file."
                 )
             wanted = actual - offset if length is None else length
             if wanted > limits.WHOLE_FILE:
@@ -419,13 +426,13 @@ class Storage:
             return read_whole(file, location, wanted)
 
     def read_in_one_request(self, location: str, size: int | None = None, *, most: int = _MOST_AT_ONCE) -> bytes | None:
-        """A whole file of at most `most` bytes, if one request of its store gives its bytes and its size, else None.
+        """Read a whole file of at most `most` bytes, if its store returns content and size in one request, else None.
 
-        `size` is its size if it is known. Raises `MissingFile`.
+        `size` is the file's size if known. Raises `MissingFile`.
         """
         if not self.is_remote(location) or (size or 0) > most:
             return None
-        from lakescan.storage.s3_requests import ReadFailure  # not needed for local files
+        from lakescan.storage.s3_requests import ReadFailure  # only imported for remote files
 
         if (found := self._single_requests(location)) is None:
             return None
@@ -439,13 +446,13 @@ class Storage:
             return None
 
     def is_remote(self, location: str) -> bool:
-        """Whether a location is on another machine, where each request takes a round trip."""
+        """Return whether a location is remote, so that each request takes a round trip."""
         return split_location(self.current_location(location))[0] != "file"
 
     def read_all(self, locations: Sequence[str], sizes: Sequence[int | None] | None = None) -> Sequence[bytes]:
         """Read several whole files, with `sizes` from a listing if known; see `read`.
 
-        Remote files are read in parallel, by threads.
+        Remote files are read concurrently.
         """
         known: Sequence[int | None] = sizes if sizes is not None else [None] * len(locations)
 
@@ -458,13 +465,13 @@ class Storage:
             return list(pool.map(one, locations, known))
 
     def requests_at_once(self, location: str) -> int:
-        """How many requests to send at once to the store of a location."""
+        """Return how many concurrent requests to send to the store of a location."""
         from lakescan.storage.s3_requests import MOST_AT_ONCE
 
         return _REQUESTS if self._single_requests(location) is None else MOST_AT_ONCE
 
     def _single_requests(self, location: str) -> tuple[SingleRequests | SignedRequests, str] | None:
-        """The bucket and key of a file in S3 that one request reads as a whole; None if Arrow's client reads it."""
+        """Return the client and key of an S3 file that can be read by one request; None if Arrow's client reads it."""
         from lakescan.storage.s3_requests import single_requests
 
         place = self.current_location(location)
@@ -473,9 +480,9 @@ class Storage:
         return single_requests(place, self.settings_at(location), self._signed_bucket(location))
 
     def names_after(self, folder: str, after: str) -> Iterator[Sequence[FileEntry]] | None:
-        """The files in a folder whose names come after a name, page by page, in the order of names.
+        """List the files under a folder whose names come after `after`, page by page in the order of names.
 
-        Files in its folders are among them. None if the store cannot list a folder from a name on. Raises
+        Files in subfolders are included. Returns None if the store cannot start a listing at a name. Raises
         `StorageError`.
         """
         if not self.is_remote(folder):
@@ -484,7 +491,7 @@ class Storage:
         return None if found is None else _pages(folder, found[0].names_after(found[1], after))
 
     def exists(self, location: str) -> bool:
-        """Whether a file or folder exists."""
+        """Return whether a file or folder exists."""
         filesystem, path = self.resolve(location)
         with storage_boundary("looked up", location):
             return bool(filesystem.get_file_info(path).type != pafs.FileType.NotFound)
@@ -499,14 +506,14 @@ class Storage:
             bucket = filesystem.get_file_info(path.partition("/")[0])
         if bucket.type == pafs.FileType.NotFound:
             raise StorageError(
-                f"{redact(location)} cannot be found: there is no bucket {authority!r}. Check its name, the endpoint, "
-                "the region and the account."
+                f"{redact(location)} cannot be found: the bucket {authority!r} does not exist. Check its name, the "
+                "endpoint, the region and the account."
             )
 
     def look_up(self, locations: Sequence[str]) -> list[FileEntry | None]:
-        """Look up files by location in one call, all on one filesystem; None for those that do not exist.
+        """Look up files of one filesystem by location; None for those that do not exist.
 
-        Pipes and folders are returned, too: reading them is an error, and not the same as a missing file.
+        Pipes and folders are also returned: reading one is an error, but the file is not missing.
         """
         if not locations:
             return []
@@ -515,7 +522,7 @@ class Storage:
         with storage_boundary("looked up", locations[0]):
             if len(paths) < 2 or isinstance(filesystem, pafs.LocalFileSystem):
                 infos = filesystem.get_file_info(paths)
-            else:  # one after the other, in Arrow
+            else:  # Arrow would look them up sequentially
                 with ThreadPoolExecutor(min(_REQUESTS, len(paths))) as pool:
                     infos = list(pool.map(filesystem.get_file_info, paths))
         return [
@@ -524,7 +531,7 @@ class Storage:
         ]
 
     def sizes(self, locations: Sequence[str]) -> np.ndarray:
-        """The current sizes of files, in bytes; raises `MissingFile`."""
+        """Return the current sizes of files, in bytes; raises `MissingFile`."""
         entries = self.look_up(locations)
         if missing := [location for location, entry in zip(locations, entries, strict=True) if entry is None]:
             raise MissingFile(
@@ -535,9 +542,9 @@ class Storage:
     def list(self, folder: str, is_wanted: Callable[[str], bool] | None = None) -> Iterator[FileEntry]:
         """List the files directly in a folder, sorted by name; nothing if the folder does not exist.
 
-        With `is_wanted`, only files of wanted names: of others, no local file is looked at.
-        Includes entries that have a file's name but are not files (a pipe, a folder `x.json`): reading them fails,
-        whereas omitting them would silently read a table without them.
+        `is_wanted` selects files by name; other local files are not accessed. Entries with a file's name that are not
+        files (a pipe, a folder `x.json`) are included: reading them fails, whereas omitting them would silently omit
+        data.
         """
         infos = self._list_infos(folder, recursive=False) if is_wanted is None else self._list_names(folder, is_wanted)
         for info in sorted(infos, key=lambda i: i.base_name):
@@ -545,27 +552,27 @@ class Storage:
                 yield _entry(info, join(folder, info.base_name))
 
     def walk(self, folder: str) -> Iterator[FileEntry]:
-        """List the files under a folder, at any depth; nothing if the folder does not exist."""
+        """List the files under a folder recursively; nothing if the folder does not exist."""
         path = self.resolve(folder)[1]
         for info in self._list_infos(folder, recursive=True):
             if info.type == pafs.FileType.File:
                 yield _entry(info, join(folder, info.path[len(path) :].lstrip("/")))
 
     def files_at(self, location: str) -> Sequence[FileEntry]:
-        """The file of this location, or the files under this folder; nothing if it does not exist."""
+        """Return the file at this location, or the files under this folder; nothing if it does not exist."""
         filesystem, path = self.resolve(location)
         with storage_boundary("looked up", location):
             (info,) = filesystem.get_file_info([path])
         return [_entry(info, location)] if info.type == pafs.FileType.File else [*self.walk(location)]
 
     def find(self, folder: str, part: str) -> Sequence[str]:
-        """The files under a folder, at any depth, whose names contain `part`; lists the whole folder."""
+        """Return the locations of the files under a folder whose names contain `part`. Lists the whole folder."""
         return [entry.location for entry in self.walk(folder) if part in entry.name]
 
     def entries(self, folder: str) -> tuple[Sequence[FileEntry], Sequence[str]]:
-        """The files directly in a folder, and the locations of the folders in it; nothing if it does not exist.
+        """Return the files directly in a folder, and the locations of its subfolders; nothing if it does not exist.
 
-        In Google's storage, all that is below the folder is listed: see `lists_folders`.
+        In Google's storage, this lists everything below the folder; see `lists_folders`.
         """
         if not self.lists_folders(folder):
             return self._entries_below(folder)
@@ -579,9 +586,9 @@ class Storage:
         return files, folders
 
     def lists_folders(self, location: str) -> bool:
-        """Whether a folder is listed with the folders in it.
+        """Return whether a folder's listing includes its subfolders.
 
-        In Google's storage, Arrow returns those alone that have an object of their own, which few writers make.
+        In Google's storage, Arrow only returns folders that have an object of their own, which few writers create.
         """
         return not isinstance(self.resolve(location)[0], pafs.GcsFileSystem)
 
@@ -596,7 +603,7 @@ class Storage:
         return files, [*folders]
 
     def folders(self, folder: str) -> Sequence[str]:
-        """The locations of the folders directly in a folder, without linked ones; nothing if it does not exist."""
+        """Return the locations of a folder's subfolders, without linked ones; nothing if it does not exist."""
         filesystem, path = self.resolve(folder)
         if not isinstance(filesystem, pafs.LocalFileSystem):
             return self.entries(folder)[1]
@@ -605,7 +612,7 @@ class Storage:
             suppress(FileNotFoundError, NotADirectoryError),
             os.scandir(path) as all_,
         ):
-            # files in between take no memory
+            # only folders are kept in memory
             return [join(folder, each.name) for each in all_ if each.is_dir(follow_symlinks=False)]
         return []
 
@@ -627,7 +634,7 @@ class Storage:
             return infos
 
     def _missing_message(self, location: str, path: str) -> str:
-        moved = f" (looked for at {redact(path)})" if path != location else ""
+        moved = f" (looked up at {redact(path)})" if path != location else ""
         return (
             f"{redact(location)}{moved} is listed in the table's metadata but is not in storage: it was removed "
             "(vacuum, expired snapshots), or the table was moved, in which case pass relocate={old_prefix: new_prefix}"
@@ -639,13 +646,13 @@ def _has_buckets(store: str) -> bool:
 
 
 def _check_exists(filesystem: pafs.FileSystem, path: str) -> None:
-    """Raise `FileNotFoundError`, which Hadoop's client would also write to the standard error at length."""
+    """Raise `FileNotFoundError` for a missing file. Hadoop's client would also print a long message to stderr."""
     if filesystem.get_file_info(path).type == pafs.FileType.NotFound:
         raise FileNotFoundError(path)
 
 
 def _check_listed(location: str, actual: int, size: int | None) -> None:
-    """Raise `StorageError` if a file has another size than it was listed with."""
+    """Raise `StorageError` if a file's size differs from the listed one."""
     if size is not None and actual != size:
         raise StorageError(
             f"{redact(location)} has {actual:,} bytes, but was listed with {size:,}: it was overwritten, or "

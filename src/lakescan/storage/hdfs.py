@@ -1,7 +1,7 @@
-"""HDFS by Hadoop's own client (libhdfs): connected, with what it needs from the environment, and renamed in.
+"""HDFS by Hadoop's own client (libhdfs): sets the environment that the client needs, connects, and renames files.
 
-Arrow's `move` removes a file that has the new name. Hadoop's own rename, which Arrow does not offer, never does: it is
-called here, in the library that Arrow has loaded.
+Arrow's `move` replaces an existing file. Hadoop's own rename never does, but Arrow does not offer it. So it is called
+here, in the library that Arrow has loaded.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ HADOOP_ADVICE = (
 _NO_CLIENT = re.compile(r"libjvm|libhdfs")
 _LIBRARY = {"darwin": "libhdfs.dylib", "win32": "hdfs.dll"}.get(sys.platform, "libhdfs.so")
 _LOCK = threading.Lock()
-_MOST_SECONDS = 60  # for Hadoop's script to tell its class path
+_MOST_SECONDS = 60  # the time limit of Hadoop's script that prints its class path
 
 
 def connect(authority: str, options: StorageOptions) -> pafs.FileSystem:
-    """Arrow's filesystem of a namenode, or of a name service (`HADOOP_CONF_DIR` tells its namenodes).
+    """Open Arrow's filesystem of a namenode or of a name service (configured in `HADOOP_CONF_DIR`).
 
-    Raises `StorageError` without a client, and what Arrow raises if it cannot connect.
+    Raises `StorageError` without a Hadoop client, and Arrow's error if it cannot connect.
     """
     host, port, arguments = _address(authority, options)
     prepare()
@@ -49,7 +49,10 @@ def connect(authority: str, options: StorageOptions) -> pafs.FileSystem:
 
 
 def _address(authority: str, options: StorageOptions) -> tuple[str, int, dict[str, Any]]:
-    """The host or name service (`default`: that of Hadoop's configuration), its port (0: its own), and the rest."""
+    """Return the host or name service, the port, and the other arguments of a connection.
+
+    The host `default` is the one in Hadoop's configuration, and port 0 is its default port.
+    """
     host, _, port = authority.partition(":")
     arguments = options.hdfs()
     default_host, default_port = arguments.pop("host", "default"), arguments.pop("port", 0)
@@ -57,10 +60,10 @@ def _address(authority: str, options: StorageOptions) -> tuple[str, int, dict[st
 
 
 def prepare() -> None:
-    """Set what Hadoop's client needs, as far as it is not set: it ends the process if it lacks a class.
+    """Set the environment variables that Hadoop's client needs, unless they are set. Without them it ends the process.
 
-    Its JARs are those of `HADOOP_HOME`, or else those that come with Spark. The folder of its configuration,
-    `HADOOP_CONF_DIR`, is put before them. Nothing that is set is replaced.
+    The JARs are those of `HADOOP_HOME`, or else those of Spark. The folder `HADOOP_CONF_DIR` is put first in the class
+    path.
     """
     with _LOCK:
         if not os.environ.get("JAVA_HOME") and (java := shutil.which("java")) is not None:
@@ -74,7 +77,7 @@ def prepare() -> None:
 
 
 def _jars() -> str:
-    """The class path of Hadoop's client; empty if there is none."""
+    """Return the class path of Hadoop's client; empty if no client is installed."""
     script = os.path.join(os.environ.get("HADOOP_HOME", ""), "bin", "hadoop")
     if os.path.isabs(script) and os.access(script, os.X_OK):
         try:
@@ -93,7 +96,7 @@ def _jars() -> str:
 
 
 def rename_file(authority: str, options: StorageOptions, old: str, new: str) -> bool:
-    """Rename a file to a name that no file has; False if it could not be, as if one has it.
+    """Rename a file to an unused name; return False if Hadoop refuses, for example because the name is taken.
 
     Raises `UnsupportedFeature` if Hadoop's own client cannot be called, `StorageError` if it cannot connect.
     """
@@ -107,7 +110,7 @@ def rename_file(authority: str, options: StorageOptions, old: str, new: str) -> 
 
 @lru_cache(maxsize=1)
 def _client() -> Any:
-    """The library that Arrow has loaded, found where Arrow looks for it."""
+    """Load the libhdfs that Arrow has loaded, from the folders that Arrow searches."""
     home = os.environ.get("HADOOP_HOME")
     folders = [os.environ.get("ARROW_LIBHDFS_DIR"), os.path.join(home, "lib", "native") if home else None, ""]
     failed = ""
@@ -122,7 +125,7 @@ def _client() -> Any:
         return client
     raise UnsupportedFeature(
         "committing to Delta tables in HDFS without Hadoop's own rename",
-        f"Arrow's replaces files, so concurrent commits could replace each other; and {_LIBRARY} cannot be called: "
+        f"Arrow's rename replaces files, so concurrent commits could be lost, and {_LIBRARY} cannot be called: "
         f"{failed}. {HADOOP_ADVICE}",
     )
 
@@ -131,10 +134,10 @@ def _client() -> Any:
 def _connection(
     host: str, port: int, user: str | None, ticket: str | None, conf: tuple[tuple[str, str], ...]
 ) -> ctypes.c_void_p:
-    """A connection of this process, which stays: Java shares and closes it with others of the same address."""
+    """Return this process's connection. It is never closed, since Java shares connections to the same address."""
     client = _client()
     builder = ctypes.c_void_p(client.hdfsNewBuilder())
-    kept = [text.encode() for text in (host, user or "", ticket or "")]  # until it is connected
+    kept = [text.encode() for text in (host, user or "", ticket or "")]  # referenced until the client is connected
     client.hdfsBuilderSetNameNode(builder, ctypes.c_char_p(kept[0]))
     if port:
         client.hdfsBuilderSetNameNodePort(builder, ctypes.c_uint16(port))

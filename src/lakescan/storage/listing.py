@@ -1,7 +1,7 @@
-"""The files under a folder as columns, in parts: no process has the names of all of them at once.
+"""Lists the files under a folder as Arrow tables in batches, so that no process holds all names at once.
 
-Local folders are read entry by entry; S3's keys page by page, from any key on, where obstore is installed. Other stores
-are listed by Arrow, whose listing of one folder is in memory as a whole.
+Local folders are read entry by entry. S3 is listed page by page, from any key, if obstore is installed. Other stores
+are listed by Arrow, which holds the listing of a folder in memory.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ LISTED = pa.schema(
     [
         pa.field("location", pa.string()),
         pa.field("size", pa.int64()),
-        pa.field("modified", pa.timestamp("us", "UTC")),  # null if the store does not tell, and behind links
+        pa.field("modified", pa.timestamp("us", "UTC")),  # null if unknown, and for files reached by symlinks
     ]
 )
 _LOG = logging.getLogger("lakescan")
-_ROWS = 1 << 16  # files of a part
-_PAGE = 1000  # keys that S3 returns at once
-_ODD = re.compile(r"//|(?:^|/)\.{1,2}(?:/|$)")  # keys that obstore does not take as they are
+_ROWS = 1 << 16  # files of a batch
+_PAGE = 1000  # keys in a response of S3
+_ODD = re.compile(r"//|(?:^|/)\.{1,2}(?:/|$)")  # keys that obstore changes
 
 
 @dataclass
@@ -46,7 +46,7 @@ class _ListingBatch:
     times: list[int | None] = field(default_factory=list)  # microseconds since 1970
 
     def table(self) -> pa.Table:
-        """The part; without the files whose names are no text, which nothing can name."""
+        """Return the batch as a table, without files whose names are not valid Unicode: no table references them."""
         columns = (self.locations, self.sizes, self.times)
         try:
             return pa.table(list(columns), schema=LISTED)
@@ -64,12 +64,11 @@ def _is_text(name: str) -> bool:
 
 
 def list_files(storage: Storage, folder: str, *, deep: bool = True, keys: Range | None = None) -> Iterator[pa.Table]:
-    """List the files under a folder, or with `deep=False` those directly in it, in parts of some 65,000 (`LISTED`).
+    """List the files under a folder, or with `deep=False` directly in it, in batches of about 65,000 (schema `LISTED`).
 
-    `keys` limits the listing of a folder in S3 to a range of keys, as `ranges_of` returns them. There are no files in a
-    folder that does not exist. Files that are reached through a symbolic link inside the folder have no time: they may
-    be anywhere, and are nothing that the folder owns. A linked folder belongs to the folder that has the link, also
-    with `deep=False`. Raises `StorageError`.
+    `keys` limits the listing of an S3 folder to a range of keys from `ranges_of`. A folder that does not exist has no
+    files. Files that are reached through a symlink inside the folder have no time, since they may be anywhere and do
+    not belong to the folder. A symlinked folder is listed even with `deep=False`. Raises `StorageError`.
     """
     filesystem, path = storage.resolve(folder)
     if isinstance(filesystem, pafs.LocalFileSystem):
@@ -85,14 +84,14 @@ def list_files(storage: Storage, folder: str, *, deep: bool = True, keys: Range 
 
 
 def ranges_of(storage: Storage, folder: str) -> list[Range] | None:
-    """Ranges of keys that divide a folder in S3 into parts to list apart; None where it is listed by its folders."""
+    """Return key ranges that divide an S3 folder for parallel listing; None where it must be listed by its folders."""
     client = _bucket_client(storage, folder)
     if client is None:
         return None
     store, path = client
     try:
         return key_ranges(lambda after: _page(store, path, after), f"{path}/", _PAGE)
-    except Exception as error:  # whatever a client raises: the folders are listed by the filesystem then
+    except Exception as error:  # clients raise arbitrary types; the filesystem then lists the folders
         _LOG.info("%s is not listed by ranges of keys: %s", folder, error)
         return None
 
@@ -116,7 +115,7 @@ def _list_local(folder: str, path: str, *, deep: bool) -> Iterator[pa.Table]:
                     if not entry.is_file():
                         continue
                     stat = entry.stat()
-                except OSError:  # removed meanwhile, or a link to nothing
+                except OSError:  # concurrently deleted, or a dangling link
                     continue
                 part.locations.append(f"{location}/{entry.name}")
                 part.sizes.append(stat.st_size)
@@ -129,7 +128,7 @@ def _list_local(folder: str, path: str, *, deep: bool) -> Iterator[pa.Table]:
 
 
 def _is_new(entry: os.DirEntry[str], linked: set[tuple[int, int]]) -> bool:
-    """Whether a folder is to be listed: one that links lead to, once."""
+    """Return whether to list a folder. A folder reached through symlinks is listed only once."""
     if not entry.is_symlink():
         return True
     stat = entry.stat()
@@ -141,16 +140,19 @@ def _is_new(entry: os.DirEntry[str], linked: set[tuple[int, int]]) -> bool:
 
 
 def _list_keys(storage: Storage, folder: str, keys: Range) -> Iterator[pa.Table]:
-    """The files of a range of keys; by the filesystem, which lists the whole folder, if obstore does not take a key."""
+    """List the files in a range of keys.
+
+    If obstore fails or changes a key, the filesystem lists the whole folder instead.
+    """
     after, until = keys
     client = _bucket_client(storage, folder)
-    assert client is not None  # ranges were made with it
+    assert client is not None  # it has returned the ranges
     store, path = client
     part = _ListingBatch()
     try:
         for page in _pages(store, path, after):
             until_here = [each for each in page if until is None or each["path"] <= until]
-            inside = [each for each in until_here if each["path"] > after]  # clients encode some characters of it
+            inside = [each for each in until_here if each["path"] > after]  # clients encode some characters of `after`
             part.locations += [join(folder, each["path"][len(path) + 1 :]) for each in inside]
             part.sizes += [each["size"] for each in inside]
             part.times += [_micros(each["last_modified"]) for each in inside]
@@ -159,8 +161,8 @@ def _list_keys(storage: Storage, folder: str, keys: Range) -> Iterator[pa.Table]
                 part = _ListingBatch()
             if len(until_here) < len(page):
                 break
-    except Exception as error:  # whatever a client raises; parts may be listed twice then
-        _LOG.info("keys of %s after %r are listed by the filesystem: %s", folder, after, error)
+    except Exception as error:  # clients raise arbitrary types; files may be listed twice then
+        _LOG.info("listing the keys of %s after %r by the filesystem: %s", folder, after, error)
         for whole in list_files(storage, folder):
             places = pc.utf8_slice_codeunits(whole["location"], len(folder.rstrip("/")) + 1)
             place = pc.binary_join_element_wise(path, places, "/")
@@ -172,10 +174,10 @@ def _list_keys(storage: Storage, folder: str, keys: Range) -> Iterator[pa.Table]
 
 
 def _bucket_client(storage: Storage, folder: str) -> tuple[Any, str] | None:
-    """Return obstore's client of the bucket of a folder in S3, and the folder's path in the bucket.
+    """Return obstore's client for the bucket of an S3 folder, and the folder's path in the bucket.
 
-    The client retries failed requests. None if the folder is not in S3, if the catalog signs requests to it, or if
-    obstore may not replace Arrow's client.
+    The client retries failed requests. Returns None if the folder is not in S3, if the catalog signs requests to it, or
+    if obstore must not replace Arrow's client.
     """
     scheme, bucket, path = split_location(storage.current_location(folder))
     key = path.strip("/")
@@ -205,7 +207,7 @@ def _page(store: Any, path: str, after: str) -> list[str]:
     return found
 
 
-# Any boundaries divide a listing correctly, since each key is in exactly one range; pages only make the ranges alike.
+# Any boundaries divide a listing correctly, since each key is in exactly one range. Pages only balance the ranges.
 
 Range = tuple[str, str | None]  # keys after the first (exclusive), up to the second (inclusive; None: all)
 _WANTED, _PROBES = 64, 256
@@ -215,11 +217,11 @@ _PLAIN = "".join(sorted(f"-./={digits}_{ascii_letters}"))
 def key_ranges(
     page: Callable[[str], Sequence[str]], prefix: str, size: int, wanted: int = _WANTED, probes: int = _PROBES
 ) -> list[Range]:
-    """Divide the keys with a prefix.
+    """Divide the keys with a prefix into ranges of similar size.
 
-    `page` returns the first `size` keys with the prefix after a given one, in order; fewer if there are no more. It is
-    called about `probes` times at most. Prefixes that have more than a page of keys are divided by their next
-    character, the shortest ones first, until there are as many as `wanted`.
+    `page(after)` returns the first `size` keys with the prefix after a given key, in order, or fewer at the end. It is
+    called about `probes` times at most. Prefixes with more than a page of keys are divided by their next character, the
+    shortest prefixes first, until there are about `wanted` ranges.
     """
     large, whole, left = deque([prefix]), list[str](), probes
     while large and len(large) + len(whole) < wanted and left > 0:
@@ -234,7 +236,10 @@ def key_ranges(
 
 
 def _divide(page: Callable[[str], Sequence[str]], prefix: str, size: int, most: int) -> tuple[list[str], int]:
-    """The prefixes, longer by a character or more, that have more than a page of keys; and the pages that it took."""
+    """Divide a prefix into longer prefixes that have more than a page of keys; also return the number of requests.
+
+    At most `most` pages are requested.
+    """
     found, after, used = list[str](), prefix, 0
     while used < most:
         keys, used = page(after), used + 1
@@ -242,7 +247,7 @@ def _divide(page: Callable[[str], Sequence[str]], prefix: str, size: int, most: 
         if not mine or len(mine) < len(keys) or len(keys) < size:
             return found, used  # the rest fits into a page
         shared = _common_prefix(mine[0], mine[-1])
-        if len(shared) > len(prefix):  # a page of one character: are there any others, or is it a longer prefix?
+        if len(shared) > len(prefix):  # all keys of the page share a longer prefix: check whether all others do
             if not found and after == prefix:
                 beyond, used = page(_successor(shared)), used + 1
                 if not any(key.startswith(prefix) for key in beyond):
@@ -250,7 +255,7 @@ def _divide(page: Callable[[str], Sequence[str]], prefix: str, size: int, most: 
             found.append(mine[0][: len(prefix) + 1])
             after = _successor(found[-1])
         else:
-            after = mine[-1][: len(prefix) + 1]  # from the last character of the page on
+            after = mine[-1][: len(prefix) + 1]  # continue with the page's last character
     return found, used
 
 
@@ -260,6 +265,6 @@ def _common_prefix(one: str, other: str) -> str:
 
 
 def _successor(text: str) -> str:
-    """What is after all keys with a prefix, but for some with odd characters: clients encode those in what they ask."""
+    """Return a text after all keys with a prefix, except keys with characters that clients encode in requests."""
     following = next((each for each in _PLAIN if each > text[-1]), None)
     return f"{text}zzzz" if following is None else text[:-1] + following

@@ -1,9 +1,9 @@
 """Locations as strings: split, normalize, relocate and compare them.
 
-Writers spell the same file in several ways: `s3a://b/x` and `s3://b/x`, `file:/x` and `/x`, `/x//y` and `/x/./y`. Files
-are opened by the location as written. Locations are compared (to find the data file that a delete names, or the files
-that belong to a table) in their normal form, by `normalize`, or by `Places` for a table that was moved. Nothing is
-percent-decoded here: Iceberg writes raw paths, and Delta's are decoded when its log is read.
+Writers use several notations for the same file: `s3a://b/x` and `s3://b/x`, `file:/x` and `/x`, `/x//y` and `/x/./y`.
+Files are opened by the location as written. Locations are compared (to find the data file that a delete references, or
+the files that belong to a table) in their normal form, by `normalize`, or by `LocationMatcher` for a table that was
+moved. Nothing is percent-decoded here: Iceberg writes raw paths, and Delta paths are decoded when the log is read.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _STORES = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfss": "abfs", "wasb": "abfs
 _HOSTS = ("hdfs", "abfs")  # schemes whose authority is a host name, which is case-insensitive
 _DEFAULT_PORTS = {"hdfs": ":8020"}
 
-# Locations already in normal form: most are, and one regex pass detects it. Path names are not empty, '.' or '..'.
+# Locations already in normal form: the usual case, detected by one regex. Path names are not empty, '.' or '..'.
 _NAME = r"(?:[^/.][^/]*|\.[^/.][^/]*|\.\.[^/]+)"
 _NORMAL = (
     r"(?s)^(?:(?:(?:s3|gcs)://[^/]+|hdfs://[^/A-Z:]+|abfs://[^/A-Z]+\.dfs\.[^/A-Z]+)?"  # a scheme and an authority
     rf"(?:/{_NAME})+|[^/.:][^/:]*(?:/{_NAME})*)$"
 )
-# Replacements that normalize most of the others, cheaper than splitting them into parts.
+# Replacements that normalize most other locations, which is cheaper than splitting them into parts.
 _COMMON = (
     (r"^s3[an]://", "s3://"),
     (r"^file:(?://)?/([^/])", r"/\1"),
@@ -45,12 +45,12 @@ _ROOT = r"^[a-zA-Z][a-zA-Z0-9+.-]+:(?://[^/]*)?"
 
 
 def store_of(scheme: str) -> str:
-    """Return the kind of store of a scheme: file, s3, gcs, abfs or hdfs; any other scheme as it is."""
+    """Return the kind of store of a scheme: file, s3, gcs, abfs or hdfs. Other schemes are returned unchanged."""
     return _STORES.get(scheme, scheme)
 
 
 def split_location(location: str) -> tuple[str, str, str]:
-    """A location as (scheme, authority, path); the scheme of a plain path is 'file'."""
+    """Split a location into scheme, authority and path. The scheme of a plain path is 'file'."""
     match = _SCHEME.match(location)
     if match is None or len(match.group(1)) == 1:
         return "file", "", location
@@ -62,7 +62,7 @@ def split_location(location: str) -> tuple[str, str, str]:
 
 
 def absolute(location: str) -> str:
-    """Make the path of a local file or folder absolute; return any other location as it is.
+    """Make the path of a local file or folder absolute; return other locations unchanged.
 
     Example:
         >>> absolute("s3://lake/t"), absolute("/lake/t"), absolute("lake/t") == f"{os.getcwd()}/lake/t"
@@ -75,12 +75,13 @@ def absolute(location: str) -> str:
 
 
 def normalize(locations: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Convert each location to its normal form: locations with the same normal form name the same place.
+    """Convert each location to its normal form. Locations with the same normal form are treated as the same file.
 
     Schemes of one store become one (`s3a`, `s3n`, `s3`; `gs`, `gcs`; `abfss`, `abfs`, `wasb`), local files become plain
-    paths (`file:/x`, `file:///x`, `file://localhost/x`), hosts are in lower case without a default port, repeated
-    slashes are one, `.` and `..` are resolved, and there is no slash at the end. Nulls stay null. An object store can
-    have both keys `a//b` and `a/b`, which share a normal form: callers that must tell them apart compare raw locations.
+    paths (`file:/x`, `file:///x`, `file://localhost/x`), hosts become lower case without a default port, repeated
+    slashes become one, `.` and `..` are resolved, and a trailing slash is removed. Nulls stay null. An object store can
+    have both keys `a//b` and `a/b`, which share a normal form: callers that must distinguish them compare raw
+    locations.
 
     Example:
         >>> normalize(pa.array(["s3a://b//x/./y", "file:///tmp/a/../b", "HDFS://Host:8020/x/"])).to_pylist()
@@ -93,7 +94,7 @@ def normalize(locations: pa.Array | pa.ChunkedArray) -> pa.Array:
 def normalize_roots(locations: pa.Array) -> pa.Array:
     """Convert the scheme and host of each location to their normal form, and keep its path; see `normalize`.
 
-    For names of files that are compared as written: in an object store, `a//b` and `a/b` are different files.
+    Used for file names that are compared as written: in an object store, `a//b` and `a/b` are different files.
 
     Example:
         >>> normalize_roots(pa.array(["s3a://b//x", "file:///x", "HDFS://Host:8020/x"])).to_pylist()
@@ -105,10 +106,10 @@ def normalize_roots(locations: pa.Array) -> pa.Array:
 
 
 def adopt_root(locations: pa.Array, home: str) -> pa.Array:
-    """Spell the scheme and host of locations as the table's location `home` does, where they are the same.
+    """Replace the scheme and host of locations by those of the table location `home`, if they mean the same store.
 
-    Hadoop takes a path without a scheme, and `hdfs:///x`, for one of the file system that the table is in. Here, all
-    of a table in HDFS are; in other stores, those below the table.
+    Hadoop resolves a path without a scheme, and `hdfs:///x`, in the file system of the table. Here, this applies to all
+    such locations of a table in HDFS, and in other stores to those below the table.
 
     Example:
         >>> adopt_root(pa.array(["s3a://b/t/f", "/t/f", "s3://c/f"]), "s3://b/t").to_pylist()
@@ -137,18 +138,18 @@ def normal(location: str) -> str:
 
 
 def is_normal(locations: pa.Array) -> pa.Array:
-    """Whether each location is in its normal form."""
+    """Return a mask of the locations that are in their normal form."""
     return pc.equal(normalize(locations), locations)
 
 
 def strip_roots(locations: pa.Array) -> pa.Array:
-    """Locations without their schemes and authorities: the paths of URIs."""
+    """Return the paths of locations, without schemes and authorities."""
     return pc.replace_substring_regex(locations, _ROOT, "")
 
 
 @dataclass(frozen=True)
 class LocationMatcher:
-    """Compares locations by place: relocated, and in normal form.
+    """Compares locations after relocation and normalization.
 
     `relocate` maps old location prefixes to new ones. A prefix without a scheme also matches the path of locations that
     have one. `home` is the table location in its metadata: a path below it without a scheme belongs to the same store
@@ -159,7 +160,7 @@ class LocationMatcher:
     home: str | None = None
 
     def canonicalize(self, locations: pa.Array | pa.ChunkedArray) -> pa.Array:
-        """The place of each location; two locations with the same place name the same file."""
+        """Return each location in a canonical form, which is equal for locations of the same file."""
         return (
             normalize(self._relocate_all(locations)[0]) if self.relocate else self._add_home_root(normalize(locations))
         )
@@ -170,10 +171,10 @@ class LocationMatcher:
         return str(relocated[0]) if hits[0].as_py() else location
 
     def family(self, locations: pa.Array | pa.ChunkedArray) -> tuple[str, str] | None:
-        """The scheme with authority, and the prefix of `relocate`, that all these locations share.
+        """Return the scheme with authority, and the prefix of `relocate`, that all these locations share.
 
-        Within a family, locations that are spelled differently are different places. None if the locations start
-        differently, or a path among them is not in normal form.
+        Within a family, different locations are different files. Returns None if the locations start differently, or a
+        path among them is not in normal form.
         """
         values = as_array(locations)
         values = values.drop_null()
@@ -195,7 +196,7 @@ class LocationMatcher:
         return root, ""
 
     def _relocate_all(self, locations: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
-        """Relocate locations by their normal forms; also return a mask of those that a prefix matched."""
+        """Relocate locations by their normal forms; also return a mask of the locations that matched a prefix."""
         places = self._add_home_root(normalize(locations))
         paths, hits = strip_roots(places), pa.repeat(False, len(places))
         for old in sorted(self.relocate, key=len, reverse=True):
@@ -237,7 +238,7 @@ def _where_not_normal(values: pa.Array, make: Callable[[pa.Array], pa.Array]) ->
 
 
 def _where(values: pa.Array, form: str, make: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """The values, made anew where they are not of a form."""
+    """Apply `make` to the values that do not match the regular expression `form`."""
     other = pc.fill_null(pc.invert(pc.match_substring_regex(values, form)), False)
     if not pc.any(other).as_py():
         return values
@@ -265,7 +266,7 @@ def _normalize_root_parts(values: pa.Array) -> pa.Array:
 
 
 def _split_normally(values: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The schemes and authorities of locations in their normal form, and their paths."""
+    """Split locations into normalized schemes with authorities, and their paths."""
     parts = pc.extract_regex(values, _PARTS)
     scheme, authority = parts.field("scheme"), parts.field("authority")
     roots = pc.binary_join_element_wise(scheme, authority, "\x00").dictionary_encode()
@@ -275,7 +276,7 @@ def _split_normally(values: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _normal_root(scheme: str, authority: str) -> str:
-    """The normal form of a scheme and authority; empty for a local file."""
+    """Return the normal form of a scheme and authority; empty for a local file."""
     scheme = store_of(scheme.lower())
     if scheme in ("", "file"):
         return "" if authority.lower() in ("", "localhost") else f"file://{authority}"
@@ -287,7 +288,7 @@ def _normal_root(scheme: str, authority: str) -> str:
 
 
 def _normal_path(paths: pa.Array) -> pa.Array:
-    """Paths without empty names, '.' and '..', and without a slash at the end."""
+    """Remove empty names, '.', '..' and trailing slashes from paths."""
     paths = pc.replace_substring_regex(paths, r"/(?:\.?/)+", "/")
     paths = pc.replace_substring_regex(paths, r"/\.$", "/")
     paths = pc.replace_substring_regex(paths, r"^(?:\./)+", "")
@@ -298,15 +299,15 @@ def _normal_path(paths: pa.Array) -> pa.Array:
 
 
 def is_in(place: str, folder: str) -> bool:
-    """Whether a location is below a folder, both normalized."""
+    """Return whether a location is below a folder. Both must be normalized."""
     return place != folder and place.startswith(folder.rstrip("/") + "/")
 
 
 def may_overlap(one: str, other: str) -> bool:
-    """Whether one location may be in the other, or the same: where it is not known, it may.
+    """Return whether one location may be equal to or inside the other. True if it cannot be determined.
 
-    A cluster of HDFS has many names: its name service, each namenode's host and address, none at all
-    (`hdfs:///x`, `/x` in Hive). A container of Azure's is reached by several hosts.
+    An HDFS cluster has many names: its name service, each namenode's host and address, or none (`hdfs:///x`, `/x` in
+    Hive). An Azure container can be reached by several hosts.
 
     Example:
         >>> may_overlap("hdfs://lake/wh", "hdfs:///wh/t"), may_overlap("s3://b/wh", "s3a://c/wh/t")
@@ -319,7 +320,7 @@ def may_overlap(one: str, other: str) -> bool:
 
 
 def is_same_place(one: str, other: str) -> bool:
-    """Whether two locations are the same place: in one store, by their normal form; of local files, links followed.
+    """Return whether two locations are the same file or folder, by normal form, or locally after resolving symlinks.
 
     Example:
         >>> is_same_place("file:/wh/t", "/wh/t/"), is_same_place("hdfs:///wh/t", "hdfs://nn:8020/wh/t")
@@ -335,7 +336,7 @@ def is_same_place(one: str, other: str) -> bool:
 
 
 def path_of(location: str) -> str:
-    """The path of a location in its store, in normal form."""
+    """Return the normalized path of a location within its store."""
     place = normal(location)
     return place[len(_root_of(place)) :] or "/"
 
@@ -352,7 +353,7 @@ def _may_be_one_store(one: str, other: str) -> bool:
 
 
 def is_below_any(locations: pa.Array | pa.ChunkedArray, folders: Iterable[str]) -> pa.Array:
-    """Whether each location is below one of the folders, in any spelling."""
+    """Return a mask of the locations that are below one of the folders, in any notation."""
     places = normalize(locations)
     found = pa.repeat(False, len(places))
     for folder in folders:

@@ -1,7 +1,7 @@
-"""obstore's clients of buckets and containers: each means the store and the identity that Arrow's client means.
+"""obstore's clients of buckets and containers, configured for the same store and identity as Arrow's clients.
 
-obstore takes what the settings lack from the environment, and there some variables come before settings: another
-endpoint, or the session token of other keys. What the settings say is therefore said against the environment, too.
+obstore completes settings from the environment, where some variables override settings: another endpoint, or the
+session token of other keys. Settings are therefore also passed so that these variables have no effect.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from lakescan.storage.settings import StorageOptions
 from lakescan.storage.settings.aws_credentials import aws_credentials
 from lakescan.storage.settings.obstore_settings import ALLOW_HTTP, PROFILE, ROLE, client_settings
 
-# Keys that obstore and Arrow send as they are.
+# Keys that obstore and Arrow send unchanged.
 PLAIN_KEY = re.compile(r"(?:(?!\.{1,2}/)[A-Za-z0-9_.=-]+/)*(?!\.{1,2}$)[A-Za-z0-9_.=-]+")
 _S3_ENDPOINT = "AWS_ENDPOINT_URL_S3"  # obstore prefers it to an endpoint in the settings
 _ENDPOINTS = (_S3_ENDPOINT, "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-# What a client takes from the environment when it is made: where one of these has changed, another is made.
+# Variables that a client reads when it is created. If one of them changes, a new client is created.
 _VARIABLES = (
     *_ENDPOINTS,
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION"),
@@ -33,13 +33,13 @@ _VARIABLES = (
     *("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_TENANT_ID"),
     *("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_KEY"),
 )
-_is_made = False  # whether this process has made a client
-_is_forked = False  # whether this process is a fork of one that had made one
-_may_wait = False  # whether this process is a fork of one that had imported obstore
+_is_made = False  # whether this process has created a client
+_is_forked = False  # whether this process was forked from one that had created a client
+_may_wait = False  # whether this process was forked from one that had imported obstore
 
 
 def _mark_fork() -> None:
-    """After a fork, the threads of an obstore that the parent used are gone: it would wait for them for ever."""
+    """Note a fork: obstore would wait forever for threads of the parent, which do not exist in the child."""
     global _is_forked, _may_wait
     _is_forked |= _is_made
     _may_wait |= "obstore" in sys.modules
@@ -50,42 +50,43 @@ if hasattr(os, "register_at_fork"):
 
 
 def is_forked() -> bool:
-    """Whether a request by obstore would be waited for for ever: the process was forked after its parent sent some."""
+    """Return whether requests by obstore would hang, because the parent of this forked process has sent some."""
     return _is_forked
 
 
 def is_usable() -> bool:
-    """Whether obstore may be used where another client can do the same."""
+    """Return whether obstore can be used instead of another client."""
     return not _may_wait
 
 
 def may_mean_another_store(settings: StorageOptions) -> bool:
-    """Whether the environment has an endpoint for obstore that Arrow does not go to."""
+    """Return whether the environment has an endpoint for obstore that Arrow does not use."""
     return settings.endpoint("s3") is None and any(map(os.environ.get, _ENDPOINTS))
 
 
 def may_replace_arrow(settings: StorageOptions) -> bool:
-    """Whether obstore may send requests to S3 that Arrow's client could send, too: both reach the same store."""
+    """Return whether obstore can send S3 requests instead of Arrow's client, to the same store."""
     is_installed = importlib.util.find_spec("obstore") is not None
     return is_installed and is_usable() and not may_mean_another_store(settings)
 
 
 def client_config(options: StorageOptions, root: str) -> tuple[tuple[str, str], ...]:
-    """The settings of `object_store` for a bucket or container."""
+    """Return the settings for `object_store` of a bucket or container."""
     scheme, _, authority = root.partition("://")
     return tuple(sorted(client_settings(options, scheme, authority).items()))
 
 
 def object_store(root: str, settings: tuple[tuple[str, str], ...], *, retries: int | None = 0) -> Any:
-    """The client of a bucket or container (`s3://bucket`); None: it repeats requests as often as it likes.
+    """Return obstore's client of a bucket or container (`s3://bucket`).
 
-    `settings` are those of `client_config`. With any number but 0, theirs comes first.
+    `settings` are those of `client_config`. `retries` limits the retries of a request; None is obstore's default.
+    Unless it is 0, the setting `max_retries` takes precedence.
     """
     return _client(root, settings, environment_of_clients(), retries)
 
 
 def environment_of_clients() -> tuple[tuple[str, str], ...]:
-    """The variables of the environment that clients depend on, with their values now."""
+    """Return the environment variables that clients depend on, with their current values."""
     return tuple((name, value) for name in _VARIABLES if (value := os.environ.get(name)))
 
 
@@ -113,7 +114,7 @@ def _client(
 
 
 def _client_options(config: dict[str, str]) -> dict[str, Any]:
-    """Take the settings of the client itself out of a configuration."""
+    """Remove the options of the HTTP client from a configuration, and return them."""
     names = ("timeout", "connect_timeout", "proxy_url")
     options: dict[str, Any] = {name: config.pop(name) for name in names if name in config}
     if config.pop(ALLOW_HTTP, "") == "true":
@@ -128,7 +129,7 @@ def _client_options(config: dict[str, str]) -> dict[str, Any]:
 
 
 def _retries(config: dict[str, str], retries: int | None) -> dict[str, Any] | None:
-    """Take the settings of retries out of a configuration; requests that must not be repeated have none."""
+    """Remove the retry settings from a configuration, and return them. With `retries=0`, requests are not retried."""
     most, seconds = config.pop("max_retries", None), config.pop("retry_timeout", None)
     found: dict[str, Any] = {} if retries is None else {"max_retries": retries}
     if retries != 0 and most is not None:
@@ -139,7 +140,10 @@ def _retries(config: dict[str, str], retries: int | None) -> dict[str, Any] | No
 
 
 def _azure_secret(config: dict[str, str]) -> Callable[[], dict[str, Any]] | None:
-    """Take the key or signature out of a configuration, since obstore prefers a key in the environment to it."""
+    """Remove the key or signature from a configuration, and return a provider of it; None without one.
+
+    With a provider, obstore does not prefer a key in the environment.
+    """
     key, sas = config.pop("azure_storage_account_key", None), config.pop("azure_storage_sas_token", None)
     if key is None and sas is None:
         return None
@@ -148,12 +152,12 @@ def _azure_secret(config: dict[str, str]) -> Callable[[], dict[str, Any]] | None
 
 
 def _against_environment(known: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """What else to tell a client of S3, so that it takes endpoint and keys from the settings."""
+    """Return settings that make a client of S3 ignore the endpoint and signing options in the environment."""
     more = {}
     if "aws_endpoint_url" in known and _S3_ENDPOINT in environment:
         more["aws_endpoint_url_s3"] = known["aws_endpoint_url"]
     if "aws_endpoint_url" in known and "AWS_VIRTUAL_HOSTED_STYLE_REQUEST" in environment:
-        name = "aws_virtual_hosted_style_request"  # Arrow's client has the bucket in the path there
+        name = "aws_virtual_hosted_style_request"  # Arrow's client puts the bucket into the path
         more[name] = known.get(name, "false")
     if "AWS_SKIP_SIGNATURE" in environment:
         more["aws_skip_signature"] = known.get("aws_skip_signature", "false")

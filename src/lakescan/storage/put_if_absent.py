@@ -1,7 +1,7 @@
-"""Create a file only if it does not exist yet, atomically: a commit of a Delta log, or of an Iceberg table in a folder.
+"""Atomic creation of a file if it does not exist: a commit to a Delta log, or to an Iceberg table in a folder.
 
-Locally by a hard link; on S3, GCS and Azure by a conditional put (obstore); on HDFS by Hadoop's rename, which never
-replaces a file. A store that cannot do it is refused by name: two writers would replace each other's commits there.
+Local files use a hard link; S3, GCS and Azure a conditional put (obstore); HDFS Hadoop's rename, which never replaces
+a file. A store without atomic creation is refused by name, since concurrent writers would replace each other's commits.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from lakescan.storage.object_clients import client_config, is_forked, may_mean_a
 from lakescan.storage.settings import StorageOptions
 from lakescan.storage.settings.azure_endpoints import account_of
 
-# Errors of `os.link` that say that the filesystem has no hard links. EPERM is Linux's for FAT, and for some mounts.
+# Errors of `os.link` on filesystems without hard links. Linux raises EPERM for FAT and some mounts.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
-_REFUSALS = ("PermissionDeniedError", "UnauthenticatedError")  # of object stores: nothing was made
-# What obstore says of an error before the request was sent: no connection, or no credentials for it.
+_REFUSALS = ("PermissionDeniedError", "UnauthenticatedError")  # errors of object stores that created nothing
+# Details of obstore's errors before a request is sent: no connection, or no credentials.
 _UNSENT = re.compile(
     r"HttpError \{\s*kind: Connect,|source: TokenRequest \{|path: \"External AWS credential provider\""
 )
@@ -39,23 +39,23 @@ _REQUESTED = re.compile(r"uri: Some\(\s*([^\s?]+?)(?:\?\S*)?,?\s*\)")
 
 
 class NotCreated(StorageError):
-    """A file that was to be created provably does not exist: nothing was sent to the store, or it refused."""
+    """The file provably does not exist: no request was sent to the store, or the store refused it."""
 
 
 class NotSent(NotCreated):
-    """Nothing was sent to the store: no connection, no credentials, or settings that no client takes."""
+    """No request was sent to the store: no connection, no credentials, or settings that no client accepts."""
 
 
 class NotReady(NotSent):
-    """The store did not answer what it was asked before, and may do so later: nothing was sent."""
+    """The store did not respond to a preparatory request, and may do so later. The file was not sent."""
 
 
 def put_if_absent(storage: Storage, location: str, data: bytes) -> bool:
-    """Create a file with this content, and its folder if needed; return False if it exists already.
+    """Create a file with this content, and its folder if needed; return False if the file exists already.
 
-    Readers see the whole file or none. One request is sent. After one whose answer was lost, False does not prove that
-    somebody else created the file: compare its content. Raises `UnsupportedFeature` for a store without atomic
-    creation, `NotCreated`, `NotSent`, and other `StorageError`s, after which the file may or may not exist.
+    Readers see the whole file or none. One request is sent. If its response was lost, False does not prove that another
+    writer created the file: compare its content. Raises `UnsupportedFeature` for a store without atomic creation,
+    `NotCreated`, `NotSent`, and other `StorageError`s, after which the file may or may not exist.
 
     Example:
         >>> put_if_absent(Storage(), "/lake/orders/_delta_log/00000000000000000007.json", b"{}")
@@ -75,7 +75,7 @@ def put_if_absent(storage: Storage, location: str, data: bytes) -> bool:
 
 @contextmanager
 def _before_sending(location: str) -> Iterator[None]:
-    """Whatever fails in the block, nothing was sent: it is `NotSent`, but for refusals by name."""
+    """Context manager for steps before the request: re-raise errors as `NotSent`, except other lakescan errors."""
     try:
         yield
     except NotSent:
@@ -84,18 +84,18 @@ def _before_sending(location: str) -> Iterator[None]:
         raise NotSent(str(error)) from error
     except (LakescanError, MemoryError):
         raise
-    except Exception as error:  # whatever a client raises
+    except Exception as error:  # clients raise arbitrary types
         raise NotSent(str(storage_error("created", location, error))) from error
 
 
 def _link(location: str, path: str, data: bytes) -> bool:
-    """Write a hidden file beside the new one, and give it the second name, which fails if it is taken."""
+    """Write a hidden file next to the new one, and hard-link it to the new name, which fails if the name is taken."""
     folder, name = os.path.split(path)
     draft = os.path.join(folder, f".{name}.{uuid.uuid4().hex}.tmp")
     try:
         _write(location, draft, data)
         if os.name == "nt":
-            os.rename(draft, path)  # on Windows it fails if the name is taken
+            os.rename(draft, path)  # fails on Windows if the name is taken
         else:
             os.link(draft, path)
     except FileExistsError:
@@ -115,7 +115,7 @@ def _link(location: str, path: str, data: bytes) -> bool:
 
 
 def _write(location: str, draft: str, data: bytes) -> None:
-    """Write a file, so that it survives a power failure once it has its name."""
+    """Write a file durably, so that it survives a power failure after it gets its name."""
     try:
         os.makedirs(os.path.dirname(draft), exist_ok=True)
         with open(draft, "xb") as file:
@@ -129,7 +129,7 @@ def _write(location: str, draft: str, data: bytes) -> None:
 def _rename(
     storage: Storage, location: str, filesystem: pafs.FileSystem, authority: str, path: str, data: bytes
 ) -> bool:
-    """Write a hidden file beside the new one, and rename it, which Hadoop refuses if the name is taken."""
+    """Write a hidden file next to the new one, and rename it, which Hadoop refuses if the name is taken."""
     folder, _, name = path.rpartition("/")
     draft = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
     with _before_sending(location):
@@ -140,7 +140,7 @@ def _rename(
         if hdfs.rename_file(authority, storage.settings, draft, path):
             return True
         if filesystem.get_file_info(path).type == pafs.FileType.NotFound:
-            raise OSError(errno.EIO, f"HDFS has not renamed {draft}, which tells why on the standard error")
+            raise OSError(errno.EIO, f"HDFS has not renamed {draft}: see the reason on the standard error")
         return False
     finally:
         with suppress(OSError):
@@ -156,7 +156,7 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
     if storage.is_signed_remotely(location):
         raise UnsupportedFeature(
             f"committing to a table in {scheme}://{authority} by requests that its catalog signs",
-            "Signed requests read and write Iceberg tables.",
+            "Signed requests only work for Iceberg tables.",
         )
     options, root = storage.settings_at(location), f"{CLIENTS[scheme].obstore_scheme}://{authority}"
     endpoint = options.endpoint(scheme)
@@ -169,8 +169,8 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
     if locking or os.environ.get("AWS_S3_LOCKING_PROVIDER"):
         raise UnsupportedFeature(
             f"committing to {location} with a locking provider",
-            "lakescan commits by conditional puts, which writers with a lock table would overwrite: change all "
-            "writers of the table to conditional puts, and unset aws_s3_locking_provider.",
+            "lakescan commits by conditional puts, which writers with a lock table would overwrite: configure all "
+            "writers of the table for conditional puts, and unset aws_s3_locking_provider.",
         )
     if scheme == "s3" and may_mean_another_store(options):
         raise UnsupportedFeature(
@@ -180,7 +180,7 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
     if is_forked():
         raise UnsupportedFeature(
             f"committing to {location} in a forked process whose parent has sent requests with obstore",
-            "Its threads are gone after a fork. Start processes by spawn or forkserver, or fork before reading.",
+            "Its threads do not survive a fork. Start processes by spawn or forkserver, or fork before reading.",
         )
     path = split_location(storage.current_location(location))[2].lstrip("/")
     with _before_sending(location):
@@ -190,7 +190,7 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
                 _probe(store, root, endpoint, path.rpartition("/")[0])
             except (LakescanError, MemoryError):
                 raise
-            except Exception as error:  # whatever a client raises
+            except Exception as error:  # clients raise arbitrary types
                 raise NotReady(str(storage_error("created", location, error))) from error
     with storage_boundary("created", location, passing=UnsupportedFeature):
         return _create_object(obstore, store, root, path, data)
@@ -216,9 +216,10 @@ def _create_object(obstore: Any, store: Any, root: str, path: str, data: bytes) 
 
 
 def _is_unsent(error: Exception, path: str) -> bool:
-    """Whether obstore's one request for a file was provably not sent: it failed before, or was one for credentials.
+    """Return whether obstore provably did not send the request for a file.
 
-    Its details are taken from the end of the message: before them are the server's own words.
+    It failed before, or the failed request was one for credentials. Only the details at the end of the message are
+    searched, since the text before them contains the server's own words.
     """
     _, separator, details = str(error).rpartition("\nDebug source:\n")
     if not separator:
@@ -233,7 +234,7 @@ _PROBED: set[tuple[str, str]] = set()
 
 
 def _probe(store: Any, root: str, endpoint: str, folder: str) -> None:
-    """Check once that an endpoint which is not AWS's own refuses to create a file twice; some ignore the condition."""
+    """Check once that an endpoint other than AWS refuses to create a file twice. Some ignore the condition."""
     import obstore
 
     if (endpoint, root) in _PROBED:
@@ -253,20 +254,20 @@ def _probe(store: Any, root: str, endpoint: str, folder: str) -> None:
 def _refusal(root: str) -> UnsupportedFeature:
     return UnsupportedFeature(
         f"committing to a table in {root}",
-        "The store does not refuse to create a file that exists (no conditional puts, or they are disabled), so "
-        "concurrent commits could replace each other. Use a store or a version of it that has conditional puts.",
+        "The store does not refuse to create a file that exists (conditional puts are missing or disabled), so "
+        "concurrent commits could replace each other. Use a store or version with conditional puts.",
     )
 
 
-_WITH_RENAMES = ("local", "hdfs")  # file systems where files are seen while they are written, and renamed at once
+_WITH_RENAMES = ("local", "hdfs")  # file systems with visible unfinished files, and atomic renames
 
 
 @contextmanager
 def replace_file(storage: Storage, location: str) -> Iterator[pa.NativeFile]:
-    """A stream whose content becomes the file at `location` at the end, replacing one that is there.
+    """Context manager: return a stream whose content replaces the file at `location` when the block ends.
 
-    It is written under a hidden name beside it first, because closing an interrupted upload would publish its
-    beginning. If the body raises, `location` is left as it was. Raises `StorageError`.
+    The content is first written to a hidden file next to it, because closing an interrupted upload would publish its
+    beginning. If the body raises, `location` is unchanged. Raises `StorageError`.
     """
     folder, _, name = location.rpartition("/")
     hidden = f"{folder}/.{name}.{uuid.uuid4()}.tmp"
@@ -281,13 +282,13 @@ def replace_file(storage: Storage, location: str) -> Iterator[pa.NativeFile]:
 
 
 def publish(storage: Storage, location: str, content: bytes) -> None:
-    """Write a small file, replacing one that is there; raises `StorageError`."""
+    """Write a small file, replacing an existing one; raises `StorageError`."""
     if storage.resolve(location)[0].type_name in _WITH_RENAMES:
         with replace_file(storage, location) as stream:
             stream.write(content)
         return
     with storage_boundary("written", location), storage.create(location) as stream:
-        stream.write(content)  # an object appears when it is closed
+        stream.write(content)  # an object appears only when the stream is closed
 
 
 def _move(storage: Storage, source: str, target: str) -> None:
@@ -295,10 +296,10 @@ def _move(storage: Storage, source: str, target: str) -> None:
     new = storage.resolve(target)[1]
     with storage_boundary("published", target):
         if filesystem.type_name == "hdfs":
-            storage.remove([target])  # its renames do not replace
+            storage.remove([target])  # HDFS renames do not replace files
         elif filesystem.type_name == "local":
             folder, _, name = target.rpartition("/")
-            storage.remove([f"{folder}/.{name}.crc"])  # Hadoop's checksum of the file that is replaced
+            storage.remove([f"{folder}/.{name}.crc"])  # Hadoop's checksum of the replaced file
         if filesystem.type_name in _WITH_RENAMES:
             filesystem.move(old, new)
             return

@@ -1,7 +1,7 @@
-"""Whether a store answers at all, asked once before its client is made: clients repeat requests for minutes.
+"""Checks whether a store responds before its client is created, since clients retry requests for minutes.
 
-Arrow's client of Google's storage takes 100 s to say that there is no network, and that of Azure 6 s. Without
-credentials, both ask the metadata service of a cloud's machine for some, which is not there on others.
+Without a network, Arrow's client of Google's storage fails after 100 s, and that of Azure after 6 s. Without
+credentials, both query the metadata service of a cloud machine, which does not exist on other machines.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from lakescan.storage.errors import HOSTS, KEYS, redact
 from lakescan.storage.settings import StorageOptions
 from lakescan.storage.settings.azure_endpoints import account_of
 
-SECONDS = 5.0  # for a host to be resolved, and to accept a connection
+SECONDS = 5.0  # the time limit to resolve a host, and to connect
 _GOOGLE = "storage.googleapis.com"
 _METADATA = {"gcs": "metadata.google.internal", "abfs": "169.254.169.254"}
-# Variables that say where Azure's clients get credentials, other than from the metadata service.
+# Variables that configure a source of Azure credentials other than the metadata service.
 _AZURE_SOURCES = (
     *("AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_FEDERATED_TOKEN_FILE"),
     *("IDENTITY_ENDPOINT", "MSI_ENDPOINT"),
@@ -33,9 +33,9 @@ _REACHED: set[tuple[str, int]] = set()
 def check_reachable(
     store: str, authority: str, options: StorageOptions, location: str, environment: Mapping[str, str] = os.environ
 ) -> None:
-    """Raise `StorageError` if the host of a store, or the only one that may have credentials for it, does not answer.
+    """Raise `StorageError` if a store's host, or the metadata service that it needs for credentials, does not respond.
 
-    Asked once in a process, until it answers; not asked behind a proxy.
+    Each host is checked until it responds once in this process. Hosts behind a proxy are not checked.
     """
     address = _address(store, authority, options, environment)
     scheme, _, rest = address.partition("://")
@@ -48,8 +48,8 @@ def check_reachable(
     host, port = _split(name.rpartition("://")[2] or _METADATA[store], 80)
     if (why := _why_not(host, port, "http")) is not None:
         raise StorageError(
-            f"{redact(location)} cannot be reached: no credentials were found, and {host}, the metadata service of the "
-            f"cloud's own machines, {why}. {KEYS[store]}"
+            f"{redact(location)} cannot be reached: no credentials were found, and {host}, the metadata service of "
+            f"cloud machines, {why}. {KEYS[store]}"
         )
 
 
@@ -63,7 +63,7 @@ def _address(store: str, authority: str, options: StorageOptions, environment: M
 
 
 def _needs_metadata(store: str, authority: str, options: StorageOptions, environment: Mapping[str, str]) -> bool:
-    """Whether credentials can come from the metadata service alone."""
+    """Return whether only the metadata service can provide credentials."""
     if store == "gcs":
         arguments = options.gcs(environment)
         if arguments.get("anonymous") or "access_token" in arguments:
@@ -86,7 +86,7 @@ def _split(authority: str, port: int) -> tuple[str, int]:
 
 
 def _why_not(host: str, port: int, scheme: str) -> str | None:
-    """What is wrong with a host; None if it accepts connections, or is behind a proxy."""
+    """Return why a host cannot be reached; None if it accepts connections or is behind a proxy."""
     if (host, port) in _REACHED or _is_behind_proxy(host, scheme):
         return None
     answers: SimpleQueue[str | None] = SimpleQueue()
@@ -97,16 +97,16 @@ def _why_not(host: str, port: int, scheme: str) -> str | None:
         except socket.gaierror:
             answers.put("cannot be resolved")
         except (OSError, UnicodeError) as error:
-            answers.put(f"does not answer ({getattr(error, 'strerror', None) or error})")
+            answers.put(f"does not respond ({getattr(error, 'strerror', None) or error})")
         else:
             answers.put(None)
 
-    # resolving a name cannot be ended: a thread that nobody waits for does it
+    # Name resolution cannot be interrupted, so it runs in a daemon thread.
     threading.Thread(target=connect, daemon=True, name="lakescan-reachable").start()
     try:
         why = answers.get(timeout=SECONDS)
     except Empty:
-        return f"does not answer within {SECONDS:.0f} s"
+        return f"does not respond within {SECONDS:.0f} s"
     if why is None:
         _REACHED.add((host, port))
     return why

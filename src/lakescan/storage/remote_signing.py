@@ -1,7 +1,7 @@
-"""Requests to S3 that a catalog signs: what is asked of it, and what its answer may say.
+"""Remote signing of S3 requests by a catalog: the protocol, and checks of the signer's responses.
 
-The answer is the catalog's word on a request that is sent with this process's rights. It must be for the very request
-that was asked for, and it adds nothing but what a signature consists of.
+The signed request is sent with this process's rights. So the response must be for exactly the request that was to be
+signed, and may only add headers and parameters of a signature.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from urllib.parse import SplitResult, parse_qsl, unquote_to_bytes, urlsplit
 
 from lakescan.errors import LocationRefused, StorageError
 
-_KEPT_SECONDS, _MOST_KEPT = 30, 1024  # as Iceberg's own client, which keeps 100
-_OF_SIGNATURES = ("authorization", "date")  # and those that begin so:
+_KEPT_SECONDS, _MOST_KEPT = 30, 1024  # Iceberg's own client caches 100
+_OF_SIGNATURES = ("authorization", "date")  # and headers with these prefixes:
 _PREFIXES = ("x-amz-", "amz-sdk-")
 _OF_CONNECTIONS = {"host", "content-length", "connection", "transfer-encoding", "cache-control", "expect"}
 _OF_URIS = re.compile(r"[!-~]+")
@@ -27,7 +27,7 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class S3Request:
-    """A request without a signature; `body` is what a signer has to see of it, that of DeleteObjects."""
+    """A request without a signature. `body` is the part that the signer must see, that of DeleteObjects."""
 
     method: str
     uri: str
@@ -42,7 +42,7 @@ class S3Request:
 
 @dataclass(frozen=True)
 class Signature:
-    """A signer's answer; `may_be_kept` for further requests of the same method and URI."""
+    """A signer's response. `may_be_kept`: it can be reused for requests of the same method and URI."""
 
     uri: str = field(repr=False)  # a query may hold a signature
     headers: Mapping[str, str] = field(repr=False)
@@ -50,19 +50,19 @@ class Signature:
 
 
 class RequestSigner(Protocol):
-    """Who signs requests. Thread-safe; pickled for workers."""
+    """Signs requests. Thread-safe; pickled for workers."""
 
     @property
     def identity(self) -> Hashable:
-        """A key for caches: who asks whom, for which table. It has no secrets."""
+        """A key for caches, without secrets: the signer's address, table and authorization."""
 
     def sign(self, region: str, request: S3Request) -> Signature:
-        """The signature of a request; raises `StorageError`."""
+        """Return the signature of a request; raises `StorageError`."""
 
 
 @dataclass(frozen=True)
 class SignedRequest:
-    """A request as it is sent: its path with its query, and all headers. `is_kept`: by an earlier signature."""
+    """A request to send: `target` is its path with the query. `is_kept`: it uses a cached signature."""
 
     target: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
@@ -70,7 +70,7 @@ class SignedRequest:
 
 
 class Signatures:
-    """Signatures of one signer, kept for half a minute where it says that they may be. Thread-safe."""
+    """Caches the signatures of one signer for half a minute if it permits it. Thread-safe."""
 
     def __init__(self, signer: RequestSigner, region: str) -> None:
         self._signer, self._region = signer, region
@@ -78,10 +78,10 @@ class Signatures:
         self._lock = threading.Lock()
 
     def sign_request(self, request: S3Request, *, fresh: bool = False) -> SignedRequest:
-        """The request with its signature, a new one if `fresh`.
+        """Return the request with its signature; `fresh` bypasses the cache.
 
-        Raises `StorageError` if the signer refuses or does not answer, `LocationRefused` for an answer about another
-        place.
+        Raises `StorageError` if the signer refuses or does not respond, `LocationRefused` if its response is for
+        another address.
         """
         kept = None if fresh or request.body is not None else self._fitting(request)
         if kept is not None:
@@ -96,7 +96,7 @@ class Signatures:
         return found
 
     def _fitting(self, request: S3Request) -> tuple[S3Request, Signature] | None:
-        """A signature that is kept, if it is one of this request, too: all headers that it is about are the same."""
+        """Return a cached signature and its request, if the headers that it signs have the same values in this one."""
         with self._lock:
             asked, signature, at = self._kept.get((request.method, request.uri), (None, None, 0.0))
         if asked is None or signature is None or time.monotonic() - at > _KEPT_SECONDS:
@@ -108,17 +108,19 @@ class Signatures:
 
 
 def _apply_signature(request: S3Request, asked: S3Request, signature: Signature, *, is_kept: bool) -> SignedRequest:
-    """The request as it is sent, by the answer to `asked`."""
+    """Return the request to send, with the signature for the request `asked`."""
     given = {name.lower(): value for name, value in signature.headers.items()}
     own = {name: value for name, value in given.items() if _is_of_signatures(name)}
     unknown = set(_signed_names(signature)) - own.keys() - request.headers.keys() - _OF_CONNECTIONS
     if unknown:
         raise StorageError(
-            f"the signature for {request.method} {request.place} is about the header {min(unknown)}, which is not one "
-            "of the request: the catalog's signer adds what is not sent. Ask its operator."
+            f"the signature for {request.method} {request.place} covers the header {min(unknown)}, which the request "
+            "does not have: the catalog's signer is faulty. Ask its operator."
         )
     if not all(value.isascii() and value.isprintable() for value in own.values()):
-        raise StorageError(f"the signature for {request.method} {request.place} has characters that no header has")
+        raise StorageError(
+            f"the signature for {request.method} {request.place} has characters that headers cannot have"
+        )
     stale = asked.headers.keys() - request.headers.keys()
     headers = {name: value for name, value in own.items() if name not in stale} | dict(request.headers)
     return SignedRequest(_target(request, signature.uri), headers, is_kept)
@@ -129,7 +131,7 @@ def _is_of_signatures(name: str) -> bool:
 
 
 def _signed_names(signature: Signature) -> list[str]:
-    """The names of the headers that a signature is about; none if it does not say."""
+    """Return the names of the headers that a signature covers; empty if it lists none."""
     for name, value in signature.headers.items():
         if name.lower() == "authorization":
             _, _, after = value.partition("SignedHeaders=")
@@ -140,15 +142,15 @@ def _signed_names(signature: Signature) -> list[str]:
 
 
 def _target(request: S3Request, answered: str) -> str:
-    """The path and query to send; raises `LocationRefused` unless they are those of the request, and its host's."""
+    """Return the path and query to send; raises `LocationRefused` unless they are those of the request."""
     try:
         asked, found = urlsplit(request.uri), urlsplit(answered)
         is_same = _place(asked) == _place(found) and _query(asked) == _query(found)
-    except ValueError:  # a port that is no number
+    except ValueError:  # a port that is not a number
         is_same = False
     if not is_same or not found.path.startswith("/") or _OF_URIS.fullmatch(answered) is None:
         raise LocationRefused(
-            f"the catalog was asked to sign {request.method} {request.place}, and answers with another address: "
+            f"the catalog signed another address instead of {request.method} {request.place}: "
             "nothing was sent there. Ask its operator."
         )
     return found.path + (f"?{found.query}" if found.query else "")
@@ -161,6 +163,6 @@ def _place(uri: SplitResult) -> tuple[object, ...]:
 
 
 def _query(uri: SplitResult) -> list[tuple[str, str]]:
-    """The query without what a signature in it consists of."""
-    pairs = parse_qsl(uri.query, keep_blank_values=True, encoding="latin-1")  # which tells all bytes apart
+    """Return the query's parameters without those of a signature."""
+    pairs = parse_qsl(uri.query, keep_blank_values=True, encoding="latin-1")  # distinguishes all bytes
     return sorted(pair for pair in pairs if not pair[0].lower().startswith("x-amz-"))

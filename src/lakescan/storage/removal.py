@@ -1,7 +1,7 @@
-"""The one rule for removing files, for every caller: aborts, failed commits, clean-up, purges.
+"""Safe deletion of files, for all callers: aborted writes, failed commits, maintenance, purges.
 
-A file is removed only if the table, read afresh, does not reference it under any spelling of its location; and, if it
-was written for a commit, only once that commit has provably failed. What cannot be checked is not removed.
+A file is deleted only if the freshly loaded table does not reference it in any notation of its location. A file that
+was written for a commit is deleted only after that commit has provably failed. Files that cannot be checked are kept.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from lakescan.storage.locations import is_below_any, split_location, strip_roots
 from lakescan.storage.put_if_absent import NotCreated
 
 _LOG = logging.getLogger("lakescan")
-_MANY = 1 << 20  # locations compared at once
+_MANY = 1 << 20  # locations in a chunk for comparison
 Named = Iterable[pa.Array]  # referenced locations, in chunks
 
-# Errors that prove that a commit did not and will not happen: whoever raises them has read the table afresh.
+# Errors that prove that a commit did not and will not happen: they are raised after the table was reloaded.
 PROVABLE_FAILURES = (CommitConflict, UnsupportedFeature, SchemaMismatch, NotCreated)
 
 
 def remove_unreferenced_files(
     storage: Storage, locations: Sequence[str], look: Callable[[], Named], first: Sequence[str] = ()
 ) -> list[str]:
-    """Remove the files that a table does not reference; return those that were removed.
+    """Delete the files that a table does not reference; return the deleted ones.
 
-    `look` reads the table afresh and yields the locations of all files that it may reference. `first` are those of the
-    files that lead to the others. They are removed before these, one after another, so that a kill leaves none that
-    leads to a missing file. If one cannot be removed, the files after it stay. Raises what `look` raises, and
-    `UnsupportedFeature` if it is unclear whether two locations are the same file; then no file is removed.
+    `look` reloads the table and yields the locations of all files that it may reference. `first` are the files that
+    reference the others. They are deleted first, one by one, so that an interruption leaves no reference to a missing
+    file. If one of them cannot be deleted, the files after it are kept. Raises the errors of `look`, and
+    `UnsupportedFeature` if it is unclear whether two locations are the same file. Then no file is deleted.
     """
     unreferenced = unreferenced_files(storage, locations, look())
     leading = [each for each in dict.fromkeys(first) if each in unreferenced]
@@ -50,9 +50,10 @@ def remove_unreferenced_files(
 
 
 def discard(storage: Storage, locations: Sequence[str], look: Callable[[], Named], first: Sequence[str] = ()) -> None:
-    """Remove the files of a commit that has provably failed (see `remove_unreferenced_files`); on an error, keep them.
+    """Delete the files of a provably failed commit; on an error, log it and keep them.
 
-    Where the table must not lead, nothing was written.
+    See `remove_unreferenced_files`. Locations that the table must not reference are skipped, since nothing was written
+    there.
     """
     locations = [each for each in locations if _is_reached(storage, each)]
     if not locations:
@@ -74,7 +75,7 @@ def _is_reached(storage: Storage, location: str) -> bool:
 
 
 def unreferenced_files(storage: Storage, locations: Sequence[str], named: Named) -> list[str]:
-    """The files among `locations` that `named` does not contain, in any spelling.
+    """Return the files among `locations` that `named` does not contain in any notation.
 
     Raises `UnsupportedFeature` for files that are referenced only under another scheme or host.
     """
@@ -87,9 +88,9 @@ def unreferenced_files(storage: Storage, locations: Sequence[str], named: Named)
 
 
 def folder_mask(storage: Storage, locations: pa.Array | pa.ChunkedArray, folders: Sequence[str]) -> pa.Array:
-    """The mask of locations below one of the folders, without those to which a link in the folders leads elsewhere.
+    """Return a mask of the locations below one of the folders, except files that a symlink leads out of the folders.
 
-    One Python step for each local folder that has any of them.
+    Takes one Python step for each local parent folder.
     """
     inside = is_below_any(locations, folders)
     if not pc.any(inside).as_py():
@@ -101,7 +102,7 @@ def folder_mask(storage: Storage, locations: pa.Array | pa.ChunkedArray, folders
 
 
 def _real_path(storage: Storage, folder: str) -> str | None:
-    """The path of a local folder once all links are followed; None for another one."""
+    """Return the path of a local folder with symlinks resolved; None for other stores."""
     scheme, _, path = split_location(storage.current_location(folder))
     return os.path.realpath(path) if scheme == "file" else None
 
@@ -111,7 +112,10 @@ def _is_really_in(path: str | None, roots: Sequence[str]) -> bool:
 
 
 def unreferenced_by_name(storage: Storage, locations: pa.Array, named: Named) -> pa.Array:
-    """The mask of locations that `named` does not contain in any spelling; links are not looked at, see `unnamed`."""
+    """Return a mask of locations that `named` does not contain in any notation, without resolving symlinks.
+
+    See `unreferenced_files`, which resolves them.
+    """
     if not len(locations):
         return pa.array([], pa.bool_())
     return _unreferenced_mask(
@@ -136,12 +140,12 @@ def _unreferenced_mask(mine: _ComparableLocations, others: Iterable[_ComparableL
 
 
 def comparison_keys(storage: Storage, locations: pa.Array) -> pa.Array:
-    """A key of each location, which is the same for all locations that `unnamed` may take for one file by name."""
+    """Return a key of each location; equal if `unreferenced_by_name` may treat two locations as the same file."""
     return _ComparableLocations(storage, locations).paths
 
 
 def file_numbers(storage: Storage, locations: Sequence[str], *, follow: bool) -> list[tuple[int, int] | None]:
-    """The device and number of local files, which links to them share; None for others. Links are followed or not."""
+    """Return the device and inode number of local files, None for others. `follow`: resolve symlinks."""
     return [_inode(storage, each, follow=follow) for each in locations]
 
 
@@ -159,7 +163,7 @@ def _merge_chunks(named: Named) -> Iterator[pa.Array]:
 
 
 class _ComparableLocations:
-    """Locations with their places: all spellings of one file, percent-encoded ones included, have the same place."""
+    """Locations in canonical form: all notations of a file are equal, including percent-encoded ones."""
 
     def __init__(self, storage: Storage, locations: pa.Array) -> None:
         self.locations = locations
@@ -167,13 +171,13 @@ class _ComparableLocations:
         self.paths = strip_roots(self.places)
 
     def is_among(self, named: _ComparableLocations) -> pa.Array:
-        """The mask of locations in `named`; a name without scheme and host matches any scheme and host."""
+        """Return a mask of the locations in `named`; one without scheme and host matches any scheme and host."""
         bare = named.paths.filter(pc.equal(named.paths, named.places))
         return pc.or_(pc.is_in(self.places, value_set=named.places), pc.is_in(self.paths, value_set=bare))
 
 
 def _percent_decode(locations: pa.Array) -> pa.Array:
-    """Percent-decode locations: some writers encode, others do not. One Python step per location with a %."""
+    """Percent-decode locations, since some writers encode them. Takes one Python step per location with a %."""
     encoded = pc.match_substring(locations, "%")
     if not pc.any(encoded).as_py():
         return locations
@@ -182,7 +186,7 @@ def _percent_decode(locations: pa.Array) -> pa.Array:
 
 
 def _other_files_than(storage: Storage, locations: list[str], named: list[_ComparableLocations]) -> list[str]:
-    """The local files that are not also reached through a named location: by a link, a mount, or case folding."""
+    """Return the files that no named location also reaches by a link, a mount, or case folding."""
     here = [_inode(storage, each, follow=False) for each in locations]
     if not any(here):
         return locations

@@ -1,8 +1,8 @@
-"""S3 with one request for what pyarrow needs two for, by obstore: a whole file, and names after a given one.
+"""S3 access by obstore with one request where pyarrow needs two: whole files, and listings that start after a name.
 
-pyarrow asks for the size of a file before it reads it, and lists folders from their first name on. Here, the answer
-to a read tells the size, and a listing starts where it is needed. Used where obstore is installed and provably means
-the same store with the same credentials as pyarrow; else, and after any failure, pyarrow reads.
+pyarrow requests the size of a file before it reads it, and lists folders from their first name. obstore gets the size
+with the content, and starts a listing anywhere. It is used if it is installed, and provably accesses the same store
+with the same credentials as pyarrow. Otherwise, and after any failure, pyarrow reads.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from lakescan.storage.settings import StorageOptions
 if TYPE_CHECKING:
     from lakescan.storage.signed_s3_client import SignedBucket
 
-MOST_AT_ONCE = 128  # requests; the client opens a connection for each
+MOST_AT_ONCE = 128  # concurrent requests; the client opens a connection for each
 _LOG = logging.getLogger("lakescan")
-# The settings that both clients have, and understand alike: with any other one, pyarrow reads.
+# Settings with the same meaning in both clients. With any other setting, pyarrow reads.
 _COMMON = {"access_key", "secret_key", "session_token", "region", "endpoint_override", "anonymous", "aws_allow_http"}
 _COMMON |= {"aws_use_ssl", "tls_ca_file_path", "max_retries"}
 _RETRIES = 3
-_PAGE = 1000  # names that S3 returns at once
+_PAGE = 1000  # names in a response of S3
 
 
 @dataclass(frozen=True)
 class ListedName:
-    """A name in a folder, with the file's size in bytes and the second of its last modification."""
+    """A file name in a folder, with its size in bytes and modification time in whole seconds."""
 
     name: str
     size: int
@@ -47,18 +47,18 @@ class ListedName:
 
 
 class ReadFailure(Exception):
-    """The client cannot read this: pyarrow is to read it, or to say what is wrong."""
+    """obstore failed. pyarrow reads instead, or raises the error."""
 
 
 @dataclass
 class SingleRequests:
-    """A bucket. `is_usable` until a request failed for another reason than a missing file."""
+    """An S3 bucket, accessed by obstore. `is_usable` becomes False after any failure except a missing file."""
 
     store: Any
     is_usable: bool = True
 
     def whole(self, key: str, most: int) -> bytes | None:
-        """A whole file; None if it has more bytes than `most`. Raises `FileNotFoundError`, and `Failed`."""
+        """Read a whole file; None if it has more than `most` bytes. Raises `FileNotFoundError`, `ReadFailure`."""
         import obstore
 
         try:
@@ -71,23 +71,23 @@ class SingleRequests:
             if "NoSuchKey" in str(error):
                 raise
             raise self._failure(key, error) from error
-        except Exception as error:  # whatever a client raises
+        except Exception as error:  # clients raise arbitrary types
             raise self._failure(key, error) from error
         if len(data) != size:
             raise self._failure(key, f"{len(data):,} of {size:,} bytes")
         return data
 
     def names_after(self, folder: str, after: str) -> Iterator[list[ListedName]]:
-        """The names in a folder that come after a name, page by page, in order; those in its folders, too.
+        """List the files under a folder whose names come after `after`, page by page, in order; raises `ReadFailure`.
 
-        Raises `Failed`.
+        Files in subfolders are included.
         """
         import obstore
 
         start = len(folder) + 1
         try:
             for page in obstore.list(self.store, f"{folder}/", offset=f"{folder}/{after}", chunk_size=_PAGE):
-                # As in the answers to other requests, times have whole seconds, so that they compare as equal.
+                # Times are truncated to seconds, as in other responses, so that they compare as equal.
                 yield [
                     ListedName(each["path"][start:], each["size"], each["last_modified"].replace(microsecond=0))
                     for each in page
@@ -97,22 +97,22 @@ class SingleRequests:
 
     def _failure(self, key: str, error: object) -> ReadFailure:
         self.is_usable = False
-        _LOG.info("pyarrow reads from the bucket of %s from now on: %s", key, error)
+        _LOG.info("reading from the bucket of %s by pyarrow from now on: %s", key, error)
         return ReadFailure(str(error))
 
 
 @dataclass
 class SignedRequests:
-    """A bucket whose requests a catalog signs; as `SingleRequests`."""
+    """An S3 bucket whose requests a catalog signs, with the methods of `SingleRequests`."""
 
     bucket: SignedBucket
 
     def whole(self, key: str, most: int) -> bytes | None:
-        """A whole file; None if it has more bytes than `most`. Raises `FileNotFoundError`, `OSError`."""
+        """Read a whole file; None if it has more than `most` bytes. Raises `FileNotFoundError`, `OSError`."""
         return self.bucket.whole(key, most)
 
     def names_after(self, folder: str, after: str) -> Iterator[list[ListedName]]:
-        """The names in a folder that come after a name, page by page, in order; those in its folders, too."""
+        """List the files under a folder whose names come after `after`; see `SingleRequests.names_after`."""
         start = len(folder) + 1
         for keys, _ in self.bucket.pages(f"{folder}/", after=f"{folder}/{after}"):
             yield [ListedName(each.key[start:], each.size, each.modified) for each in keys]
@@ -121,12 +121,12 @@ class SignedRequests:
 def single_requests(
     place: str, settings: StorageOptions, signed: SignedBucket | None
 ) -> tuple[SingleRequests | SignedRequests, str] | None:
-    """Return the bucket of a location in S3 and the key in it; None if pyarrow has to read.
+    """Return the client of a location's S3 bucket, and the key; None if pyarrow must read.
 
     Args:
-        place: The location where it is now.
+        place: The current location, after relocation.
         settings: The settings of connections to it.
-        signed: The bucket, if a catalog signs its requests.
+        signed: The bucket's client if a catalog signs its requests.
     """
     scheme, bucket, path = split_location(place)
     key = path.removeprefix("/")
@@ -135,7 +135,7 @@ def single_requests(
     if store_of(scheme) != "s3" or not PLAIN_KEY.fullmatch(key):
         return None
     names = {name for store, name in settings.values if store == "s3"}
-    # Without keys, the clients look for them in different places, and may wait for a service that is not there.
+    # Without keys, the clients search for them in different places, and may wait for a service that does not exist.
     has_keys = "access_key" in names or "anonymous" in names or bool(os.environ.get("AWS_ACCESS_KEY_ID"))
     if not names <= _COMMON or not has_keys or not may_replace_arrow(settings):
         return None
@@ -148,9 +148,9 @@ def single_requests(
 def _bucket(
     root: str, settings: tuple[tuple[str, str], ...], environment: tuple[tuple[str, str], ...]
 ) -> SingleRequests | None:
-    """A bucket as `settings` and `environment` say, which is the process's own; None for what no client takes."""
+    """Return the client of a bucket; None if obstore rejects the settings. `environment` is part of the cache key."""
     try:
         return SingleRequests(object_store(root, settings, retries=_RETRIES))
-    except Exception as error:  # whatever a client raises
-        _LOG.info("pyarrow reads from the bucket %s: %s", root, error)
+    except Exception as error:  # clients raise arbitrary types
+        _LOG.info("reading from the bucket %s by pyarrow: %s", root, error)
         return None

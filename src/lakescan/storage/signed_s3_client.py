@@ -1,7 +1,7 @@
-"""A bucket of S3 whose requests a catalog signs, by HTTP: pyarrow and obstore sign requests themselves.
+"""An HTTP client of an S3 bucket whose requests a catalog signs. pyarrow and obstore only send requests that they sign.
 
-Each request is one of S3's REST interface, with the headers of its signature. Requests are sent again after failed
-connections and answers that say that they were not obeyed; redirections are not followed.
+Requests are those of S3's REST API, with the headers of the signature. They are retried after failed connections and
+statuses such as 503. Redirections are not followed.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from lakescan.storage.allowed_locations import hands_out_credentials
 from lakescan.storage.remote_signing import RequestSigner, S3Request, Signatures
 from lakescan.storage.settings import StorageOptions
 
-MOST_TEXT = 64 * 2**20  # bytes of an answer in XML
+MOST_TEXT = 64 * 2**20  # the limit of an XML response, in bytes
 
 
 @dataclass(frozen=True)
 class S3Response:
-    """What S3 answers; names of headers are in lower case."""
+    """A response of S3. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -36,7 +36,7 @@ class S3Response:
 
 @dataclass(frozen=True)
 class S3Object:
-    """A key with its size in bytes and the time of its last modification."""
+    """A key, with its size in bytes and its modification time."""
 
     key: str
     size: int
@@ -44,7 +44,7 @@ class S3Object:
 
 
 def keys_in(page: ElementTree.Element) -> list[S3Object]:
-    """The keys of a page of a list; raises `OSError` for one that cannot be read."""
+    """Return the keys in a page of a listing; raises `OSError` if it cannot be parsed."""
     decoded = _decoding(page)
     try:
         return [
@@ -60,7 +60,7 @@ def keys_in(page: ElementTree.Element) -> list[S3Object]:
 
 
 def prefixes_in(page: ElementTree.Element) -> list[str]:
-    """The prefixes, up to the delimiter, of a page of a list."""
+    """Return the common prefixes in a page of a listing."""
     decoded = _decoding(page)
     return [decoded(text_in(each, "Prefix")) for each in all_in(page, "CommonPrefixes")]
 
@@ -70,7 +70,7 @@ def _decoding(page: ElementTree.Element) -> Callable[[str], str]:
 
 
 def parse_error(answer: S3Response) -> tuple[str, str]:
-    """The code and the message of an error, empty where there is none."""
+    """Return the code and message of an error response, empty if missing."""
     try:
         root = parse_xml(answer.data, "Error")
     except OSError:
@@ -79,16 +79,16 @@ def parse_error(answer: S3Response) -> tuple[str, str]:
 
 
 def parse_xml(data: bytes, name: str) -> ElementTree.Element:
-    """The root of an answer, which has this name; raises `OSError` for what is no XML, or declares entities."""
+    """Parse a response, and return its root element `name`; raises `OSError` for invalid XML or entity declarations."""
     if len(data) > MOST_TEXT or b"<!" in data:
-        raise OSError("the store's answer is no list in XML")
+        raise OSError("the store's answer is not the expected XML")
     try:
         root = ElementTree.fromstring(data)
     except ElementTree.ParseError as error:
-        raise OSError(f"the store's answer is no XML: {error}") from error
+        raise OSError(f"the store's answer is not XML: {error}") from error
     if _name(root) != name:
         more = f" ({text_in(root, 'Code')}: {text_in(root, 'Message')})" if _name(root) == "Error" else ""
-        raise OSError(f"the store's answer is no {name}{more}")
+        raise OSError(f"the store's answer is not {name}{more}")
     return root
 
 
@@ -97,12 +97,12 @@ def _name(node: ElementTree.Element) -> str:
 
 
 def all_in(node: ElementTree.Element, name: str) -> list[ElementTree.Element]:
-    """The members of a name."""
+    """Return the child elements with a name."""
     return [each for each in node if _name(each) == name]
 
 
 def text_in(node: ElementTree.Element, name: str) -> str:
-    """The text of a member; empty if there is none."""
+    """Return the text of the first child element with a name; empty if it is missing."""
     return next((each.text or "" for each in node if _name(each) == name), "")
 
 
@@ -110,17 +110,17 @@ _POLICY = RetryPolicy(attempts=5, first=0.2, ceiling=5)
 _NOT_OBEYED = (408, 429, 500, 502, 503, 504)
 _CONNECTIONS = 128
 _MOST_OF_ERROR = 64 * 1024  # bytes of an error that are read
-_PAGE = 1000  # keys that S3 returns at once
+_PAGE = 1000  # keys in a response of S3
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
-_SAFE = "-_.~"  # what no client encodes, besides letters and digits
+_SAFE = "-_.~"  # characters that are not encoded, besides letters and digits
 
 
 class UnknownOutcome(OSError):
-    """No answer to a request, or one that does not say whether it was obeyed."""
+    """No response shows whether a request was carried out."""
 
 
 class SignedBucket:
-    """A bucket as `settings` say (endpoint, region, addressing, timeouts, proxy). Thread-safe."""
+    """Sends requests to a bucket. `settings` have the endpoint, region, addressing, timeouts and proxy. Thread-safe."""
 
     def __init__(self, name: str, settings: StorageOptions, signer: RequestSigner) -> None:
         self.name = name
@@ -130,11 +130,11 @@ class SignedBucket:
         self._pool: tuple[int, Any] | None = None
 
     def head(self, key: str) -> S3Response:
-        """The headers of an object; raises `FileNotFoundError`."""
+        """Return a response with the headers of an object; raises `FileNotFoundError`."""
         return self._check_status("HEAD", key, self._send("HEAD", key), (200,))
 
     def tail(self, key: str, count: int) -> tuple[int, bytes]:
-        """The size of an object, and its last bytes, at most `count`; raises `FileNotFoundError`."""
+        """Return the size of an object and its last bytes, at most `count`; raises `FileNotFoundError`."""
         answer = self._send("GET", key, headers={"range": f"bytes=-{count}"}, most=count)
         if answer.status == 416 or (answer.status == 200 and not answer.data):
             return int(self.head(key).headers["content-length"]), b""
@@ -143,11 +143,11 @@ class SignedBucket:
             return len(answer.data), answer.data
         start, size = self._range_of(key, answer)
         if start + len(answer.data) != size:
-            raise OSError(f"GET {self._uri(key)}: the answer is not about the end of the object")
+            raise OSError(f"GET {self._uri(key)}: the answer is not the end of the object")
         return size, answer.data
 
     def read(self, key: str, offset: int, length: int, size: int) -> bytes:
-        """Bytes of an object of `size` bytes; raises `FileNotFoundError`, `OSError` if it has another size now."""
+        """Read a range of an object; raises `FileNotFoundError`, and `OSError` if its size differs from `size`."""
         if length <= 0:
             return b""
         headers = {"range": f"bytes={offset}-{offset + length - 1}"}
@@ -155,30 +155,30 @@ class SignedBucket:
         start, now = self._range_of(key, answer)
         if start != offset or len(answer.data) != length or now != size:
             raise OSError(
-                f"GET {self._uri(key)}: {length:,} of {size:,} bytes from byte {offset:,} were asked for, and the "
+                f"GET {self._uri(key)}: {length:,} of {size:,} bytes from byte {offset:,} were requested, but the "
                 f"answer has {len(answer.data):,} of {now:,} from byte {start:,}: was the object replaced?"
             )
         return answer.data
 
     def whole(self, key: str, most: int) -> bytes | None:
-        """A whole object; None if it has more bytes than `most`. Raises `FileNotFoundError`, `OSError`."""
+        """Read a whole object; None if it has more than `most` bytes. Raises `FileNotFoundError`, `OSError`."""
         answer = self._send("GET", key, most=most)
         if answer.status == 200 and int(answer.headers.get("content-length", "0")) > most:
             return None
         return self._check_status("GET", key, answer, (200,)).data
 
     def put(self, key: str, data: bytes) -> None:
-        """Write an object; raises `OSError`, after which it may be there or not."""
+        """Write an object; raises `OSError`, after which the object may or may not exist."""
         self._check_status("PUT", key, self._send("PUT", key, data=data), (200,))
 
     def delete(self, key: str) -> None:
-        """Delete an object, if it is there."""
+        """Delete an object if it exists."""
         answer = self._send("DELETE", key)
         if answer.status != 404 or parse_error(answer)[0] == "NoSuchBucket":
             self._check_status("DELETE", key, answer, (200, 204))
 
     def delete_all(self, keys: Sequence[str]) -> list[str]:
-        """Delete objects, at most 1,000, by one request; returns the keys that could not be deleted."""
+        """Delete at most 1,000 objects by one request; return the keys that could not be deleted."""
         from base64 import b64encode
         from hashlib import md5
 
@@ -195,7 +195,7 @@ class SignedBucket:
         return [each for each in keys if each in failed]
 
     def pages(self, prefix: str, delimiter: str = "", after: str = "") -> Iterator[tuple[list[S3Object], list[str]]]:
-        """The keys with a prefix that come after a key, and the prefixes up to the delimiter, page by page."""
+        """Yield pages of the keys with a prefix, starting after a key, and of the common prefixes up to `delimiter`."""
         query = {"list-type": "2", "encoding-type": "url", "max-keys": str(_PAGE), "prefix": prefix}
         query |= {name: value for name, value in (("delimiter", delimiter), ("start-after", after)) if value}
         while True:
@@ -208,23 +208,23 @@ class SignedBucket:
                 return
             if not token or token == query.get("continuation-token"):
                 raise OSError(
-                    f"GET {self._uri(prefix)}: the store says that its list has more keys, but not how to go on"
+                    f"GET {self._uri(prefix)}: the listing is truncated, but the store returned no token to continue"
                 )
             query["continuation-token"] = token
 
     def begin(self, key: str) -> str:
-        """Begin a multipart upload, and return its id."""
+        """Start a multipart upload, and return its id."""
         answer = self._check_status("POST", key, self._send("POST", key, {"uploads": ""}), (200,))
         return text_in(parse_xml(answer.data, "InitiateMultipartUploadResult"), "UploadId")
 
     def put_part(self, key: str, upload: str, number: int, data: bytes) -> str:
-        """Send a part, and return its tag."""
+        """Upload a part, and return its ETag."""
         query = {"partNumber": str(number), "uploadId": upload}
         answer = self._check_status("PUT", key, self._send("PUT", key, query, data=data), (200,))
         return answer.headers.get("etag", "")
 
     def complete(self, key: str, upload: str, tags: Sequence[str], size: int) -> None:
-        """Make the object of its parts; if no answer tells whether that was done, the object is looked at."""
+        """Complete a multipart upload; raises `OSError`. If the response is lost, the object is looked up."""
         parts = "".join(
             f"<Part><PartNumber>{number}</PartNumber><ETag>{escape(tag)}</ETag></Part>"
             for number, tag in enumerate(tags, 1)
@@ -232,17 +232,17 @@ class SignedBucket:
         data = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
         try:
             answer = self._check_status("POST", key, self._send("POST", key, {"uploadId": upload}, data=data), (200,))
-            parse_xml(answer.data, "CompleteMultipartUploadResult")  # errors come with this status, too
+            parse_xml(answer.data, "CompleteMultipartUploadResult")  # errors also have status 200
         except OSError:
             if not self._is_there(key, size, len(tags)):
                 raise
 
     def abort(self, key: str, upload: str) -> None:
-        """Forget the parts of an upload."""
+        """Abort a multipart upload."""
         self._send("DELETE", key, {"uploadId": upload})
 
     def _is_there(self, key: str, size: int, parts: int) -> bool:
-        """Whether an object is one of so many parts and bytes: that of an upload whose answer was lost."""
+        """Return whether the object has this size and number of parts, as after a completed upload."""
         try:
             headers = self.head(key).headers
         except OSError:
@@ -251,10 +251,10 @@ class SignedBucket:
         return is_of_parts and headers.get("content-length") == str(size)
 
     def _range_of(self, key: str, answer: S3Response) -> tuple[int, int]:
-        """The first byte that an answer has, and the size of the object."""
+        """Return the first byte of a range response, and the size of the object."""
         match = _CONTENT_RANGE.fullmatch(answer.headers.get("content-range", ""))
         if match is None:
-            raise OSError(f"GET {self._uri(key)}: the answer to a request of a range does not say which it has")
+            raise OSError(f"GET {self._uri(key)}: the answer to a range request lacks its range")
         return int(match[1]), int(match[3])
 
     def _uri(self, key: str) -> str:
@@ -271,9 +271,10 @@ class SignedBucket:
         body: str | None = None,
         most: int = MOST_TEXT,
     ) -> S3Response:
-        """The answer to a request, of at most `most` bytes, whatever its status is.
+        """Send a signed request with retries, and return the response of any status.
 
-        Raises `UnknownOutcome` without one, and what `Signatures.of` raises.
+        A response of more than `most` bytes has no data. Raises `UnknownOutcome` without a response, and the errors of
+        `Signatures.sign_request`.
         """
         pairs = [
             f"{_percent_encode(name)}={_percent_encode(value)}" if value else name
@@ -291,7 +292,7 @@ class SignedBucket:
                     raise UnknownOutcome(what) from error
                 continue
             if answer.status == 403 and signed.is_kept:
-                fresh = True  # the signature is too old, or is about more than it says
+                fresh = True  # the cached signature is too old, or covers more than it lists
             elif answer.status not in _NOT_OBEYED or not attempts.wait():
                 return answer
 
@@ -312,7 +313,7 @@ class SignedBucket:
                 return S3Response(response.status, found, b"")
             length, is_good = found.get("content-length", ""), response.status < 300
             if is_good and length.isdecimal() and int(length) > most:
-                response.close()  # rather than to read what is not wanted
+                response.close()  # skip the unwanted data
                 return S3Response(response.status, found, b"")
             limit = most if is_good else _MOST_OF_ERROR
             read = response.read(limit + 1)
@@ -325,13 +326,13 @@ class SignedBucket:
             response.release_conn()
 
     def _connections(self) -> tuple[Any, bool]:
-        """The connections of this process, and whether they go to a proxy: they do not survive a fork."""
+        """Return this process's connection pool, and whether it is one to a proxy. Pools do not survive a fork."""
         if self._pool is None or self._pool[0] != os.getpid():
             self._pool = os.getpid(), _pool(self._root, self._arguments)
         return self._pool[1]
 
     def _check_status(self, method: str, key: str, answer: S3Response, statuses: Sequence[int]) -> S3Response:
-        """The answer if it has one of these statuses; raises the error that it stands for."""
+        """Return the response if it has one of these statuses, else raise its error."""
         if answer.status not in statuses:
             raise self._refusal(method, key, answer)
         return answer
@@ -373,9 +374,9 @@ def _certificates() -> str | None:
 
 
 def _address(bucket: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
-    """The scheme and host of a bucket, and the path of its keys there, as Arrow's own client has them.
+    """Return the scheme and host of a bucket, and the path of its keys there, like Arrow's own client.
 
-    Raises `LocationRefused` for a host that hands out credentials of machines.
+    Raises `LocationRefused` for a host that hands out a machine's credentials.
     """
     endpoint, virtual = arguments.get("endpoint_override"), bool(arguments.get("force_virtual_addressing"))
     region = str(arguments.get("region") or "us-east-1")

@@ -1,7 +1,7 @@
-"""A bucket whose requests a catalog signs, as a filesystem of Arrow's.
+"""An Arrow filesystem of an S3 bucket whose requests a catalog signs.
 
-A file is opened by one request, which has its size and its last bytes: the footer of Parquet and ORC. Others read what
-they are asked for. A file that is written is there as a whole once it is closed; large ones are sent in parts.
+Opening a file takes one request, which returns its size and its last bytes (the footer of Parquet and ORC files). Each
+other read is a request. A written file appears when it is closed. Large files are uploaded in parts.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.storage.signed_s3_client import S3Object, SignedBucket
 
 _TAIL = 64 * 1024  # bytes that Arrow reads at the end of a Parquet file first
-_PART = 8 * 2**20  # bytes of a part; S3's least is 5 MiB
-_LARGER_AFTER = 1000  # parts after which they grow by as much: S3 takes 10,000
-_AT_ONCE = 4  # parts of a file that are sent at once
+_PART = 8 * 2**20  # bytes of a part; S3's minimum is 5 MiB
+_LARGER_AFTER = 1000  # parts grow by `_PART` after so many parts, since S3 accepts at most 10,000
+_AT_ONCE = 4  # parts of a file that are uploaded concurrently
 
 
 class SignedFiles(pafs.FileSystemHandler):
-    """The objects of a bucket; paths begin with its name, as those of Arrow's `S3FileSystem`."""
+    """The objects of a bucket. As in Arrow's `S3FileSystem`, paths start with the bucket's name."""
 
     def __init__(self, bucket: SignedBucket) -> None:
         self.bucket = bucket
@@ -36,20 +36,20 @@ class SignedFiles(pafs.FileSystemHandler):
     __hash__: None = None  # type: ignore[assignment]
 
     def get_type_name(self) -> str:
-        """The name of this kind of filesystem."""
+        """Return the name of this kind of filesystem."""
         return "s3-signed"
 
     def normalize_path(self, path: str) -> str:
-        """The path as it is: keys are compared byte by byte."""
+        """Return the path unchanged: keys are compared byte by byte."""
         return path
 
     def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
-        """Look files up, one request each; one that is not there may be a folder, which takes another."""
+        """Look up files by one request each, or two for a path that may be a folder."""
         return [self._info(each) for each in paths]
 
     def _info(self, path: str) -> pafs.FileInfo:
         key = self._key(path)
-        if not key:  # a signer knows tables, not buckets
+        if not key:  # signers have no permissions for whole buckets
             return pafs.FileInfo(path, pafs.FileType.Directory)
         with suppress(FileNotFoundError):
             if not key.endswith("/"):
@@ -60,7 +60,7 @@ class SignedFiles(pafs.FileSystemHandler):
         return pafs.FileInfo(path, pafs.FileType.Directory if is_folder else pafs.FileType.NotFound)
 
     def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
-        """List a folder: its files and folders, or with those in its folders all files."""
+        """List the files and folders of a folder, or all files below it if recursive."""
         folder = selector.base_dir.rstrip("/")
         prefix = f"{self._key(folder)}/".lstrip("/")
         found, is_there = list[pafs.FileInfo](), False
@@ -73,14 +73,14 @@ class SignedFiles(pafs.FileSystemHandler):
                 pafs.FileInfo(f"{self.bucket.name}/{each.rstrip('/')}", pafs.FileType.Directory) for each in prefixes
             ]
         if not is_there and not selector.allow_not_found and prefix:
-            raise FileNotFoundError(f"{folder} is not there")
+            raise FileNotFoundError(f"{folder} does not exist")
         return found
 
     def create_dir(self, path: str, recursive: bool) -> None:
-        """Nothing: the folders of a bucket are in the names of its keys."""
+        """Do nothing: folders only exist in the names of keys."""
 
     def delete_file(self, path: str) -> None:
-        """Delete an object, if it is there."""
+        """Delete an object if it exists."""
         self.bucket.delete(self._key(path))
 
     def open_input_file(self, path: str) -> pa.PythonFile:
@@ -88,15 +88,15 @@ class SignedFiles(pafs.FileSystemHandler):
         return pa.PythonFile(SignedInput(self.bucket, self._key(path)), mode="r")
 
     def open_input_stream(self, path: str) -> pa.PythonFile:
-        """Open an object to be read from its start."""
+        """Open an object for reading from its start."""
         return self.open_input_file(path)
 
     def open_output_stream(self, path: str, metadata: Any = None) -> pa.PythonFile:
-        """Write an object, which is there once the file is closed."""
+        """Open an object for writing, which appears when the file is closed."""
         return pa.PythonFile(SignedOutput(self.bucket, self._key(path)), mode="w")
 
     def open_append_stream(self, path: str, metadata: Any = None) -> pa.PythonFile:
-        """Raise `UnsupportedFeature`: objects do not grow."""
+        """Raise `UnsupportedFeature`: objects are immutable."""
         raise self._lacking("appending to an object")
 
     def move(self, src: str, dest: str) -> None:
@@ -108,7 +108,7 @@ class SignedFiles(pafs.FileSystemHandler):
         raise self._lacking("copying an object")
 
     def delete_dir(self, path: str) -> None:
-        """Raise `UnsupportedFeature`: files are removed by their names."""
+        """Raise `UnsupportedFeature`: files are deleted individually."""
         raise self._lacking("removing a folder")
 
     def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:
@@ -129,7 +129,7 @@ class SignedFiles(pafs.FileSystemHandler):
 
 
 class SignedInput:
-    """An object that is read; what is at its end is in memory."""
+    """An object opened for reading. Its last bytes are kept in memory."""
 
     def __init__(self, bucket: SignedBucket, key: str) -> None:
         self._bucket, self._key = bucket, key
@@ -138,7 +138,7 @@ class SignedInput:
         self.closed: bool = False
 
     def read(self, length: int = -1) -> bytes:
-        """Read the next bytes."""
+        """Read the next `length` bytes, or all remaining ones."""
         start = min(self._at, self._size)
         end = self._size if length < 0 else min(start + length, self._size)
         kept_from = self._size - len(self._tail)
@@ -154,16 +154,16 @@ class SignedInput:
         return self._at
 
     def tell(self) -> int:
-        """The current position."""
+        """Return the current position."""
         return self._at
 
     def close(self) -> None:
-        """Let go of the bytes in memory."""
+        """Free the memory."""
         self.closed, self._tail = True, b""
 
 
 class SignedOutput:
-    """An object that is written: by one request, or if it is large in parts, of which some are sent at once."""
+    """An object opened for writing: uploaded by one request, or if large by concurrent uploads of parts."""
 
     def __init__(self, bucket: SignedBucket, key: str) -> None:
         self._bucket, self._key = bucket, key
@@ -175,7 +175,7 @@ class SignedOutput:
         self._parts: list[Future[str]] = []
 
     def write(self, data: Any) -> int:
-        """Take bytes, and send a part once there are enough."""
+        """Buffer bytes, and upload parts when there are enough."""
         self._waiting += data
         self._at += len(data)
         try:
@@ -189,14 +189,14 @@ class SignedOutput:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing: an object is there as a whole or not at all."""
+        """Do nothing: an object only appears as a whole."""
 
     def tell(self) -> int:
-        """How many bytes were written."""
+        """Return the number of bytes written."""
         return self._at
 
     def close(self) -> None:
-        """Make the object; raises what `write` raised, and `OSError`, after which it may be there or not."""
+        """Create the object; raises the errors of `write`, and `OSError`, after which it may or may not exist."""
         if self.closed:
             return
         self.closed = True
@@ -204,7 +204,7 @@ class SignedOutput:
             self._bucket.put(self._key, bytes(self._waiting))
             return
         try:
-            if self._failure is not None:  # no object of a part of the bytes
+            if self._failure is not None:  # do not create a truncated object
                 raise self._failure
             assert self._upload is not None
             if self._waiting:
@@ -225,7 +225,7 @@ class SignedOutput:
             self._pool = ThreadPoolExecutor(_AT_ONCE)
         assert self._pool is not None
         if len(self._parts) >= _AT_ONCE:
-            self._parts[-_AT_ONCE].result()  # no more are in memory
+            self._parts[-_AT_ONCE].result()  # limits the parts in memory
         number = len(self._parts) + 1
         self._parts.append(self._pool.submit(self._bucket.put_part, self._key, self._upload, number, part))
 
@@ -242,7 +242,7 @@ def _file(path: str, size: int, modified: datetime | None) -> pafs.FileInfo:
 
 
 def _is_file(each: S3Object) -> bool:
-    """Whether a key is no marker of a folder."""
+    """Return whether a key is a file, not a folder marker."""
     return not each.key.endswith("/")
 
 

@@ -1,8 +1,7 @@
-"""What a catalog issues for a table's files for a while: credentials, each for the locations under a prefix.
+"""Temporary credentials that a catalog vends for a table's files, each for the locations with a prefix.
 
-They are renewed before they expire, by every process that reads or writes the files.
-
-No message, `repr` or plan shows their values.
+They are renewed before they expire, by each process that reads or writes the files. Their values never appear in
+messages, `repr` or plans.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from lakescan.storage.remote_signing import RequestSigner
 from lakescan.storage.settings import find_settings
 
 _LOG = logging.getLogger("lakescan")
-_EARLY = 300  # seconds before it expires at which a credential is renewed, as Iceberg's clients do
-_AGAIN = 30  # seconds after which renewal is tried again, if it failed
-# The properties that say when a credential expires, in milliseconds since 1970; Azure's ends with the account's name.
+_EARLY = 300  # a credential is renewed so many seconds before it expires, as in Iceberg's clients
+_AGAIN = 30  # seconds before a failed renewal is retried
+# Properties with the expiry of a credential, in milliseconds since 1970. Azure's ends with the account's name.
 _EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
 
 
@@ -33,7 +32,7 @@ def _is_secret(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Credential:
-    """Properties that give access to the locations which begin with a prefix; its values are secrets."""
+    """Properties that give access to the locations with a prefix. Their values are secrets."""
 
     prefix: str
     properties: Mapping[str, str] = field(repr=False)
@@ -43,53 +42,53 @@ class Credential:
 
     @property
     def expires_at(self) -> float | None:
-        """When it expires, in seconds since 1970; None if it does not say."""
+        """The expiry in seconds since 1970; None if it is not specified."""
         times = (value for name, value in self.properties.items() if name.startswith(_EXPIRES))
         known = [int(value) / 1000 for value in times if value.isascii() and value.isdecimal() and len(value) < 19]
         return min(known, default=None)
 
     def expires_within(self, seconds: float) -> bool:
-        """Whether it expires in so many seconds, or has expired."""
+        """Return whether the credential has expired or expires within so many seconds."""
         at = self.expires_at
         return at is not None and at - seconds < time.time()
 
 
 class VendedCredentials(Protocol):
-    """What a catalog issues for one table's files. It can be pickled, and its `repr` has no secret."""
+    """The credentials that a catalog vends for a table's files. Can be pickled; `repr` shows no secrets."""
 
     @property
     def identity(self) -> Hashable | None:
-        """A key for caches, which stays the same as credentials are renewed; None if the settings are one."""
+        """A key for caches that stays the same when credentials are renewed. None: the settings are the key."""
 
     @property
     def has_credentials(self) -> bool:
-        """Whether the catalog issues any: not for local files."""
+        """Whether the catalog vends credentials. False for local files."""
 
     @property
     def signer(self) -> RequestSigner | None:
-        """Who signs requests to S3 where a credential says so and has no keys; None if nobody does."""
+        """The signer of S3 requests, for credentials that enable remote signing and have no keys; None without one."""
 
     def at(self, location: str) -> Credential | None:
-        """The credential for a location: the same object until it is renewed, which asks the catalog.
+        """Return the credential for a location, or None. It is the same object until it is renewed by the catalog.
 
-        None if there is none. Raises `StorageError` if the catalog does not issue one.
+        Raises `StorageError` if the catalog does not issue a credential.
         """
 
     def request_write_access(self) -> VendedCredentials:
-        """The same with permission to write."""
+        """Return credentials with permission to write."""
 
 
 class CredentialSource(Protocol):
-    """Who hands credentials out. Pickled for workers."""
+    """Issues credentials. Pickled for workers."""
 
     def fetch(self) -> Sequence[Credential]:
-        """New credentials; raises `StorageError`."""
+        """Return new credentials; raises `StorageError`."""
 
 
 class Credentials:
-    """Those that a REST catalog hands out (`VendedCredentials`): the longest prefix of a location counts. Thread-safe.
+    """Credentials that a REST catalog vends (`VendedCredentials`). Thread-safe; workers get a copy.
 
-    Workers get a copy.
+    The credential with the longest matching prefix applies to a location.
 
     Example:
         >>> Credentials([Credential("s3://lake/", {"s3.session-token": "..."})]).at("s3://lake/orders/1.parquet")
@@ -117,21 +116,21 @@ class Credentials:
 
     @property
     def identity(self) -> None:
-        """None: the settings are the key."""
+        """Always None: the settings are the key for caches."""
 
     @property
     def has_credentials(self) -> bool:
-        """True."""
+        """Always True."""
         return True
 
     def request_write_access(self) -> Credentials:
-        """These: they are for whatever the catalog permits."""
+        """Return these credentials, whose permissions the catalog decides."""
         return self
 
     def at(self, location: str) -> Credential | None:
-        """The credential for a location, renewed if it is about to expire; None if there is none.
+        """Return the credential for a location, or None. It is renewed if it is about to expire.
 
-        Raises `StorageError` if it has expired, and cannot be renewed.
+        Raises `StorageError` if it has expired and cannot be renewed.
         """
         with self._lock:
             found = self._longest(location)
@@ -160,7 +159,7 @@ class Credentials:
         return max(fitting, key=lambda each: len(each.prefix), default=None)
 
     def add(self, more: Sequence[Credential], source: CredentialSource | None) -> None:
-        """Use more credentials, in the place of those for the same prefixes; `source` renews all from now on."""
+        """Add credentials, and replace those with the same prefixes. From now on, `source` renews all of them."""
         with self._lock:
             self._known = _merge(self._known, more)
             self._source = source or self._source
@@ -172,7 +171,7 @@ def _is_under(location: str, prefix: str) -> bool:
 
 
 def _unify_scheme(location: str) -> str:
-    """A location with the scheme that stands for all of its kind: s3 for s3a."""
+    """Replace the scheme of a location by the one of its kind of store: s3 for s3a."""
     scheme, separator, rest = location.partition("://")
     return store_of(scheme) + separator + rest
 
@@ -180,7 +179,10 @@ def _unify_scheme(location: str) -> str:
 def _merge(
     known: Sequence[Credential], more: Sequence[Credential], instead_of: Credential | None = None
 ) -> tuple[Credential, ...]:
-    """Both, the new ones in the place of old ones; one without a prefix goes once others have one."""
+    """Add new credentials, and replace those with the same prefixes.
+
+    If `instead_of` has no prefix, any new credential replaces it.
+    """
     new = {each.prefix for each in more}
     goes = instead_of is not None and instead_of.prefix == "" and bool(more)
     kept = (each for each in known if each.prefix not in new and not (goes and each is instead_of))

@@ -1,7 +1,8 @@
-"""Keys of encrypted tables, and the AES GCM streams that their files are (Iceberg specification, "Encryption Keys").
+"""Keys of encrypted tables, and their files' AES GCM streams (Iceberg specification, "Encryption Keys").
 
-A key manager holds the table's key. That key wraps key encryption keys, these encrypt the key metadata of manifest
-lists, and from there on each file says the keys of those below it: manifest list, manifest, data and delete file.
+A key manager has the table's key, which wraps key encryption keys. These encrypt the key metadata of manifest lists.
+Each file then contains the keys of the files that it lists: manifest lists of manifests, manifests of data and delete
+files.
 """
 
 from lakescan.storage.encryption.key_manager import FileKey, KeyManager, StandardKeyManager, named_key_manager

@@ -1,8 +1,8 @@
 """AES GCM streams: files encrypted in blocks of 1 MiB (Iceberg's "AES GCM Stream file format extension").
 
-A file is `AGS1`, the block length, then blocks of nonce, ciphertext and tag. The AAD of a block is the file's prefix
-and the block's number, so that blocks cannot be exchanged. The file's length, which its key metadata has, shows
-whether blocks are missing from the end.
+A file consists of `AGS1`, the block length, and blocks of nonce, ciphertext and tag. The AAD of a block is the file's
+prefix and the block's number, so that blocks cannot be exchanged. The file length in the key metadata shows whether
+blocks are missing at the end.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ KEY_LENGTHS = (16, 24, 32)
 
 
 class TagMismatch(Exception):
-    """The tag does not fit: another key, another place (AAD), or changed bytes. GCM cannot tell which."""
+    """The authentication tag does not match: another key, another AAD, or changed bytes."""
 
 
 class Cipher:
-    """Encrypts and decrypts with one key of 16, 24 or 32 bytes; raises `CorruptMetadata` for a key of another length.
+    """Encrypts and decrypts with a key of 16, 24 or 32 bytes; raises `CorruptMetadata` for another length.
 
     Example:
         >>> Cipher(key).decrypt(Cipher(key).encrypt(b"text", b"aad"), b"aad")
@@ -40,12 +40,12 @@ class Cipher:
         self._cipher = _aes_gcm()(bytes(key))
 
     def encrypt(self, plain: bytes | memoryview, aad: bytes) -> bytes:
-        """Encrypt with a new nonce."""
+        """Encrypt with a new random nonce; return nonce, ciphertext and tag."""
         nonce = secrets.token_bytes(NONCE)
         return nonce + bytes(self._cipher.encrypt(nonce, plain, aad))
 
     def decrypt(self, data: bytes | memoryview, aad: bytes) -> bytes:
-        """Decrypt and check; raises `TagMismatch`."""
+        """Decrypt and authenticate; raises `TagMismatch`."""
         from cryptography.exceptions import InvalidTag
 
         if len(data) < OVERHEAD:
@@ -58,7 +58,7 @@ class Cipher:
 
 
 def new_key(length: int) -> bytes:
-    """Return a random key of so many bytes."""
+    """Return a random key of `length` bytes."""
     return secrets.token_bytes(length)
 
 
@@ -71,13 +71,13 @@ def _aes_gcm() -> Any:
 
 
 MAGIC = b"AGS1"
-BLOCK = 1 << 20  # bytes of a block before it is encrypted; readers refuse any other number, as Java's does
+BLOCK = 1 << 20  # bytes of a block before encryption; readers refuse any other size, like Java's
 _HEADER = MAGIC + struct.pack("<i", BLOCK)
 _CIPHER_BLOCK = BLOCK + OVERHEAD
 
 
 def plain_length(length: int) -> int:
-    """Return how many bytes a stream of `length` bytes has decrypted; raises `ValueError` for an impossible length."""
+    """Return the decrypted length of a stream of `length` bytes; raises `ValueError` for an impossible length."""
     full, rest = divmod(length - len(_HEADER), _CIPHER_BLOCK)
     if full < 0 or (not full and not rest) or 0 < rest < OVERHEAD or (full and rest == OVERHEAD):
         raise ValueError(f"no stream has {length:,} bytes")
@@ -85,7 +85,7 @@ def plain_length(length: int) -> int:
 
 
 def encrypt_stream(plain: bytes, key: FileKey) -> bytes:
-    """Return a whole file as a stream.
+    """Encrypt a whole file as a stream.
 
     Example:
         >>> decrypt_stream(encrypt_stream(b"rows", key), key, "f", len(data))
@@ -98,14 +98,14 @@ def encrypt_stream(plain: bytes, key: FileKey) -> bytes:
 
 
 def decrypt_stream(data: bytes, key: FileKey, path: str) -> bytes:
-    """Return the contents of a whole file; raises `CorruptData` as `GcmReader` does."""
+    """Decrypt a whole file; raises `CorruptData` and `CorruptMetadata` like `GcmReader`."""
     return GcmReader(io.BytesIO(data), len(data), key, path).read()
 
 
 class GcmWriter(io.RawIOBase):
-    """A file that encrypts what is written into `sink`. `length` is how many bytes the sink has got; see `close`.
+    """A writable file that encrypts into `sink`. `length` is the number of bytes written to the sink.
 
-    An empty file has one empty block, as Java writes it. Closing it writes the last block, and leaves the sink open.
+    An empty file has one empty block, as in Java. `close` writes the last block, and leaves the sink open.
     """
 
     def __init__(self, sink: Any, key: FileKey) -> None:
@@ -115,11 +115,11 @@ class GcmWriter(io.RawIOBase):
         self.length: int = len(_HEADER)
 
     def writable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def write(self, data: Any) -> int:
-        """Encrypt all full blocks; keep the rest."""
+        """Encrypt and write all full blocks; buffer the rest."""
         view = memoryview(data).cast("B")
         self._plain += len(view)
         start = 0
@@ -136,11 +136,11 @@ class GcmWriter(io.RawIOBase):
         return len(view)
 
     def tell(self) -> int:
-        """The number of bytes written, before encryption."""
+        """Return the number of bytes written, before encryption."""
         return self._plain
 
     def close(self) -> None:
-        """Write the last block."""
+        """Write the last block. The sink stays open."""
         if not self.closed:
             if self._kept or not self._blocks:
                 self._write_block(memoryview(bytes(self._kept)))
@@ -152,7 +152,7 @@ class GcmWriter(io.RawIOBase):
             self.close()
 
     def __del__(self) -> None:
-        """Nothing: a file that was abandoned is not finished."""
+        """Do nothing, so that an abandoned file is not completed."""
 
     def _write_block(self, block: memoryview) -> None:
         data = self._cipher.encrypt(block, self._prefix + struct.pack("<i", self._blocks))
@@ -162,10 +162,11 @@ class GcmWriter(io.RawIOBase):
 
 
 class GcmReader(io.RawIOBase):
-    """The decrypted contents of an open stream, for random access: blocks are decrypted as they are needed.
+    """The decrypted content of an open stream, for random access. Blocks are decrypted when they are read.
 
-    `file` has `seek` and `read`, and `size` bytes. Raises `CorruptData` if the file is not a stream, or is not as long
-    as its key metadata says; `read` raises it for a block that is not authentic.
+    `file` has `seek` and `read`, and `size` bytes. Raises `CorruptData` if the file is not a stream or its size differs
+    from its key metadata, and `CorruptMetadata` if the key metadata has no length. `read` raises `CorruptData` for a
+    block that is not authentic.
     """
 
     def __init__(self, file: Any, size: int, key: FileKey, path: str) -> None:
@@ -173,11 +174,11 @@ class GcmReader(io.RawIOBase):
         self._at, self._number, self._block = 0, -1, b""
         if key.file_length is None:
             raise CorruptMetadata(
-                f"{path}: its key metadata has no file length, without which a truncated file is not noticed"
+                f"{path}: its key metadata has no file length, which is needed to detect truncated files"
             )
         if size != key.file_length:
             what = "truncated" if size < key.file_length else "appended to, or replaced"
-            raise self._fault(f"it has {size:,} bytes, and its key metadata says {key.file_length:,}: it was {what}")
+            raise self._fault(f"it has {size:,} bytes, but {key.file_length:,} by its key metadata: it was {what}")
         try:
             self.size: int = plain_length(size)
         except ValueError as error:
@@ -185,26 +186,26 @@ class GcmReader(io.RawIOBase):
         file.seek(0)
         header = _read_all(file, len(_HEADER))
         if header[: len(MAGIC)] != MAGIC:
-            raise self._fault(f"it begins with {header[: len(MAGIC)]!r}, and encrypted streams with {MAGIC!r}")
+            raise self._fault(f"it starts with {header[: len(MAGIC)]!r}, but encrypted streams with {MAGIC!r}")
         if header != _HEADER:
             (block,) = struct.unpack("<i", header[len(MAGIC) :])
-            raise self._fault(f"its blocks have {block:,} bytes, and those of Iceberg's streams {BLOCK:,}")
+            raise self._fault(f"its blocks have {block:,} bytes, but those of Iceberg's streams {BLOCK:,}")
         self._cipher = Cipher(key.key)
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """The position, in decrypted bytes."""
+        """Return the position in the decrypted content."""
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move to a position, in decrypted bytes."""
+        """Move to a position in the decrypted content, and return it."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.size}[whence]
         if start + offset < 0:
             raise ValueError(f"negative position {start + offset}")
@@ -212,14 +213,14 @@ class GcmReader(io.RawIOBase):
         return self._at
 
     def read(self, count: int | None = -1, /) -> bytes:
-        """Read so many bytes, or all that are left; fewer at the end alone."""
+        """Read `count` bytes, or all remaining ones. Returns fewer bytes only at the end."""
         left = max(self.size - self._at, 0)
         parts = list(self._parts(left if count is None or count < 0 else min(count, left)))
         self._at += sum(map(len, parts))
         return bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
 
     def readinto(self, buffer: Any, /) -> int:
-        """Read into a buffer."""
+        """Read into a buffer, and return the number of bytes."""
         view = memoryview(buffer).cast("B")
         data = self.read(len(view))
         view[: len(data)] = data
@@ -227,7 +228,7 @@ class GcmReader(io.RawIOBase):
 
     def _parts(self, count: int) -> Iterator[memoryview]:
         if not self.size:
-            self._read_block(0)  # an empty file is authentic, too
+            self._read_block(0)  # authenticate an empty file, too
         at, stop = self._at, self._at + count
         while at < stop:
             number, start = divmod(at, BLOCK)
@@ -255,7 +256,7 @@ class GcmReader(io.RawIOBase):
 
 
 def _read_all(file: Any, length: int) -> bytes:
-    """Read so many bytes, or fewer at the end of the file, however few a read gives."""
+    """Read `length` bytes, or fewer at the end of the file. Continues after short reads."""
     parts, left = [], length
     while left and (part := file.read(left)):
         parts.append(bytes(part))

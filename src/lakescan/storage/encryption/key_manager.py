@@ -1,9 +1,9 @@
-"""Key managers: what wraps and unwraps the keys of an encrypted table, and says the key of each file.
+"""Key managers, which wrap and unwrap the keys of an encrypted table and return the key of each file.
 
 >>> lakescan.table(path, key_manager=StandardKeyManager())
 
-On Spark, and in catalogs, a key manager is given by name, `package.module:attribute`, so that each worker can import
-it; a class is instantiated without arguments.
+On Spark and in catalogs, a key manager is given by its name, `package.module:attribute`, so that each worker can import
+it. A class is instantiated without arguments.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakescan.errors import CorruptMetadata, InvalidOption, UnsupportedFeature
 class FileKey:
     """The encryption key of one file (16, 24 or 32 bytes), and the AAD prefix that its writer used.
 
-    `file_length` is the size of the encrypted file in bytes, None if unknown: AES GCM streams need it.
+    `file_length` is the size of the encrypted file in bytes, None if unknown. AES GCM streams require it.
     """
 
     key: bytes = field(repr=False)
@@ -34,10 +34,10 @@ class FileKey:
 
 
 class KeyManager(Protocol):
-    """Wraps and unwraps keys with a table's key, by a key management service; also provides the keys of files.
+    """Wraps and unwraps keys with a table's key, by a key management service; also returns the keys of files.
 
-    A manager of a whole encrypted table has `wrap_key` and `unwrap_key`, as Java's `KeyManagementClient` does. The
-    methods that a subclass leaves out are those of Iceberg's standard: `file_key` reads the standard key metadata.
+    Managers of encrypted tables implement `wrap_key` and `unwrap_key`, like Java's `KeyManagementClient`. Methods that
+    a subclass does not override follow Iceberg's standard: `file_key` reads the standard key metadata.
 
     Example:
         >>> class Vault(KeyManager):
@@ -51,8 +51,8 @@ class KeyManager(Protocol):
         """Return the key of a file.
 
         Args:
-            path: The file's location; for messages.
-            key_metadata: What the table's metadata has for the file.
+            path: The file's location, for messages.
+            key_metadata: The file's key metadata in the table's metadata.
 
         Raises:
             CorruptMetadata: The key metadata is in another format.
@@ -64,14 +64,14 @@ class KeyManager(Protocol):
         return FileKey(found.key, found.aad_prefix, found.file_length)
 
     def wrap_key(self, key: bytes, wrapping_key_id: str) -> bytes:
-        """Encrypt a key with the one of this id, which never leaves its service.
+        """Encrypt a key with the key `wrapping_key_id`, which never leaves its service.
 
         Args:
             key: 16, 24 or 32 bytes.
             wrapping_key_id: The table's property `encryption.key-id`.
 
         Raises:
-            UnsupportedFeature: The manager cannot.
+            UnsupportedFeature: The manager cannot wrap keys.
 
         Example:
             >>> wrapped = manager.wrap_key(key, "keyA")
@@ -79,14 +79,14 @@ class KeyManager(Protocol):
         raise UnsupportedFeature(f"wrapping keys with {type(self).__name__}", "Give a key manager with wrap_key.")
 
     def unwrap_key(self, wrapped_key: bytes, wrapping_key_id: str) -> bytes:
-        """Decrypt what `wrap_key` returned for the same id.
+        """Decrypt a key that `wrap_key` encrypted with the same key id.
 
         Args:
-            wrapped_key: As in the table's metadata.
+            wrapped_key: The encrypted key in the table's metadata.
             wrapping_key_id: The table's property `encryption.key-id`.
 
         Raises:
-            UnsupportedFeature: The manager cannot.
+            UnsupportedFeature: The manager cannot unwrap keys.
 
         Example:
             >>> key = manager.unwrap_key(wrapped, "keyA")
@@ -95,7 +95,7 @@ class KeyManager(Protocol):
 
 
 class StandardKeyManager(KeyManager):
-    """Reads Iceberg's standard key metadata, which contains the file's key itself; it knows no table keys."""
+    """Reads Iceberg's standard key metadata, which contains the file's key itself. It has no table keys."""
 
 
 def named_key_manager(name: str) -> KeyManager:
@@ -123,7 +123,7 @@ _SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class StandardMetadata:
-    """A file's key, the AAD prefix of its blocks, and the size of the encrypted file in bytes."""
+    """Iceberg's standard key metadata: a file's key, its AAD prefix, and the size of the encrypted file in bytes."""
 
     key: bytes = field(repr=False)
     aad_prefix: bytes | None = field(default=None, repr=False)
@@ -141,7 +141,7 @@ class StandardMetadata:
         return StandardMetadata(record["encryption_key"], record["aad_prefix"], record["file_length"])
 
     def encode(self) -> bytes:
-        """The metadata as bytes."""
+        """Serialize the key metadata."""
         out = io.BytesIO(bytes([_VERSION]))
         out.seek(1)
         record = {"encryption_key": self.key, "aad_prefix": self.aad_prefix, "file_length": self.file_length}

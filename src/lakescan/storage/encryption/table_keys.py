@@ -1,8 +1,8 @@
-"""The keys in a table's metadata: table key -> key encryption key -> key metadata of manifest lists.
+"""The keys in a table's metadata: key encryption keys, and the encrypted key metadata of manifest lists.
 
-Key encryption keys (KEKs) are wrapped by the key manager with the table's key, and used for two years (NIST SP 800-57),
-as in Java. The key metadata of a manifest list is encrypted with a KEK, with the KEK's timestamp as AAD, so that a KEK
-is not used past its time by a changed timestamp.
+The key manager wraps key encryption keys (KEKs) with the table key. They are used for two years (NIST SP 800-57), as in
+Java. The key metadata of a manifest list is encrypted with a KEK, and the KEK's timestamp is the AAD. So a KEK's
+lifetime cannot be extended by changing its timestamp.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from lakescan.errors import CorruptMetadata, LakescanError, StorageError, Unsupp
 from lakescan.storage.encryption.gcm_stream import KEY_LENGTHS, Cipher, TagMismatch, new_key
 from lakescan.storage.encryption.key_manager import FileKey, KeyManager, StandardMetadata
 
-TIMESTAMP = "KEY_TIMESTAMP"  # the property of a KEK: when it was made, in ms
+TIMESTAMP = "KEY_TIMESTAMP"  # the property of a KEK with its creation time, in ms
 _LIFESPAN_MS = 730 * 24 * 60 * 60 * 1000
 _AAD_BYTES = _ID_BYTES = 16
 
 
 @dataclass(frozen=True)
 class EncryptedKey:
-    """One of `encryption-keys`: a wrapped KEK, or the encrypted key metadata of a manifest list."""
+    """An entry of `encryption-keys`: a wrapped KEK, or the encrypted key metadata of a manifest list."""
 
     id: str
     encrypted: bytes = field(repr=False)
@@ -33,7 +33,7 @@ class EncryptedKey:
 
     @property
     def document(self) -> dict[str, object]:
-        """The key as it is in the table's metadata."""
+        """The entry as in the table's metadata."""
         found: dict[str, object] = {
             "key-id": self.id,
             "encrypted-key-metadata": base64.b64encode(self.encrypted).decode(),
@@ -47,14 +47,14 @@ class EncryptedKey:
 
 @dataclass(frozen=True)
 class ListKey:
-    """What the key metadata of a snapshot's manifest list is encrypted with; None of it is secret."""
+    """The encrypted key metadata of a snapshot's manifest list, and the wrapped KEK for it. Neither is secret."""
 
     own: EncryptedKey
     kek: EncryptedKey
 
     @staticmethod
     def find(key_id: str, keys: Mapping[str, EncryptedKey]) -> ListKey | None:
-        """Look a snapshot's `key-id` up; None if a key is missing, or is no KEK: one that has an id and a timestamp."""
+        """Look up a snapshot's `key-id`; None if a key is missing, or the KEK has no encrypting key or timestamp."""
         own = keys.get(key_id)
         kek = None if own is None or own.encrypted_by is None else keys.get(own.encrypted_by)
         if own is None or kek is None or kek.encrypted_by is None or TIMESTAMP not in kek.properties:
@@ -64,7 +64,10 @@ class ListKey:
 
 @contextmanager
 def translate_key_errors(what: str) -> Iterator[None]:
-    """Turn what a key manager raises into `StorageError`; lakescan's own errors pass through."""
+    """Context manager: re-raise a key manager's errors as `StorageError`; lakescan errors pass through.
+
+    `what` is the failed action, such as "cannot wrap a new key".
+    """
     try:
         yield
     except LakescanError:
@@ -72,12 +75,12 @@ def translate_key_errors(what: str) -> Iterator[None]:
     except Exception as error:
         said = f"{type(error).__name__}: {error}"
         raise StorageError(
-            f"the key manager {what}: {said}. Check that it has the keys of this table, and that its service answers."
+            f"the key manager {what}: {said}. Check that it has the keys of this table, and that its service responds."
         ) from error
 
 
 class UnwrappedKeys:
-    """The KEKs that a key manager has unwrapped, kept in memory, so that the service is asked once for each."""
+    """Unwraps KEKs by a key manager, and caches them in memory, so that each is requested only once."""
 
     def __init__(self, manager: KeyManager) -> None:
         self._manager = manager
@@ -87,14 +90,14 @@ class UnwrappedKeys:
         return f"UnwrappedKeys({len(self._known)})"
 
     def kek(self, key: EncryptedKey) -> bytes:
-        """Unwrap a KEK; raises `UnsupportedFeature` if the manager has no way to, `StorageError` if it fails."""
+        """Unwrap a KEK; raises `UnsupportedFeature` if the manager cannot unwrap keys, `StorageError` if it fails."""
         known = key.id, key.encrypted
         if known not in self._known:
             unwrap = getattr(self._manager, "unwrap_key", None)
             if unwrap is None:
                 raise UnsupportedFeature(
                     "encrypted manifest lists with a key manager without unwrap_key",
-                    "Give one that unwraps keys with the table's key (lakescan.KeyManager).",
+                    "Pass one that unwraps keys with the table's key (lakescan.KeyManager).",
                 )
             with translate_key_errors(
                 f"cannot unwrap key {key.id!r} of the table's encryption-keys with {key.encrypted_by!r}"
@@ -103,11 +106,11 @@ class UnwrappedKeys:
         return self._known[known]
 
     def add(self, key: EncryptedKey, plain: bytes) -> None:
-        """Keep a KEK that was made here."""
+        """Cache a KEK that this process created."""
         self._known[key.id, key.encrypted] = plain
 
     def file_key(self, path: str, key_metadata: bytes) -> FileKey:
-        """Return the key of a file by its key metadata: the manager's own way, else the standard's."""
+        """Return the key of a file from its key metadata, by the manager's `file_key` if it has one."""
         own = getattr(self._manager, "file_key", None)
         if own is None:
             return KeyManager.file_key(self._manager, path, key_metadata)
@@ -135,28 +138,28 @@ class UnwrappedKeys:
 
 @dataclass(frozen=True)
 class NewKey:
-    """The key of a file that is being written, made where it is written."""
+    """The new key of a file that is being written."""
 
     key: bytes = field(repr=False)
     aad_prefix: bytes = field(repr=False)
 
     @staticmethod
     def random(length: int) -> NewKey:
-        """Make a key of so many bytes."""
+        """Create a random key of `length` bytes."""
         return NewKey(new_key(length), new_key(_AAD_BYTES))
 
     @property
     def file_key(self) -> FileKey:
-        """The key as for reading, of a file whose length is not known yet."""
+        """The key in the form for reading, without a file length."""
         return FileKey(self.key, self.aad_prefix)
 
     def metadata(self, length: int) -> bytes:
-        """Return the standard key metadata of the file, once it has `length` bytes, encrypted."""
+        """Return the standard key metadata of the file, whose encrypted size is `length` bytes."""
         return StandardMetadata(self.key, self.aad_prefix, length).encode()
 
 
 class SnapshotKeys:
-    """The keys of a snapshot that is being written. `added` are those that its commit adds to the table's metadata."""
+    """The keys of a snapshot that is being written. `added` are the entries that its commit adds to the metadata."""
 
     def __init__(
         self,
@@ -171,11 +174,11 @@ class SnapshotKeys:
         self.added: list[EncryptedKey] = []
 
     def new_key(self) -> NewKey:
-        """Make the key of a file."""
+        """Create the key of a file."""
         return NewKey.random(self._length)
 
     def add_list(self, key: NewKey, length: int) -> str:
-        """Encrypt the key of a manifest list of `length` bytes; return the id of its key, the snapshot's `key-id`."""
+        """Encrypt the key of a manifest list of `length` bytes; return the entry's id, the snapshot's `key-id`."""
         kek = self._kek()
         encrypted = Cipher(self._unwrapped.kek(kek)).encrypt(key.metadata(length), kek.properties[TIMESTAMP].encode())
         own = EncryptedKey(_new_id(), encrypted, kek.id)
@@ -183,7 +186,7 @@ class SnapshotKeys:
         return own.id
 
     def _kek(self) -> EncryptedKey:
-        """The table's KEK that is not too old, else a new one."""
+        """Return the table's KEK that is still within its lifetime, or create one."""
         now = int(time.time() * 1000)
         for each in (*self._keys.values(), *self.added):
             made = each.properties.get(TIMESTAMP, "")
@@ -193,7 +196,7 @@ class SnapshotKeys:
         if wrap is None:
             raise UnsupportedFeature(
                 "writing encrypted tables with a key manager without wrap_key",
-                "Give one that wraps keys with the table's key (lakescan.KeyManager).",
+                "Pass one that wraps keys with the table's key (lakescan.KeyManager).",
             )
         plain = new_key(self._length)
         with translate_key_errors(f"cannot wrap a new key with the table's encryption.key-id {self._table_key!r}"):
@@ -205,7 +208,7 @@ class SnapshotKeys:
 
 
 def parse_key_length(text: str) -> int:
-    """Parse the length of data keys in bytes; raises `ValueError`, whose text says what is expected."""
+    """Parse the length of data keys in bytes; raises `ValueError` with the expected values as its text."""
     if text.strip() not in map(str, KEY_LENGTHS):
         raise ValueError("16, 24 or 32 bytes")
     return int(text)

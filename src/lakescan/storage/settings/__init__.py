@@ -1,7 +1,7 @@
-"""Storage settings: options and catalog properties, parsed and converted to the arguments of each client.
+"""Storage settings: parses options and catalog properties, and converts them to the arguments of each client.
 
-`StorageOptions` is the entry: it parses options, and returns the arguments of Arrow's clients. `known_settings` is the
-table of all settings with their names in each library. `client_settings` returns the settings of obstore's clients.
+`StorageOptions` parses options, and returns the arguments of Arrow's clients. `known_settings` lists all settings with
+their names in each library. `client_settings` returns the settings of obstore's clients.
 """
 
 from lakescan.storage.settings.known_settings import SETTINGS, Role, Setting

@@ -1,4 +1,4 @@
-"""Where obstore's client of S3 gets credentials from, if not by itself: from where Arrow's client gets them."""
+"""AWS credentials for obstore's S3 client, from the same sources as those of Arrow's client."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any
 
 from lakescan.errors import InvalidOption, missing_dependency
 
-_FRESH = timedelta(minutes=5)  # how long botocore's answer is used: it renews credentials early enough
-_SESSION = "lakescan"  # the name of an assumed role's session, where none is given
+_FRESH = timedelta(minutes=5)  # how long credentials from botocore are used: it renews them early enough
+_SESSION = "lakescan"  # the default name of an assumed role's session
 Provider = Callable[[], dict[str, Any]]
 
 
 def aws_credentials(settings: Mapping[str, str], environment: Mapping[str, str]) -> Provider | None:
-    """Who gives credentials to a client; None: it finds them by itself, in the settings or the environment.
+    """Return a credential provider for obstore's client; None if the client itself finds the credentials.
 
-    Keys in the settings without a session token have none, whatever is in the environment. Without any keys, boto3
-    finds them where it is installed: obstore itself knows keys, web identities and the metadata services of AWS, but
-    not AWS's configuration files. Raises `MissingDependency`, `InvalidOption`.
+    Keys in the settings without a session token are used without one, even if the environment has one. Without any
+    keys, botocore finds credentials if it is installed: obstore supports keys, web identities and the metadata services
+    of AWS, but not AWS's configuration files. Raises `MissingDependency`, `InvalidOption`.
     """
     key, secret = settings.get("aws_access_key_id"), settings.get("aws_secret_access_key")
     if key is not None or secret is not None:
@@ -53,7 +53,7 @@ def aws_credentials(settings: Mapping[str, str], environment: Mapping[str, str])
 
 def _session_provider(session: Any, profile: str) -> Provider:
     if (credentials := session.get_credentials()) is None:
-        raise InvalidOption(f"the AWS profile {profile!r} has no credentials: add some, or name another")
+        raise InvalidOption(f"the AWS profile {profile!r} has no credentials: add some, or set another profile")
 
     def provide_keys() -> dict[str, Any]:
         found = credentials.get_frozen_credentials()
@@ -68,7 +68,7 @@ def _session_provider(session: Any, profile: str) -> Provider:
 
 
 def _role_provider(settings: Mapping[str, str]) -> Provider:
-    """The credentials of an assumed role, which the credentials of the environment may assume, as in Arrow."""
+    """Return a provider that assumes a role with the credentials of the environment, like Arrow."""
     try:
         from botocore.session import Session
     except ImportError as error:
@@ -84,25 +84,25 @@ def _role_provider(settings: Mapping[str, str]) -> Provider:
             "access_key_id": keys["AccessKeyId"],
             "secret_access_key": keys["SecretAccessKey"],
             "token": keys["SessionToken"],
-            "expires_at": keys["Expiration"].astimezone(UTC),  # obstore takes this zone alone
+            "expires_at": keys["Expiration"].astimezone(UTC),  # obstore only accepts UTC
         }
 
     return provide_keys
 
 
-# The clients read keys of profiles, too, but not the endpoint: both get it from here.
+# The clients read the keys of profiles, but not the endpoints, which are parsed here.
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What a profile says of S3."""
+    """The S3 settings of an AWS profile."""
 
     region: str | None = None
     endpoint: str | None = None
 
 
 def find_profile(name: str | None, environment: Mapping[str, str]) -> Profile:
-    """A profile of the configuration file; None: that of the environment. One that is not there says nothing."""
+    """Return a profile of AWS's configuration file, by default the environment's; empty if it does not exist."""
     name = name or environment.get("AWS_DEFAULT_PROFILE") or environment.get("AWS_PROFILE") or "default"
     home = environment.get("HOME") or environment.get("USERPROFILE") or ""
     path = environment.get("AWS_CONFIG_FILE") or os.path.join(home, ".aws", "config")
@@ -119,7 +119,7 @@ def find_profile(name: str | None, environment: Mapping[str, str]) -> Profile:
 
 @lru_cache(maxsize=8)
 def _read(path: str, modified: int, size: int) -> dict[str, Profile]:
-    """All profiles of a file as it was at a time; none of one that cannot be read, which AWS's own tools say."""
+    """Parse all profiles of a configuration file; empty if it cannot be read. Cached until time or size changes."""
     parser = configparser.RawConfigParser(default_section="", strict=False)
     try:
         parser.read(path, encoding="utf-8")
@@ -143,13 +143,13 @@ def _read(path: str, modified: int, size: int) -> dict[str, Profile]:
 
 
 def _parse_subsettings(text: str) -> dict[str, str]:
-    """The settings in the lines below a setting."""
+    """Parse the nested settings in the lines below a setting."""
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def profile_credentials(name: str) -> dict[str, Any]:
-    """The keys of a profile as arguments of pyarrow's client, and its region.
+    """Return a profile's keys and region as arguments of pyarrow's client.
 
     Raises `MissingDependency`, and `InvalidOption` for a profile that cannot be used.
     """
@@ -168,7 +168,7 @@ def profile_credentials(name: str) -> dict[str, Any]:
 
 
 def botocore_session(name: str) -> Any:
-    """botocore's session of a profile; raises `MissingDependency`."""
+    """Return botocore's session of a profile; raises `MissingDependency`."""
     try:
         from botocore.session import Session
     except ImportError as error:

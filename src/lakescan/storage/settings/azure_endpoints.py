@@ -1,4 +1,4 @@
-"""Where an account of Azure is, for each client: its name, the addresses of its two services, its credentials."""
+"""The name of an Azure account, its credentials, and the addresses of its two services, as each client needs them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from lakescan.errors import InvalidOption
 from lakescan.storage.locations import split_location, store_of
 
-_VARIABLES = {  # as object_store knows them
+_VARIABLES = {  # object_store's names
     "account_key": ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_MASTER_KEY"),
     "sas_token": ("AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_SAS_KEY"),
 }
@@ -19,7 +19,7 @@ SECRETS: tuple[str, ...] = tuple(name for names in _VARIABLES.values() for name 
 
 
 def account_of(authority: str, account: str | None, environment: Mapping[str, str] = os.environ) -> str:
-    """The account of an authority `container@account.host`, or that of the settings for `container` alone.
+    """Return the account in the authority `container@account.host`, or that of the settings for just `container`.
 
     Raises `InvalidOption` if there is neither.
     """
@@ -34,7 +34,7 @@ def account_of(authority: str, account: str | None, environment: Mapping[str, st
 
 
 def account_at(location: str | None) -> str | None:
-    """Return the account that a location names; None for one that names none, and in other stores."""
+    """Return the Azure account that a location contains; None without one, and for other stores."""
     if not location:
         return None
     scheme, authority, _ = split_location(location)
@@ -42,10 +42,11 @@ def account_at(location: str | None) -> str | None:
 
 
 def assign_account(properties: Mapping[str, str], location: str | None) -> dict[str, str]:
-    """Add the account to Azure's credentials of a catalog, so that they are sent to no other.
+    """Add the account to a catalog's Azure credentials, so that they are sent to no other account.
 
-    Catalogs issue signatures by account, `adls.sas-token.ACCOUNT`, with its name or its host. That of the location's
-    account counts, or the only one. The others are left out. Credentials without an account are for the location's.
+    Catalogs issue signatures by account, `adls.sas-token.ACCOUNT`, with its name or its host. The signature for the
+    location's account, or the only one, is used, and the others are removed. Credentials without an account are
+    assigned to the location's account.
     """
     of_accounts = {
         name.removeprefix(_OF_ACCOUNT).partition(".")[0].lower(): value
@@ -64,7 +65,7 @@ def assign_account(properties: Mapping[str, str], location: str | None) -> dict[
 
 
 def environment_credentials(environment: Mapping[str, str]) -> dict[str, str]:
-    """The key or the signature in the environment, the first that object_store would take."""
+    """Return the key or signature in the environment, in object_store's order of preference."""
     for argument, names in _VARIABLES.items():
         if found := next((environment[name] for name in names if environment.get(name)), None):
             return {argument: found if argument == "account_key" or found.startswith("?") else f"?{found}"}
@@ -72,9 +73,9 @@ def environment_credentials(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def split_endpoint(endpoint: str, account: str, *, is_plain: bool) -> tuple[str, str, bool]:
-    """The scheme and the host with its port of an endpoint, and whether the account is in its path.
+    """Split an endpoint into its scheme and its host with port, and return whether the account belongs into its path.
 
-    Raises `InvalidOption` for one that has another path, or another account's host.
+    Raises `InvalidOption` for an endpoint with another path, or on another account's host.
     """
     scheme, separator, rest = endpoint.partition("://")
     if not separator:
@@ -92,7 +93,7 @@ def split_endpoint(endpoint: str, account: str, *, is_plain: bool) -> tuple[str,
 
 
 def authorities(endpoint: str, account: str, *, is_plain: bool) -> dict[str, str]:
-    """Arrow's arguments for an endpoint."""
+    """Return Arrow's arguments for an endpoint."""
     scheme, host, is_in_path = split_endpoint(endpoint, account, is_plain=is_plain)
     blob = host if is_in_path else host[len(account) :]
     return {

@@ -1,4 +1,4 @@
-"""Storage settings of two sources: the user's, and those that a catalog's server sets or issues."""
+"""Storage settings from two sources: the user, and a catalog's server, which sets or vends them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakescan.storage.settings.options import StorageOptions
 
 _LOG = logging.getLogger("lakescan")
 PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.")
-# What is needed for requests to a store to be sent without anything of the user's; one of the groups is enough.
+# Sets of credentials that are complete, so that requests need none of the user's.
 _COMPLETE = {
     "s3": ({"access_key", "secret_key"},),
     "gcs": ({"access_token"},),
@@ -28,13 +28,13 @@ _COMPLETE = {
 }
 _ANONYMOUS = ("anonymous", "azure_skip_signature")
 _NO_CREDENTIALS = (
-    "a host counts only together with credentials of the same server, as yours would be sent to it. If it is the right "
-    "one, set it as a property of the catalog"
+    "a host is only used together with credentials of the same server, as yours would be sent to it. If the host is "
+    "right, set it as a property of the catalog"
 )
 _HANDS_OUT = "the host hands out credentials of this machine"
 _IDENTITIES = ("aws_profile", "role_arn", "session_name", "external_id", "load_frequency", "target_service_account")
 _KEYS = ("s3.access-key-id", "client.access-key-id")
-_TRUE = ("y", "yes", "t", "true", "on", "1")  # as pyiceberg reads them
+_TRUE = ("y", "yes", "t", "true", "on", "1")  # as in pyiceberg
 _VIRTUAL = ("s3", "force_virtual_addressing")
 _SIGNED = ("s3.remote-signing-enabled", "s3.signer")
 _SCHEME, _AFTER_HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/+"), re.compile("[/?#]")
@@ -43,26 +43,26 @@ _LOCK = Lock()
 
 
 def is_storage_property(name: str) -> bool:
-    """Whether a property configures storage access."""
+    """Return whether a property configures storage access."""
     return name.startswith(PREFIXES) or is_hadoop_setting(name)
 
 
 def storage_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that configure storage access."""
+    """Return the properties that configure storage access."""
     return {name: value for name, value in properties.items() if is_storage_property(name)}
 
 
 def merge_server_properties(user: Mapping[str, str], said: Mapping[str, str], server: str) -> dict[str, str]:
-    """Merge the storage properties of the user with those of a server, which come first.
+    """Merge the user's storage properties with a server's, which take precedence.
 
-    The server's hosts count only with its own complete credentials for that store, or if it signs requests itself:
-    the user's secrets are never sent to them. The user's credentials and identities for the store are left out then.
-    A part of a credential does not count.
+    The server's hosts are used only with its own complete credentials for that store, or if it signs requests itself.
+    Then the user's credentials and identities for the store are removed. So the user's secrets are never sent to these
+    hosts. Incomplete credentials are ignored.
 
     Args:
         user: The user's properties.
-        said: The server's, such as `of_server` returns.
-        server: The server, for warnings.
+        said: The server's properties, such as those from `filter_server_properties`.
+        server: The server's name for warnings.
     """
     user, said = storage_properties(user), storage_properties(said)
     machines = [name for name, value in said.items() if _is_host(name) and hands_out_credentials(_host_in(value))]
@@ -83,9 +83,9 @@ def merge_server_properties(user: Mapping[str, str], said: Mapping[str, str], se
             hosts = [name for name, setting in known.items() if setting.role is Role.HOST]
             parts = [name for name, setting in known.items() if setting.role is Role.CREDENTIAL]
             warn_ignored(hosts, server, _NO_CREDENTIALS)
-            warn_ignored(parts, server, "a credential counts only as a whole")
+            warn_ignored(parts, server, "the credential is incomplete")
             said = {name: value for name, value in said.items() if name not in hosts and name not in parts}
-            if store == "s3" and is_signed_remotely(user):  # for that, its host counts
+            if store == "s3" and is_signed_remotely(user):  # only the user's signer is used
                 said = {name: value for name, value in said.items() if not name.startswith(_SIGNED)}
     set_by_server = {setting.key for name in said for setting in find_settings(name)}
     kept = {
@@ -97,7 +97,7 @@ def merge_server_properties(user: Mapping[str, str], said: Mapping[str, str], se
 
 
 def warn_ignored(names: Iterable[str], source: str, why: str) -> None:
-    """Warn that properties which a source sets are ignored: once for each, without its value."""
+    """Warn once about each property that `source` sets and that is ignored, without its value."""
     for name in names:
         with _LOCK:
             is_told = (source, name) in _TOLD
@@ -115,29 +115,29 @@ def _is_host(name: str) -> bool:
 
 
 def _host_in(value: str) -> str:
-    """The host, with its user and port if any, of an address with or without its scheme."""
-    address = value.strip().replace("\\", "/")  # some clients read backslashes as slashes
+    """Return the host, with user and port, of an address with or without a scheme."""
+    address = value.strip().replace("\\", "/")  # some clients treat backslashes as slashes
     without_scheme = _SCHEME.sub("", address, count=1).lstrip("/")
     return _AFTER_HOST.split(without_scheme, maxsplit=1)[0]
 
 
 def _gives_way(name: str, store: str) -> bool:
-    """Whether a property of the user's is a credential or an identity in a store."""
+    """Return whether a property is one of the user's credentials or identities for a store."""
     found = _find_setting(name, store)
     return found is not None and (found.role is Role.CREDENTIAL or found.key[1] in _IDENTITIES)
 
 
 def is_signed_remotely(properties: Mapping[str, str]) -> bool:
-    """Whether the catalog is to sign S3 requests, and there are no keys to do it here."""
+    """Return whether the catalog is to sign S3 requests: signing is enabled, and keys are not set."""
     wanted = properties.get("s3.remote-signing-enabled", "").lower() == "true" or "s3.signer" in properties
     return wanted and properties.keys().isdisjoint(_KEYS)
 
 
 def catalog_s3_arguments(properties: Mapping[str, str], bucket: str) -> dict[str, Any]:
-    """Return the arguments of pyarrow's `S3FileSystem` for a bucket, by a catalog's properties.
+    """Return the arguments of pyarrow's `S3FileSystem` for a bucket, from a catalog's properties.
 
-    Properties mean what they mean in pyiceberg. No profile is read. Only `s3.force-virtual-addressing` decides how a
-    bucket is addressed. A region that is not given is the bucket's own. Arrow's client takes everything else from the
+    Properties have the same meaning as in pyiceberg. No AWS profile is read. Only `s3.force-virtual-addressing` decides
+    how a bucket is addressed. The default region is the bucket's own. Arrow's client takes everything else from the
     environment. Raises `InvalidOption`.
     """
     options = StorageOptions.parse(properties, ignore_unknown=True)
@@ -156,7 +156,7 @@ def catalog_s3_arguments(properties: Mapping[str, str], bucket: str) -> dict[str
 
 @lru_cache(maxsize=256)
 def _bucket_region(bucket: str) -> str | None:
-    """Ask AWS for the region of a bucket; return None if AWS does not answer, or does not have it."""
+    """Request the region of a bucket from AWS; return None if AWS does not respond or does not have the bucket."""
     try:
         return str(pafs.resolve_s3_region(bucket))
     except (OSError, TypeError):
@@ -165,7 +165,7 @@ def _bucket_region(bucket: str) -> str | None:
 
 
 def _retry_strategy(name: str) -> Any:
-    """Create the retry strategy that the user names by its class; return None, with a warning, if there is none."""
+    """Create the retry strategy from its class name; return None, with a warning, if it cannot be imported."""
     module, _, member = name.rpartition(".")
     try:
         return getattr(import_module(module), member)()

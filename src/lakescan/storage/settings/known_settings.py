@@ -1,6 +1,6 @@
-"""The table of storage settings: each with its names in pyarrow, object_store, boto, fsspec, Hadoop and pyiceberg.
+"""The list of storage settings, each with its names in pyarrow, object_store, boto, fsspec, Hadoop and pyiceberg.
 
-A name in the rows of several stores (`endpoint`, `token`) reaches the store of the location.
+A name in the rows of several stores (`endpoint`, `token`) sets the setting of the location's store.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from lakescan.common.option_values import ValueParser, any_text, boolean, durati
 
 
 class Role(Enum):
-    """What a setting decides, and so who may set it; a table's metadata may set none of them.
+    """The kind of a setting, which decides who may set it. A table's metadata may set none.
 
-    A catalog's server may set credentials, hosts only together with its own credentials, and how requests are made.
-    Everything else is the user's own: identities, proxies, trusted certificates, local files and classes.
+    A catalog's server may set credentials, options of requests, and hosts together with its own credentials. Only the
+    user may set all others: identities, proxies, trusted certificates, local files and classes.
     """
 
     CREDENTIAL = "credential"
@@ -41,10 +41,10 @@ _SECRETS = (
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a store: pyarrow's argument, object_store's name, its aliases, and the kind of its value.
+    """A setting of a store: pyarrow's argument, object_store's name, other names, and the parser of its value.
 
-    `arrow` or `delta` is empty if that library lacks the setting. `refused` is what to do instead where Arrow's client
-    of the store cannot obey it: a value that asks for something is refused when a location of the store is reached.
+    `arrow` or `delta` is empty if that library lacks the setting. `refused` is advice for settings that Arrow's client
+    of the store does not support: a value other than False is refused when a location of the store is accessed.
     """
 
     store: str
@@ -63,12 +63,12 @@ class Setting:
 
     @property
     def is_secret(self) -> bool:
-        """Whether no text may show its value."""
+        """Whether the value must not appear in any message."""
         return self.role is Role.CREDENTIAL and self.key[1] in _SECRETS
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        """All names of the setting, for this kind of value."""
+        """All names of the setting that take this kind of value, in lower case."""
         own = () if self.parse in (reversed_, milliseconds) else (self.arrow, self.delta)
         return tuple(dict.fromkeys(name.lower() for name in (*own, *self.names) if name))
 
@@ -78,7 +78,7 @@ def _negate(value: Any) -> bool:
 
 
 def _parse_milliseconds(value: Any) -> float:
-    """Hadoop's durations, in milliseconds if they have no unit; returns seconds."""
+    """Parse a Hadoop duration to seconds. A number without a unit is in milliseconds."""
     text = str(value).strip()
     return duration(f"{text}ms" if text.isdecimal() else text)
 
@@ -92,7 +92,7 @@ def _parse_timespan(value: Any) -> timedelta:
 
 
 def _parse_proxy(value: Any) -> str:
-    """A proxy's URI, which both clients take; pyarrow's own form is a dictionary."""
+    """Parse a proxy as a URI, which both clients accept, or as pyarrow's dictionary."""
     if isinstance(value, str):
         return value
     try:
@@ -105,7 +105,7 @@ def _parse_proxy(value: Any) -> str:
 
 
 def _parse_sas(value: Any) -> str:
-    """A shared access signature with its question mark: without it, Arrow takes it for a part of the path."""
+    """Add the question mark to a shared access signature. Without it, Arrow treats it as a part of the path."""
     text = str(value)
     return text if text.startswith("?") else f"?{text}"
 
@@ -120,24 +120,24 @@ timestamp: ValueParser[Any] = _kind(_parse_timestamp, "milliseconds since 1970")
 timespan: ValueParser[Any] = _kind(_parse_timespan, "seconds, or a duration such as 500ms, 10s or 5m")
 proxy: ValueParser[Any] = _kind(_parse_proxy, "a URI, or a dictionary of scheme, host, port, username and password")
 sas: ValueParser[Any] = _kind(_parse_sas, "text")
-object_: ValueParser[Any] = _kind(lambda value: value, "an object of pyarrow's")
+object_: ValueParser[Any] = _kind(lambda value: value, "a pyarrow object")
 
 
-_COUNTED = "Arrow's client of S3 counts its attempts: set max_retries."
-_TIMED = "Arrow's client of Google's storage limits the time of its retries: set retry_timeout."
-_OWN_RETRIES = "Arrow's client of Azure repeats requests by rules of its own: leave it out."
-_VERIFIED = "Arrow always verifies certificates: name the file of the authority that signed it by tls_ca_file_path."
-_SYSTEMS = "Arrow's client of this store trusts the authorities of the system: add the store's own to these."
-_OWN_TIMES = "Arrow's client of this store has timeouts of its own: leave it out."
-_PROXY = "Arrow's client of this store takes a proxy from the environment: set https_proxy."
+_COUNTED = "Arrow's client of S3 limits the number of retries: set max_retries."
+_TIMED = "Arrow's client of Google's storage limits the time of retries: set retry_timeout."
+_OWN_RETRIES = "Arrow's client of Azure has fixed rules for retries: leave it out."
+_VERIFIED = "Arrow always verifies certificates: set tls_ca_file_path to the file of the signing authority."
+_SYSTEMS = "Arrow's client of this store trusts the system's certificate authorities: add the store's authority there."
+_OWN_TIMES = "Arrow's client of this store has fixed timeouts: leave it out."
+_PROXY = "Arrow's client of this store takes its proxy from the environment: set https_proxy."
 _NO_TOKEN = (
-    "Arrow's client of Azure takes no token: set account_key, sas_token, or client_id, client_secret, tenant_id."
+    "Arrow's client of Azure accepts no token: set account_key, sas_token, or client_id, client_secret, tenant_id."
 )
-_NO_PAYER = "Arrow's clients cannot say that the requester pays: read a copy."
-_NAMENODE = "The location names the namenode, and hdfs.user or kerb_ticket who you are."
+_NO_PAYER = "Arrow's clients do not support requester-pays buckets: read a copy."
+_NAMENODE = "Put the namenode into the location, and set hdfs.user or kerb_ticket for your identity."
 
 
-# The settings that a catalog's server may set, too, by store; see `Role`.
+# The settings that a catalog's server may also set, by store; see `Role`.
 _ROLES = {
     "s3": {
         Role.CREDENTIAL: ("access_key", "secret_key", "session_token", "anonymous"),
@@ -205,7 +205,7 @@ _S3 = _define(
         "aws_endpoint_url",
         ("s3.endpoint", "aws_endpoint_url_s3", "endpoint_url", "aws_endpoint", "endpoint", "fs.s3a.endpoint"),
         any_text,
-        "The address of a store that is not AWS's own; `http://` for one without TLS.",
+        "The address of a store other than AWS; `http://` for one without TLS.",
     ),
     ("", "aws_allow_http", ("allow_http",), boolean, "Whether an endpoint without a scheme is `http://`."),
     (
@@ -213,14 +213,14 @@ _S3 = _define(
         "aws_use_ssl",
         ("use_ssl", "fs.s3a.connection.ssl.enabled"),
         boolean,
-        "False: an endpoint without a scheme is `http://`; AWS's own endpoint is refused then.",
+        "False: an endpoint without a scheme is `http://`. AWS's own endpoint is then refused.",
     ),
     (
         "",
         "aws_profile",
         ("s3.profile-name", "client.profile-name", "profile", "profile_name"),
         any_text,
-        "A profile of AWS's configuration files: its keys, region and endpoint. Needs botocore.",
+        "A profile in AWS's configuration files: its keys, region and endpoint. Requires botocore.",
     ),
     ("scheme", "", (), any_text, "http or https, for an endpoint without a scheme."),
     (
@@ -235,30 +235,30 @@ _S3 = _define(
         "aws_virtual_hosted_style_request",
         ("s3.force-virtual-addressing", "virtual_hosted_style_request"),
         boolean,
-        "Whether the bucket stands before the endpoint's host, not in the path.",
+        "Whether the bucket is a prefix of the endpoint's host, not a part of the path.",
     ),
     (
         "force_virtual_addressing",
         "",
         ("fs.s3a.path.style.access", "s3.path-style-access"),
         reversed_,
-        "Whether the bucket stands in the path.",
+        "Whether the bucket is a part of the path.",
     ),
     ("connect_timeout", "connect_timeout", ("s3.connect-timeout",), duration, "How long to wait for a connection."),
-    ("connect_timeout", "", ("fs.s3a.connection.establish.timeout",), milliseconds, "As `connect_timeout`."),
+    ("connect_timeout", "", ("fs.s3a.connection.establish.timeout",), milliseconds, "Like `connect_timeout`."),
     (
         "request_timeout",
         "timeout",
         ("s3.request-timeout", "read_timeout"),
         duration,
-        "How long to wait for an answer.",
+        "How long to wait for a response.",
     ),
     (
         "request_timeout",
         "",
         ("fs.s3a.connection.timeout", "fs.s3a.connection.request.timeout"),
         milliseconds,
-        "As `request_timeout`.",
+        "Like `request_timeout`.",
     ),
     (
         "role_arn",
@@ -271,7 +271,7 @@ _S3 = _define(
             "fs.s3a.assumed.role.arn",
         ),
         any_text,
-        "The role to assume, with the credentials of the environment. Delta commits need botocore then.",
+        "The role to assume, with the credentials of the environment. Delta commits then require botocore.",
     ),
     (
         "session_name",
@@ -291,13 +291,13 @@ _S3 = _define(
         "",
         ("client.external-id", "fs.s3a.assumed.role.external.id"),
         any_text,
-        "The external id that the role asks for.",
+        "The external id that the role requires.",
     ),
     ("load_frequency", "", (), whole, "Seconds after which Arrow assumes the role again."),
     ("proxy_options", "proxy_url", ("s3.proxy-uri",), proxy, "The proxy of all requests."),
     ("tls_ca_file_path", "", (), any_text, "A PEM file with the authorities that sign the store's certificate."),
-    ("", "max_retries", ("fs.s3a.attempts.maximum",), whole, "How often a failed request is repeated."),
-    ("", "retry_timeout", (), duration, "How long failed requests are repeated.", _COUNTED),
+    ("", "max_retries", ("fs.s3a.attempts.maximum",), whole, "How often a failed request is retried."),
+    ("", "retry_timeout", (), duration, "How long failed requests are retried.", _COUNTED),
     (
         "",
         "allow_invalid_certificates",
@@ -307,35 +307,47 @@ _S3 = _define(
         _VERIFIED,
     ),
     ("", "aws_request_payer", ("request_payer", "requester_pays"), boolean, "Whether you pay for requests.", _NO_PAYER),
-    ("background_writes", "", (), boolean, "Of Arrow's: whether parts of files are sent by threads."),
-    ("allow_delayed_open", "", (), boolean, "Of Arrow's: whether files are opened when they are written to."),
-    ("allow_bucket_creation", "", (), boolean, "Of Arrow's: whether buckets are created."),
-    ("allow_bucket_deletion", "", (), boolean, "Of Arrow's: whether buckets are deleted."),
-    ("check_directory_existence_before_creation", "", (), boolean, "Of Arrow's: whether folders are looked up first."),
-    ("default_metadata", "", (), object_, "Of Arrow's: the metadata of files that it writes."),
-    ("retry_strategy", "", (), object_, "Of Arrow's, in the place of `max_retries`."),
+    ("background_writes", "", (), boolean, "pyarrow only: whether parts of files are sent by threads."),
+    ("allow_delayed_open", "", (), boolean, "pyarrow only: whether files are opened at the first write."),
+    ("allow_bucket_creation", "", (), boolean, "pyarrow only: whether buckets may be created."),
+    ("allow_bucket_deletion", "", (), boolean, "pyarrow only: whether buckets may be deleted."),
+    (
+        "check_directory_existence_before_creation",
+        "",
+        (),
+        boolean,
+        "pyarrow only: whether folders are looked up first.",
+    ),
+    ("default_metadata", "", (), object_, "pyarrow only: the metadata of written files."),
+    ("retry_strategy", "", (), object_, "pyarrow only: replaces `max_retries`."),
     (
         "",
         "aws_s3_allow_unsafe_rename",
         ("allow_unsafe_rename",),
         any_text,
-        "Of deltalake's; without effect, since commits are conditional puts.",
+        "deltalake only. Has no effect, since commits are conditional puts.",
     ),
-    ("", "aws_s3_locking_provider", (), any_text, "Of deltalake's; where it is set, Delta commits are refused."),
-    ("", "aws_conditional_put", ("conditional_put",), any_text, "Of object_store's: how commits are put; `etag`."),
+    ("", "aws_s3_locking_provider", (), any_text, "deltalake only. If it is set, Delta commits are refused."),
+    (
+        "",
+        "aws_conditional_put",
+        ("conditional_put",),
+        any_text,
+        "object_store only: the kind of conditional puts; `etag`.",
+    ),
     (
         "",
         "aws_copy_if_not_exists",
         ("copy_if_not_exists",),
         any_text,
-        "Of object_store's; without effect, since nothing is copied.",
+        "object_store only. Has no effect, since nothing is copied.",
     ),
     (
         "",
         "delta_dynamo_table_name",
         ("dynamo_lock_table_name",),
         any_text,
-        "Of deltalake's: the table of `aws_s3_locking_provider`; without effect.",
+        "deltalake only: the table of `aws_s3_locking_provider`. Has no effect.",
     ),
 )
 _GCS = _define(
@@ -355,27 +367,27 @@ _GCS = _define(
         timestamp,
         "When the token expires.",
     ),
-    ("target_service_account", "", (), any_text, "Of Arrow's: a service account to act for."),
+    ("target_service_account", "", (), any_text, "pyarrow only: a service account to impersonate."),
     ("project_id", "", ("gcs.project-id", "project", "fs.gs.project.id"), any_text, "The project, for new buckets."),
     (
         "endpoint_override",
         "google_base_url",
         ("gcs.service.host", "gcs.endpoint", "endpoint", "endpoint_url", "fs.gs.storage.root.url"),
         any_text,
-        "The address of a server in the place of Google's.",
+        "The address of a server instead of Google's.",
     ),
     ("scheme", "", (), any_text, "http or https, for an endpoint without a scheme."),
     ("", "allow_http", (), boolean, "Whether an endpoint without a scheme is `http://`."),
-    ("default_bucket_location", "", ("gcs.default-bucket-location",), any_text, "Where new buckets are."),
-    ("retry_time_limit", "retry_timeout", (), timespan, "How long failed requests are repeated; 60 s by default."),
-    ("default_metadata", "", (), object_, "Of Arrow's: the metadata of files that it writes."),
-    ("", "max_retries", (), whole, "How often a failed request is repeated.", _TIMED),
-    ("", "timeout", ("read_timeout",), duration, "How long to wait for an answer.", _OWN_TIMES),
+    ("default_bucket_location", "", ("gcs.default-bucket-location",), any_text, "The location of new buckets."),
+    ("retry_time_limit", "retry_timeout", (), timespan, "How long failed requests are retried; 60 s by default."),
+    ("default_metadata", "", (), object_, "pyarrow only: the metadata of written files."),
+    ("", "max_retries", (), whole, "How often a failed request is retried.", _TIMED),
+    ("", "timeout", ("read_timeout",), duration, "How long to wait for a response.", _OWN_TIMES),
     ("", "connect_timeout", (), duration, "How long to wait for a connection.", _OWN_TIMES),
     ("", "proxy_url", ("proxy_options",), proxy, "The proxy of all requests.", _PROXY),
-    ("", "tls_ca_file_path", (), any_text, "A PEM file with authorities.", _SYSTEMS),
+    ("", "tls_ca_file_path", (), any_text, "A PEM file with certificate authorities.", _SYSTEMS),
     ("", "allow_invalid_certificates", (), boolean, "Whether any certificate is accepted.", _SYSTEMS),
-    ("", "requester_pays", (), boolean, "Whether you pay.", _NO_PAYER),
+    ("", "requester_pays", (), boolean, "Whether you pay for requests.", _NO_PAYER),
 )
 _ABFS = _define(
     "abfs",
@@ -384,7 +396,7 @@ _ABFS = _define(
         "azure_storage_account_name",
         ("adls.account-name",),
         any_text,
-        "The account, where the location does not name it; secrets are sent to no other.",
+        "The account, if the location does not contain it. Secrets are sent to no other account.",
     ),
     (
         "account_key",
@@ -419,21 +431,21 @@ _ABFS = _define(
         "azure_storage_client_secret",
         ("adls.client-secret", "azure_client_secret"),
         any_text,
-        "The secret of `client_id`; needs `tenant_id`, too.",
+        "The secret of `client_id`. Also requires `tenant_id`.",
     ),
     (
         "",
         "azure_skip_signature",
         ("adls.anon", "anon", "anonymous", "skip_signature"),
         boolean,
-        "Whether requests have no credentials.",
+        "Whether requests are sent without credentials.",
     ),
     (
         "blob_storage_authority",
         "",
         ("adls.blob-storage-authority",),
         any_text,
-        "Host and port in the place of Azure's blob service.",
+        "Host and port instead of Azure's blob service.",
     ),
     ("blob_storage_scheme", "", ("adls.blob-storage-scheme",), any_text, "http or https, for that host."),
     (
@@ -441,7 +453,7 @@ _ABFS = _define(
         "",
         ("adls.dfs-storage-authority",),
         any_text,
-        "Host and port in the place of Azure's dfs service.",
+        "Host and port instead of Azure's dfs service.",
     ),
     ("dfs_storage_scheme", "", ("adls.dfs-storage-scheme",), any_text, "http or https, for that host."),
     (
@@ -449,33 +461,33 @@ _ABFS = _define(
         "azure_storage_endpoint",
         ("azure_endpoint", "endpoint", "endpoint_url", "endpoint_override", "account_host", "adls.account-host"),
         any_text,
-        "The address of the account's blobs that is not Azure's own, with the account in its host or path.",
+        "The address of the account's blobs if it is not in Azure, with the account in its host or path.",
     ),
     ("", "allow_http", (), boolean, "Whether an endpoint without a scheme is `http://`."),
     ("", "azure_storage_token", ("adls.token", "token"), any_text, "A token.", _NO_TOKEN),
-    ("", "max_retries", (), whole, "How often a failed request is repeated.", _OWN_RETRIES),
-    ("", "retry_timeout", (), duration, "How long failed requests are repeated.", _OWN_RETRIES),
-    ("", "timeout", ("read_timeout",), duration, "How long to wait for an answer.", _OWN_TIMES),
+    ("", "max_retries", (), whole, "How often a failed request is retried.", _OWN_RETRIES),
+    ("", "retry_timeout", (), duration, "How long failed requests are retried.", _OWN_RETRIES),
+    ("", "timeout", ("read_timeout",), duration, "How long to wait for a response.", _OWN_TIMES),
     ("", "connect_timeout", (), duration, "How long to wait for a connection.", _OWN_TIMES),
     ("", "proxy_url", ("proxy_options",), proxy, "The proxy of all requests.", _PROXY),
-    ("", "tls_ca_file_path", (), any_text, "A PEM file with authorities.", _SYSTEMS),
+    ("", "tls_ca_file_path", (), any_text, "A PEM file with certificate authorities.", _SYSTEMS),
     ("", "allow_invalid_certificates", (), boolean, "Whether any certificate is accepted.", _SYSTEMS),
 )
 _HDFS = _define(
     "hdfs",
-    ("host", "", ("hdfs.host",), any_text, "The namenode, where the location does not name it."),
-    ("port", "", ("hdfs.port",), whole, "Its port."),
-    ("user", "", ("hdfs.user",), any_text, "The user whose rights count."),
-    ("kerb_ticket", "", ("hdfs.kerberos_ticket",), any_text, "The file of Kerberos tickets."),
-    ("replication", "", (), whole, "How many copies new files have."),
+    ("host", "", ("hdfs.host",), any_text, "The namenode, if the location does not contain it."),
+    ("port", "", ("hdfs.port",), whole, "The namenode's port."),
+    ("user", "", ("hdfs.user",), any_text, "The user to act as."),
+    ("kerb_ticket", "", ("hdfs.kerberos_ticket",), any_text, "The path of the Kerberos ticket cache."),
+    ("replication", "", (), whole, "The number of copies of new files."),
     ("buffer_size", "", (), whole, "The size of buffers, in bytes."),
-    ("default_block_size", "", (), whole, "The size of blocks of new files, in bytes."),
+    ("default_block_size", "", (), whole, "The block size of new files, in bytes."),
     (
         "extra_conf",
         "",
         (),
         mapping,
-        "Settings of Hadoop's client. `dfs.`, `hadoop.` and `ipc.` settings may be options themselves.",
+        "Settings of Hadoop's client. Settings that start with `dfs.`, `hadoop.` or `ipc.` can also be options.",
     ),
     ("", "endpoint", ("endpoint_url", "endpoint_override"), any_text, "An address.", _NAMENODE),
     ("", "token", (), any_text, "A token.", _NAMENODE),

@@ -1,4 +1,4 @@
-"""Settings of obstore's clients, so that they mean the store and the identity that Arrow's client means."""
+"""Settings of obstore's clients, for the same store and identity as Arrow's client."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from lakescan.storage.settings.azure_endpoints import SECRETS, account_of
 from lakescan.storage.settings.known_settings import SETTINGS
 from lakescan.storage.settings.options import StorageOptions
 
-# Settings that are no configuration of object_store's, but of the client or of its provider of credentials.
+# Settings of the client or its credential provider, which are not in object_store's configuration.
 ROLE = ("role_arn", "session_name", "external_id")
 PROFILE, ALLOW_HTTP = "aws_profile", "allow_http"
-# Of deltalake's, and what is told to the client otherwise.
+# deltalake's settings, and settings that are passed to the client in another form.
 _OTHERS = (
     *("aws_s3_allow_unsafe_rename", "aws_s3_locking_provider", "delta_dynamo_table_name"),
     *("aws_allow_http", "aws_use_ssl", "aws_request_payer", "allow_invalid_certificates", "allow_http"),
@@ -27,7 +27,7 @@ _TOLD |= {("s3", name): name for name in (*ROLE, "tls_ca_file_path")}
 _ADDRESSES = ("aws_endpoint_url", "google_base_url", "azure_storage_endpoint")
 _IN_HEADERS = ("aws_access_key_id", "aws_session_token", "aws_region", "google_bearer_token", "azure_storage_token")
 _URL = re.compile(r"https?://([^\s/?#@]*@)?([A-Za-z0-9._%-]+|\[[0-9A-Fa-f:.%]+\])(:\d+)?(/[!-~]*)?", re.I)
-_GOOGLE_FIRST = (  # variables that obstore prefers to those that reading knows
+_GOOGLE_FIRST = (  # variables that obstore prefers to those that Arrow's client reads
     *("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "GOOGLE_SERVICE_ACCOUNT_KEY"),
     "GOOGLE_BEARER_TOKEN",
 )
@@ -37,10 +37,10 @@ _AZURE_FIRST = (*SECRETS, "AZURE_STORAGE_TOKEN")  # variables that obstore prefe
 def client_settings(
     options: StorageOptions, scheme: str, authority: str, environment: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """The settings of obstore's client of a bucket or container.
+    """Return the settings of obstore's client of a bucket or container.
 
-    Raises `InvalidOption` for a setting that Arrow's client cannot obey, that contradicts another, or that no request
-    can have.
+    Raises `InvalidOption` for a setting that Arrow's client does not support, that contradicts another, or that cannot
+    be sent in a request.
     """
     store = store_of(scheme)
     options.check_obeyed(store)
@@ -50,7 +50,7 @@ def client_settings(
         if key[0] == store and (name := _TOLD.get(key, "")) and (text := _as_text(name, value))
     }
     if options.is_of_catalog:
-        found.pop(PROFILE, None)  # which Arrow's client of a catalog does not read
+        found.pop(PROFILE, None)  # Arrow's client of a catalog does not read it, either
     match store:
         case "s3":
             found |= _s3(options, authority, environment)
@@ -63,26 +63,26 @@ def client_settings(
 
 
 def _check_sendable(settings: Mapping[str, str], root: str) -> None:
-    """Raise `InvalidOption` for settings that no request can have: obstore panics at them."""
+    """Raise `InvalidOption` for settings that cannot be sent in a request; obstore panics on them."""
     for name in _IN_HEADERS:
         if (value := settings.get(name)) is not None and not (value.isascii() and value.isprintable()):
             raise InvalidOption(
-                f"the setting {name!r} of {root} has letters that no header of a request can have, such as a line "
-                "break. Look for a part of another text in it."
+                f"the setting {name!r} of {root} has characters that request headers cannot have, such as a line "
+                "break. Check whether other text was pasted into it."
             )
     for name in _ADDRESSES:
         if (value := settings.get(name)) is not None and not _is_url(value):
             raise InvalidOption(
-                f"the endpoint {redact(value)} of {root} is no address of a server. Give it as https://host:port."
+                f"the endpoint {redact(value)} of {root} is not a server's address. Write it as https://host:port."
             )
 
 
 def _is_url(address: str) -> bool:
-    """Whether an address has a scheme, a host and, if any, a port of HTTP."""
+    """Return whether an address has a scheme, a host and, optionally, a valid port."""
     try:
         parts = urlsplit(address)
         return parts.port != 0 and _URL.fullmatch(address) is not None
-    except ValueError:  # of brackets without an address, and of ports
+    except ValueError:  # brackets without an IPv6 address, or an invalid port
         return False
 
 
@@ -100,7 +100,7 @@ def _s3(options: StorageOptions, bucket: str, environment: Mapping[str, str]) ->
         host = endpoint
     is_plain = scheme == "http" if separator else _is_plain(options, arguments)
     if arguments.get("force_virtual_addressing") and not _is_address(host):
-        host = f"{bucket}.{host}"  # object_store leaves the bucket out where it stands in the host
+        host = f"{bucket}.{host}"  # object_store then omits the bucket from the path
     elif "force_virtual_addressing" in arguments:
         found["aws_virtual_hosted_style_request"] = "false"
     found["aws_endpoint_url"] = f"{'http' if is_plain else 'https'}://{host}"
@@ -110,12 +110,12 @@ def _s3(options: StorageOptions, bucket: str, environment: Mapping[str, str]) ->
 
 
 def _is_plain(options: StorageOptions, arguments: Mapping[str, object]) -> bool:
-    """Whether an endpoint without a scheme is one without TLS."""
+    """Return whether an endpoint without a scheme is one without TLS."""
     return arguments.get("scheme", options.values.get(("s3", "scheme"))) == "http"
 
 
 def _is_address(host: str) -> bool:
-    """Whether a host is an IP address: Arrow's client has the bucket in the path there."""
+    """Return whether a host is an IP address. Arrow's client then puts the bucket into the path."""
     name = host.rpartition(":")[0] if ":" in host and not host.endswith("]") else host
     return name.startswith("[") or name.replace(".", "").isdigit()
 
@@ -130,12 +130,12 @@ def _gcs(options: StorageOptions, environment: Mapping[str, str]) -> dict[str, s
     elif other := next((each for each in _GOOGLE_FIRST if environment.get(each)), None):
         raise UnsupportedFeature(
             f"committing to Google's storage with other credentials in {other}",
-            "The client of conditional puts would take these, and reading those of GOOGLE_APPLICATION_CREDENTIALS: set "
-            f"that to the file, and unset {other}.",
+            "The client of conditional puts would use these, but reads use GOOGLE_APPLICATION_CREDENTIALS: set that to "
+            f"the file, and unset {other}.",
         )
     if (address := options.google_address(environment)) is not None:
         found["google_base_url"] = address
-        if arguments.get("anonymous"):  # obstore asks Google's metadata service for a token of its puts even then
+        if arguments.get("anonymous"):  # otherwise, obstore requests a token for puts from Google's metadata service
             found |= {"google_bearer_token": "anonymous", "google_skip_signature": "false"}
         if address.startswith("http://"):
             found[ALLOW_HTTP] = "true"
@@ -150,7 +150,7 @@ def _abfs(options: StorageOptions, account: str, environment: Mapping[str, str])
     if other is not None and not found and not options.is_anonymous_in_azure:
         raise UnsupportedFeature(
             f"committing to the Azure account {account} with other credentials in {other}",
-            "The client of conditional puts would take these, and not those that reading uses: unset it.",
+            "The client of conditional puts would use these, and not those that reads use: unset it.",
         )
     found["azure_storage_account_name"] = account
     if (address := options.azure_endpoint(account, environment)) is not None:

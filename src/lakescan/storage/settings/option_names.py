@@ -1,8 +1,8 @@
-"""Parse the name and value of an option into settings, under every name that the ecosystem has for it.
+"""Parses an option into settings, under every name that other libraries use for it.
 
 Some options hold several settings: fsspec's dictionaries (`client_kwargs`, `config_kwargs`), Azure's connection
-strings, Hadoop's names that have an account in them or name classes of Java, and values of one library that mean
-another setting.
+strings, Hadoop's names that contain an account or are set to Java classes, and values of one library that mean another
+setting.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from lakescan.errors import InvalidOption, nearest
 from lakescan.storage.settings.known_settings import SETTINGS, Setting
 
 Parts = Iterator[tuple[str, str, Any]]  # the name to show, the name of a setting, its value
-_KEYS = "keys"  # kinds of credentials that come with the settings themselves
+_KEYS = "keys"  # credentials in the settings themselves or in the environment
 _CREDENTIALS_FILE = "Set the environment variable GOOGLE_APPLICATION_CREDENTIALS to the file of a service account."
-_PROVIDERS = {  # Hadoop's classes, by their last name
+_PROVIDERS = {  # Hadoop's classes, by their simple name
     "AnonymousAWSCredentialsProvider": "anonymous",
     "SimpleAWSCredentialsProvider": _KEYS,
     "TemporaryAWSCredentialsProvider": _KEYS,
@@ -34,7 +34,7 @@ _ACCOUNTS = {
     "account.oauth2.client.id": "client_id",
     "account.oauth2.client.secret": "client_secret",
 }
-_SAID = {("account.auth.type", kind) for kind in ("sharedkey", "sas", "oauth")}  # what the other settings say, too
+_SAID = {("account.auth.type", kind) for kind in ("sharedkey", "sas", "oauth")}  # implied by the other settings
 _OAUTH = "account.oauth.provider.type"
 _TENANT = re.compile(r"https?://[^/]+/([^/]+)/oauth2(?:/v2\.0)?/token")
 _BOTO = {
@@ -51,13 +51,13 @@ _BOTOCORE = {
     "read_timeout": "s3.request-timeout",
 }
 _RETRIES = "fs.s3a.attempts.maximum"
-_SIGNED = ("s3v4", "v4")  # what both clients do
+_SIGNED = ("s3v4", "v4")  # the signature version of both clients
 
 
 def _split_compound(name: str, value: Any) -> Parts | None:
     """Split an option that holds several settings; return None for any other.
 
-    Raises `InvalidOption` for what the clients do not have, by name.
+    Raises `InvalidOption` for a part that the clients do not support.
     """
     lower = name.lower()
     if lower in _COMPOUND:
@@ -68,7 +68,7 @@ def _split_compound(name: str, value: Any) -> Parts | None:
 
 
 def _refusal(name: str, advice: str) -> InvalidOption:
-    return InvalidOption(f"storage option {name!r} cannot be obeyed. {advice}")
+    return InvalidOption(f"storage option {name!r} is not supported. {advice}")
 
 
 def _dictionary(name: str, value: Any) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def _dictionary(name: str, value: Any) -> dict[str, Any]:
 
 
 def _client_kwargs(name: str, value: Any) -> Parts:
-    """Arguments of boto's client."""
+    """Yield the settings in the arguments of boto's client."""
     for key, each in _dictionary(name, value).items():
         shown = f"{name}.{key}"
         if each is None:
@@ -89,11 +89,11 @@ def _client_kwargs(name: str, value: Any) -> Parts:
         elif key in _BOTO:
             yield shown, _BOTO[key], each
         else:
-            raise _refusal(shown, f"Known are {', '.join(_BOTO)} and verify.")
+            raise _refusal(shown, f"Supported are {', '.join(_BOTO)} and verify.")
 
 
 def _verify(name: str, value: Any) -> Parts:
-    """Boto's: whether certificates are verified, or the file of those that are trusted."""
+    """Yield the setting of boto's `verify`: whether to verify certificates, or the file of trusted ones."""
     if isinstance(value, bool) or str(value).lower() in ("true", "false"):
         yield name, "allow_invalid_certificates", not boolean(value)
     else:
@@ -101,7 +101,7 @@ def _verify(name: str, value: Any) -> Parts:
 
 
 def _config_kwargs(name: str, value: Any) -> Parts:
-    """Arguments of botocore's configuration."""
+    """Yield the settings in the arguments of botocore's configuration."""
     for key, each in _dictionary(name, value).items():
         shown = f"{name}.{key}"
         if each is None or key == "max_pool_connections":
@@ -120,17 +120,19 @@ def _config_kwargs(name: str, value: Any) -> Parts:
         elif key == "proxies":
             proxies = set(_dictionary(shown, each).values())
             if len(proxies) != 1:
-                raise _refusal(shown, "One proxy takes all requests: set proxy_options.")
+                raise _refusal(shown, "All requests use one proxy: set proxy_options.")
             yield shown, "s3.proxy-uri", proxies.pop()
         else:
-            raise _refusal(shown, "Known are region_name, signature_version, s3, retries, proxies and the timeouts.")
+            raise _refusal(
+                shown, "Supported are region_name, signature_version, s3, retries, proxies and the timeouts."
+            )
 
 
 def _s3_config(name: str, value: Any) -> Parts:
     for key, each in _dictionary(name, value).items():
         styles = {"path": False, "virtual": True}
         if key != "addressing_style" or each not in (*styles, "auto"):
-            raise _refusal(f"{name}.{key}", "Known is addressing_style: path, virtual or auto.")
+            raise _refusal(f"{name}.{key}", "Supported is addressing_style: path, virtual or auto.")
         if each in styles:
             yield f"{name}.{key}", "s3.force-virtual-addressing", styles[each]
 
@@ -142,11 +144,11 @@ def _retries(name: str, value: Any) -> Parts:
         elif key == "total_max_attempts":
             yield f"{name}.{key}", _RETRIES, int(each) - 1
         elif key != "mode" or each not in ("legacy", "standard"):
-            raise _refusal(f"{name}.{key}", "Known are max_attempts, total_max_attempts and mode: standard.")
+            raise _refusal(f"{name}.{key}", "Supported are max_attempts, total_max_attempts and mode: standard.")
 
 
 def _connection_string(name: str, value: Any) -> Parts:
-    """Azure's: `AccountName=...;AccountKey=...;EndpointSuffix=...`."""
+    """Yield the settings in Azure's connection string, `AccountName=...;AccountKey=...;EndpointSuffix=...`."""
     pairs = dict(each.strip().partition("=")[::2] for each in str(value).split(";") if each.strip())
     if not pairs or "" in pairs or any(not each for each in pairs.values()):
         raise InvalidOption(f"storage option {name!r} takes pairs such as AccountName=...;AccountKey=...")
@@ -162,7 +164,7 @@ def _connection_string(name: str, value: Any) -> Parts:
     for other in ("queueendpoint", "tableendpoint", "fileendpoint"):
         found.pop(other, None)
     if found:
-        raise _refusal(name, f"It has {min(found)!r}, which is not known.")
+        raise _refusal(name, f"Its part {min(found)!r} is unknown.")
     if endpoint or dfs:
         yield name, "azure_storage_endpoint", endpoint or str(dfs).replace(".dfs.", ".blob.", 1)
     elif suffix and suffix != "core.windows.net":
@@ -172,7 +174,7 @@ def _connection_string(name: str, value: Any) -> Parts:
 
 
 def _providers(name: str, value: Any) -> Parts:
-    """Hadoop's classes that give credentials."""
+    """Yield the setting of Hadoop's list of credential provider classes."""
     kinds = {_PROVIDERS.get(each.strip().rpartition(".")[2]) for each in str(value).split(",")}
     if kinds == {"anonymous"}:
         yield name, "s3.anonymous", True
@@ -185,31 +187,31 @@ def _google_auth(name: str, value: Any) -> Parts:
     if kind == "UNAUTHENTICATED":
         yield name, "google_skip_signature", True
     elif kind not in ("APPLICATION_DEFAULT", "COMPUTE_ENGINE"):
-        raise _refusal(name, f"Set gcs.oauth2.token, or none. {_CREDENTIALS_FILE}")
+        raise _refusal(name, f"Set gcs.oauth2.token, or no authentication type. {_CREDENTIALS_FILE}")
 
 
 def _google_access(name: str, value: Any) -> Parts:
-    """gcsfs's: what its token is to allow; ours has the rights that it has."""
+    """Check gcsfs's access scope. Only full control is accepted: the credentials decide their rights."""
     if value != "full_control":
-        raise _refusal(name, "Credentials have the rights that they have: leave it out.")
+        raise _refusal(name, "The rights of credentials cannot be limited: leave it out.")
     yield from ()
 
 
 def _token(name: str, value: Any) -> Parts:
-    """gcsfs's token may be a word, a file or a dictionary; that of others is one."""
+    """Yield the setting of `token`: in gcsfs a keyword, a file or a dictionary, in other libraries the token itself."""
     text = str(value)
     if isinstance(value, Mapping) or not isinstance(value, str) or text.endswith(".json") or text.startswith("{"):
-        raise _refusal(name, f"It takes a token. {_CREDENTIALS_FILE}")
+        raise _refusal(name, f"It must be a token. {_CREDENTIALS_FILE}")
     if text == "anon":
         yield name, "google_skip_signature", True
     elif text in ("browser", "cache"):
-        raise _refusal(name, f"It takes a token. {_CREDENTIALS_FILE}")
+        raise _refusal(name, f"It must be a token. {_CREDENTIALS_FILE}")
     elif text not in ("google_default", "cloud"):
         yield name, "any.token", value
 
 
 def _account_option(name: str, kind: str, account: str, value: Any) -> Parts:
-    """Hadoop's settings of one account of Azure: `fs.azure.account.key.ACCOUNT.dfs.core.windows.net`."""
+    """Yield the settings of Hadoop's option of an account: `fs.azure.account.key.ACCOUNT.dfs.core.windows.net`."""
     text = str(value)
     yield name, "account_name", account
     if kind in _ACCOUNTS:
@@ -239,7 +241,7 @@ _COMPOUND_NAMES = (
     "fs.azure.sas.fixed.token.ACCOUNT.dfs...",
 )
 
-# Options that only tune Hadoop's or fsspec's own clients, which are not used here: they are ignored.
+# Ignored options, which only tune Hadoop's or fsspec's own clients.
 TUNING = re.compile(
     r"fs\.(s3a?|gs|abfss?)\.(impl|(threads|connection\.(maximum|keepalive|ttl|idle)|fast\.upload|block\.size|readahead|"
     r"multipart|buffer\.dir|committer|paging|max\.total\.tasks|input\.fadvise|experimental\.input).*)"
@@ -248,9 +250,9 @@ TUNING = re.compile(
     r"check_connection|block_size|blocksize|default_cache_size"
 )
 _SERVICE_ACCOUNT = "Set the environment variable GOOGLE_APPLICATION_CREDENTIALS to the file of a service account."
-_ENCRYPTED = "Arrow's client cannot ask for it: have the bucket encrypt files by default."
+_ENCRYPTED = "Arrow's client cannot request it: configure default encryption of the bucket."
 _USE_PROXY = "Set proxy_options to its URI."
-# Options that no client here has -> what to use instead.
+# Options that no client supports -> what to use instead.
 _INSTEAD = {
     "google_application_credentials": _SERVICE_ACCOUNT,
     "google_service_account": _SERVICE_ACCOUNT,
@@ -261,7 +263,7 @@ _INSTEAD = {
     "application_credentials": _SERVICE_ACCOUNT,
     "fs.gs.auth.service.account.json.keyfile": _SERVICE_ACCOUNT,
     "google.cloud.auth.service.account.json.keyfile": _SERVICE_ACCOUNT,
-    "s3.signer": "Open the table by its name in a catalog of type rest, which signs requests, or set s3.access-key-id.",
+    "s3.signer": "Open the table by its name in a REST catalog, which signs requests, or set s3.access-key-id.",
     "credential": "Set account_key, sas_token, or client_id with its secret and tenant.",
     "adls.credential": "Set account_key, sas_token, or client_id with its secret and tenant.",
     "session": "Set profile, or keys.",
@@ -278,7 +280,7 @@ _INSTEAD = {
     "fs.s3a.server-side-encryption-algorithm": _ENCRYPTED,
     "fs.s3a.proxy.host": _USE_PROXY,
     "fs.s3a.proxy.port": _USE_PROXY,
-    "fs.s3a.requester.pays.enabled": "Set requester_pays, which tells which clients can.",
+    "fs.s3a.requester.pays.enabled": "Arrow's clients do not support requester-pays buckets: read a copy.",
     "fs.s3a.retry.limit": "Set fs.s3a.attempts.maximum.",
     "aws_sts_endpoint": "Set the environment variable AWS_ENDPOINT_URL_STS.",
     "azure_storage_use_emulator": "Set endpoint=http://127.0.0.1:10000/devstoreaccount1, account_name and account_key.",
@@ -286,11 +288,11 @@ _INSTEAD = {
 }
 _OF_BUCKET = re.compile(r"fs\.s3a\.bucket\.[^.]+\.(.+)")
 _OF_HADOOP = ("dfs.", "hadoop.", "ipc.")
-_ANY = "any."  # before a name of a compound's part that is a compound's own name, too
+_ANY = "any."  # a prefix of names that are both a part of a compound option and a compound option
 
 
 def is_hadoop_setting(name: str) -> bool:
-    """Whether a setting is one that Hadoop's own client takes as it is: name services, namenodes, security."""
+    """Return whether a setting is passed to Hadoop's own client unchanged: name services, namenodes, security."""
     return name.startswith(_OF_HADOOP)
 
 
@@ -306,18 +308,18 @@ _BY_NAME = _spellings()
 
 
 def find_settings(name: str) -> tuple[Setting, ...]:
-    """The settings with a name, one of each store that has it; none for compounds and for what nobody knows."""
+    """Return the settings with a name, one for each store that has it; empty for compound and unknown options."""
     return tuple(_BY_NAME.get(name.lower(), ()))
 
 
 def parse_option(name: str, value: Any, ignore_unknown: bool) -> Iterator[tuple[Setting, Any]]:
-    """The settings that an option sets, with their parsed values.
+    """Yield the settings that an option sets, with their parsed values.
 
     Raises `InvalidOption` for an unknown name, unless `ignore_unknown`, and for an invalid value.
     """
     if TUNING.fullmatch(name.lower()):
         return
-    if ignore_unknown or (parts := _split_compound(name, value)) is None:  # catalogs' clients have no such
+    if ignore_unknown or (parts := _split_compound(name, value)) is None:  # catalogs have no compound options
         yield from _parse_single(name, name, value, ignore_unknown)
         return
     for shown, part, its_value in parts:
@@ -339,5 +341,5 @@ def _parse_single(shown: str, name: str, value: Any, ignore_unknown: bool) -> It
 
 def _advice(name: str) -> str:
     if match := _OF_BUCKET.fullmatch(name):
-        return f"Options are of one table, and not of one bucket: set 'fs.s3a.{match[1]}'."
+        return f"Options apply to a table, not to a bucket: set 'fs.s3a.{match[1]}'."
     return _INSTEAD.get(name) or nearest(name, [*_BY_NAME, *_COMPOUND_NAMES]).strip()

@@ -1,9 +1,9 @@
-"""Storage options: parsed under every name that the ecosystem has for them, converted to each library's arguments.
+"""Storage options: parsed under the names of other libraries, and converted to the arguments of each client.
 
 The names are those of pyiceberg (`s3.endpoint`, `adls.account-name`), of object_store, delta-rs and the clouds' own
 tools (`AWS_ENDPOINT_URL`, `azure_storage_account_key`), of boto and fsspec (`key`, `client_kwargs`), of Hadoop
 (`fs.s3a.endpoint`) and of pyarrow (`endpoint_override`). They are case-insensitive. Missing settings come from the
-environment and AWS's configuration files, as in the clouds' own tools: Arrow's clients and obstore's get the same.
+environment and AWS's configuration files, as in the clouds' own tools. Arrow's and obstore's clients get the same ones.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from lakescan.storage.settings.aws_credentials import find_profile, profile_cred
 from lakescan.storage.settings.known_settings import SETTINGS
 from lakescan.storage.settings.option_names import is_hadoop_setting, parse_option
 
-# Environment variables that put another address in the place of the cloud's own, the first that is set.
+# Environment variables that replace the cloud's own address. The first one that is set is used.
 _ENDPOINTS: Mapping[str, tuple[str, ...]] = {
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
     "gcs": ("CLOUD_STORAGE_EMULATOR_ENDPOINT", "STORAGE_EMULATOR_HOST", "GOOGLE_BASE_URL"),
     "abfs": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
-_OF_CATALOGS = {"gcs": _ENDPOINTS["gcs"][:1]}  # those that the clients of catalogs look at by themselves
+_OF_CATALOGS = {"gcs": _ENDPOINTS["gcs"][:1]}  # the variables that Arrow's clients read themselves
 _NAMES = {"s3": "S3", "gcs": "Google's storage", "abfs": "Azure", "hdfs": "HDFS"}
 _ARGUMENTS = {store: {each.arrow for each in SETTINGS if each.store == store} - {""} for store in _NAMES}
 _REFUSED = {store: [each for each in SETTINGS if each.store == store and each.refused] for store in _NAMES}
 _AZURE_SECRETS = ("account_key", "sas_token", "client_secret")
-_CONF = "conf."  # before the names of Hadoop's own settings
+_CONF = "conf."  # a prefix of the names of Hadoop's own settings
 
 
 @dataclass(frozen=True)
 class StorageOptions:
-    """Parsed settings by `Setting.key` (store, name); `repr` hides their values, which may be secrets.
+    """Parsed settings by `Setting.key` (store, name). `repr` hides their values, which may be secrets.
 
-    `given` are the names under which they were given. `is_of_catalog`: a catalog's client, which takes no endpoints
-    from the environment, makes the connections.
+    `given` are the names that the user wrote. `is_of_catalog`: connections use a catalog's properties, and take no
+    endpoints from the environment.
     """
 
     values: Mapping[tuple[str, str], Any]
@@ -85,34 +85,34 @@ class StorageOptions:
         return StorageOptions(values, given, ignore_unknown)
 
     def _arguments(self, store: str) -> dict[str, Any]:
-        """The arguments of pyarrow's filesystem that are set; raises `InvalidOption` for what it cannot obey."""
+        """Return the arguments of pyarrow's filesystem that are set; raises `InvalidOption` for unsupported ones."""
         self.check_obeyed(store)
         known = _ARGUMENTS[store]
         return {name: value for (where, name), value in self.values.items() if where == store and name in known}
 
     def check_obeyed(self, store: str) -> None:
-        """Raise `InvalidOption` for a setting that Arrow's client of a store cannot obey, by its name."""
+        """Raise `InvalidOption` for a setting that Arrow's client of a store does not support."""
         for setting in _REFUSED[store]:
             if self.values.get(setting.key, False) is not False:
                 raise InvalidOption(
-                    f"storage option {self.given.get(setting.key, setting.key[1])!r} cannot be obeyed for "
+                    f"storage option {self.given.get(setting.key, setting.key[1])!r} is not supported for "
                     f"{_NAMES[store]}. {setting.refused}"
                 )
 
     def s3(self, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-        """The arguments of pyarrow's `S3FileSystem`."""
+        """Return the arguments of pyarrow's `S3FileSystem`; raises `InvalidOption` for contradictory settings."""
         arguments = self._arguments("s3")
         own = self.values.get
         if (profile := own(("s3", "aws_profile"))) is not None:
             arguments = {**profile_credentials(str(profile)), **arguments}
             if "access_key" not in arguments and not arguments.get("anonymous"):
-                raise InvalidOption(f"the AWS profile {profile!r} has no credentials: add some, or name another")
+                raise InvalidOption(f"the AWS profile {profile!r} has no credentials: add some, or set another profile")
         keys = {"access_key", "secret_key", "session_token"} & arguments.keys()
         for name, variable in (("access_key", "AWS_ACCESS_KEY_ID"), ("secret_key", "AWS_SECRET_ACCESS_KEY")):
             if keys and name not in arguments:
                 if variable not in environment:
                     raise InvalidOption(
-                        f"storage options have only {' and '.join(sorted(keys))} of the credentials of S3, and "
+                        f"storage options have only {' and '.join(sorted(keys))} of the S3 credentials, and "
                         f"{variable} is not set: set both s3.access-key-id and s3.secret-access-key"
                     )
                 arguments[name] = environment[variable]
@@ -128,7 +128,7 @@ class StorageOptions:
             if is_plain:
                 arguments.setdefault("scheme", "http")
         elif use_ssl is False:
-            raise InvalidOption("storage options have no endpoint, and AWS's takes requests by TLS: leave out use_ssl")
+            raise InvalidOption("storage options have no endpoint, and AWS's endpoint requires TLS: leave out use_ssl")
         if (region := self.region(environment)) is not None:
             arguments.setdefault("region", region)
         if (retries := own(("s3", "max_retries"))) is not None:
@@ -138,7 +138,7 @@ class StorageOptions:
         return arguments
 
     def region(self, environment: Mapping[str, str] = os.environ) -> str | None:
-        """The region of S3 in the settings, the environment or AWS's configuration files."""
+        """Return the S3 region in the settings, the environment or AWS's configuration files."""
         if (region := self.values.get(("s3", "region"))) is not None:
             return str(region)
         region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
@@ -148,13 +148,13 @@ class StorageOptions:
         return find_profile(self.values.get(("s3", "aws_profile")), environment)
 
     def _may_be_plain(self, store: str, environment: Mapping[str, str]) -> bool:
-        """Whether an endpoint without a scheme is one without TLS."""
+        """Return whether an endpoint without a scheme is one without TLS."""
         name = "aws_allow_http" if store == "s3" else "allow_http"
         found = self.values.get((store, name))
         return bool(found) if found is not None else store == "s3" and _is_true(environment, "AWS_ALLOW_HTTP")
 
     def endpoint(self, store: str, environment: Mapping[str, str] = os.environ) -> str | None:
-        """The address of a store (s3, gcs, abfs) that is not the cloud's own, or None."""
+        """Return the address of a store (s3, gcs, abfs) that replaces the cloud's own, or None."""
         names = ("endpoint_override", "azure_storage_endpoint", "blob_storage_authority", "dfs_storage_authority")
         if found := next((each for name in names if (each := self.values.get((store, name)))), None):
             return str(found)
@@ -167,27 +167,27 @@ class StorageOptions:
         return self._profile(environment).endpoint if store == "s3" and not self.is_of_catalog else None
 
     def gcs(self, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-        """The arguments of pyarrow's `GcsFileSystem`. Retries are limited to 60 s; pyarrow's default is 15 minutes."""
+        """Return the arguments of pyarrow's `GcsFileSystem`. Retries end after 60 s, in pyarrow after 15 minutes."""
         arguments = {"retry_time_limit": timedelta(seconds=60), **self._arguments("gcs")}
         if "access_token" not in arguments and not arguments.get("anonymous") and not self.is_of_catalog:
             if _is_true(environment, "GOOGLE_SKIP_SIGNATURE"):
                 arguments["anonymous"] = True
             elif token := environment.get("GOOGLE_BEARER_TOKEN"):
                 arguments["access_token"] = token
-        if "access_token" in arguments:  # Arrow wants to know when it expires, and does nothing then
+        if "access_token" in arguments:  # Arrow requires an expiry, but does nothing when it is reached
             if arguments.get("anonymous"):
-                raise InvalidOption("storage options have a token, and say that there is none (anonymous): keep one")
+                raise InvalidOption("storage options have both a token and anonymous=true: keep one")
             arguments.setdefault("credential_token_expiration", datetime.now(UTC) + timedelta(days=1))
         if (address := self.google_address(environment)) is None:
             return arguments
         scheme, _, arguments["endpoint_override"] = address.partition("://")
         arguments["scheme"] = scheme
         if self.values.get(("gcs", "endpoint_override")) is None and "access_token" not in arguments:
-            arguments.setdefault("anonymous", True)  # as Google's own clients do at an emulator
+            arguments.setdefault("anonymous", True)  # as Google's own clients do with an emulator
         return arguments
 
     def google_address(self, environment: Mapping[str, str] = os.environ) -> str | None:
-        """The address of Google's storage that is not the cloud's own, with its scheme, or None."""
+        """Return the address that replaces that of Google's storage, with its scheme, or None."""
         if (address := self.endpoint("gcs", environment)) is None:
             return None
         found, separator, _ = address.partition("://")
@@ -197,41 +197,41 @@ class StorageOptions:
         return f"{scheme}://{address.rpartition('://')[2].rstrip('/')}"
 
     def abfs(self, account: str, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-        """The arguments of pyarrow's `AzureFileSystem` for an account; `anonymous` is not one of them.
+        """Return the arguments of pyarrow's `AzureFileSystem` for an account. It has no argument for anonymous access.
 
-        The credentials of the environment are used if the settings have none.
+        If the settings have no credentials, those of the environment are used. Raises `InvalidOption`.
         """
         arguments = {**self._arguments("abfs"), "account_name": account}
         if self.is_anonymous_in_azure:
             if secret := next((each for each in _AZURE_SECRETS if each in arguments), None):
-                raise InvalidOption(f"storage options have {secret}, and say that there is none (anonymous): keep one")
+                raise InvalidOption(f"storage options have both {secret} and anonymous=true: keep one")
         else:
             arguments |= self._azure_environment(account, environment)
         if {"account_key", "sas_token"} <= arguments.keys():
             raise InvalidOption("storage options have both account_key and sas_token: keep one")
         applied = {"client_secret", "tenant_id"} & arguments.keys()
         if applied and {"client_id", "client_secret", "tenant_id"} - arguments.keys():
-            raise InvalidOption("storage options have a part of client_id, client_secret and tenant_id: set all three")
+            raise InvalidOption("storage options have only some of client_id, client_secret, tenant_id: set all three")
         if (endpoint := self.azure_own_endpoint(environment)) is not None:
             is_plain = self._may_be_plain("abfs", environment)
             arguments = {**azure_endpoints.authorities(endpoint, account, is_plain=is_plain), **arguments}
         return arguments
 
     def azure_own_endpoint(self, environment: Mapping[str, str]) -> str | None:
-        """An endpoint in the form of object_store, or None where the authorities are given as Arrow has them."""
+        """Return an endpoint in object_store's form; None without one, or if Arrow's authorities are set."""
         if any(("abfs", f"{each}_storage_authority") in self.values for each in ("blob", "dfs")):
             return None
         return self.endpoint("abfs", environment)
 
     def _azure_environment(self, account: str, environment: Mapping[str, str]) -> dict[str, str]:
-        """The secrets of the environment, unless the settings have others, or they are another account's."""
+        """Return the secrets of the environment, unless the settings have some or they belong to another account."""
         if self.has_azure_secrets or ("abfs", "client_id") in self.values or self.is_of_catalog:
             return {}
         owner = environment.get(azure_endpoints.ACCOUNT, account)
         return azure_endpoints.environment_credentials(environment) if owner.lower() == account.lower() else {}
 
     def hdfs(self) -> dict[str, Any]:
-        """The arguments of pyarrow's `HadoopFileSystem`."""
+        """Return the arguments of pyarrow's `HadoopFileSystem`."""
         arguments = self._arguments("hdfs")
         conf = {name.removeprefix(_CONF): value for (_, name), value in self.values.items() if name.startswith(_CONF)}
         conf = {**conf, **arguments.get("extra_conf", {})}
@@ -244,7 +244,7 @@ class StorageOptions:
         return None if account is None else str(account)
 
     def azure_owner(self, environment: Mapping[str, str] = os.environ) -> str | None:
-        """The Azure account of the settings' secrets, or of those of the environment; None if neither names one."""
+        """Return the Azure account of the settings' or the environment's secrets; None if neither is set."""
         own = any(("abfs", name) in self.values for name in _AZURE_SECRETS)
         return self.azure_account or (None if own else environment.get(azure_endpoints.ACCOUNT))
 
@@ -255,17 +255,17 @@ class StorageOptions:
 
     @property
     def has_azure_secrets(self) -> bool:
-        """Whether the settings have secrets of an Azure account, or say that there are none."""
+        """Whether the settings have secrets of an Azure account, or demand anonymous access."""
         names = (*_AZURE_SECRETS, "azure_skip_signature")
         return any(self.values.get(("abfs", name)) for name in names)
 
     def has_azure_credentials(self, account: str, environment: Mapping[str, str] = os.environ) -> bool:
-        """Whether secrets would be sent to an Azure account."""
+        """Return whether secrets would be sent to an Azure account."""
         own = any(("abfs", name) in self.values for name in _AZURE_SECRETS)
         return own or bool(self._azure_environment(account, environment))
 
     def azure_endpoint(self, account: str, environment: Mapping[str, str] = os.environ) -> str | None:
-        """The address of an account's blobs that is not the cloud's own, or None."""
+        """Return the address of an account's blobs that replaces Azure's own, or None."""
         if (endpoint := self.azure_own_endpoint(environment)) is not None:
             is_plain = self._may_be_plain("abfs", environment)
             scheme, host, is_in_path = azure_endpoints.split_endpoint(endpoint, account, is_plain=is_plain)
@@ -274,7 +274,7 @@ class StorageOptions:
         if authority is None:
             return None
         scheme = self.values.get(("abfs", "blob_storage_scheme"), "https")
-        # as in Arrow: an authority with a dot before it comes after the account, another has accounts in its paths
+        # As in Arrow: an authority that starts with a dot follows the account, others have the account in the path.
         return f"{scheme}://{account}{authority}" if authority.startswith(".") else f"{scheme}://{authority}/{account}"
 
 
@@ -283,7 +283,7 @@ def _is_true(environment: Mapping[str, str], name: str) -> bool:
 
 
 def _check_one_identity(arguments: Mapping[str, Any]) -> None:
-    """Raise `InvalidOption` for credentials of S3 that exclude each other; Arrow says which arguments of its own do."""
+    """Raise `InvalidOption` for S3 credentials that exclude each other. Arrow's own error names its arguments."""
     kinds = {"keys": "access_key", "a role (role_arn)": "role_arn", "anonymous=true": "anonymous"}
     found = [kind for kind, name in kinds.items() if arguments.get(name)]
     if len(found) > 1:
