@@ -1,1 +1,1 @@
-"""Reading: file scan tasks -> Arrow record batches, projected onto the table schema, with deletes applied."""
+"""Reading: from file scan tasks to Arrow record batches, projected onto the table schema, with deletes applied."""

@@ -1,6 +1,6 @@
 """The read context shared by all tasks of a plan: output schema, column matching, residuals, storage.
 
-Sent to workers once, alongside the task groups.
+It is sent to workers once, together with the task groups.
 """
 
 from __future__ import annotations
@@ -21,23 +21,25 @@ from lakescan.storage import Storage
 from lakescan.storage.locations import LocationMatcher
 
 BATCH_SIZE = 65_536
-QUERY_BATCH_SIZE = 1 << 18  # for engines in this process, if the columns are few
+QUERY_BATCH_SIZE = 1 << 18  # for engines in this process, if there are few columns
 _QUERY_BATCH_COLUMNS = 8
 WHOLE_TABLE_BATCH_SIZE = 1 << 20  # when all rows are collected anyway: fewer calls, the same memory
 
 
 def query_batch_size(schema: Schema) -> int:
-    """The maximum of rows in a batch for an engine in this process, by the number of columns."""
+    """Return the maximum number of rows in a batch for an engine in this process, by the number of columns."""
     return QUERY_BATCH_SIZE if len(schema.fields) <= _QUERY_BATCH_COLUMNS else BATCH_SIZE
 
 
 @dataclass(frozen=True)
 class ReadContext:
-    """`selection` has the columns of the batches; `table_schema` also those that only filters or deletes need.
+    """The context to read a plan's tasks.
 
-    `places` matches data files with the locations that deletes name, however they are spelled.
-    With `verify`, the checksums of Parquet pages are checked. With `keeps_deleted`, deleted rows are returned, too.
-    With `keeps_dictionaries`, columns of texts and bytes may be dictionary arrays, if the file has them as such.
+    - `selection` has the columns of the batches; `table_schema` also those that only filters or deletes need.
+    - `places` matches data files with the locations in delete files, in any notation.
+    - `verify`: check the checksums of Parquet pages.
+    - `keeps_deleted`: also return deleted rows.
+    - `keeps_dictionaries`: string and binary columns may be dictionary arrays, if the file has dictionaries.
     """
 
     storage: Storage
@@ -57,7 +59,7 @@ class ReadContext:
         return self.selection.output
 
     def columns_for(self, residual: Predicate, compared: Iterable[int] = ()) -> Schema:
-        """The columns to read: the output's, then those needed by `residual` or by the fields that deletes compare.
+        """Return the columns to read: those of the output, of `residual`, and of the fields that deletes compare.
 
         Structs have only the members that are needed.
         """
@@ -67,7 +69,7 @@ class ReadContext:
         return Schema(prune_columns(paths), self.selection.schema_id)
 
     def tested_columns(self, residual: Predicate, compared: Iterable[int] = ()) -> Schema:
-        """The columns, and members of structs, needed by `residual` or by the fields that deletes compare."""
+        """Return the columns, and members of structs, that `residual` and the fields that deletes compare need."""
         return Schema(prune_columns(self._tested_paths(residual, compared)), self.selection.schema_id)
 
     def _tested_paths(self, residual: Predicate, compared: Iterable[int]) -> list[tuple[t.Field, ...]]:
@@ -75,9 +77,9 @@ class ReadContext:
         return [self.table_schema.struct_path(i) for i in sorted(ids)]
 
     def select_output(self, batch: pa.RecordBatch, columns: Schema) -> pa.RecordBatch:
-        """The output columns of a batch of `columns` (see `columns_for`), which may be dictionary arrays.
+        """Return the output columns of a batch of `columns` (see `columns_for`), which may be dictionary arrays.
 
-        A member is null where its struct is.
+        A member is null if its struct is null.
         """
         if self.selection.is_plain:
             return batch.select(range(len(self.selection.columns)))
@@ -85,7 +87,7 @@ class ReadContext:
 
 
 def select_columns(batch: pa.RecordBatch, columns: Schema, selection: Selection) -> pa.RecordBatch:
-    """The columns and members of a selection, from a batch of `columns` in any order."""
+    """Return the columns and members of a selection, from a batch of `columns` in any order."""
     place = {field.id: i for i, field in enumerate(columns.fields)}
     arrays = []
     for each in selection.columns:

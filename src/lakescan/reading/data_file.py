@@ -1,4 +1,4 @@
-"""Open data and delete files in any file format: Parquet, ORC, Avro."""
+"""Opens data and delete files in any file format: Parquet, ORC, Avro."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NAMES = {"orc": "ORC files", "avro": "Avro files"}
 
 
 class DataFile(Protocol):
-    """An open file of rows. Its chunks (row groups, stripes, bytes) are numbered in file order."""
+    """An open file of rows. Its chunks (row groups, stripes or byte offsets) are numbered in file order."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -42,39 +42,41 @@ class DataFile(Protocol):
 
     @property
     def rows(self) -> int | None:
-        """The row count in the file's footer; of a format without one, None until the last row was read."""
+        """The row count in the file's footer. Without a footer, None until the last row was read."""
 
     def chunks(self, start: int, stop: int) -> Sequence[int]:
-        """The chunks whose first byte is in [start, stop)."""
+        """Return the chunks whose first byte is in [start, stop)."""
 
     def batches(
         self, chunks: Sequence[int], projection: Projection, batch_size: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Read the projection's columns of those chunks; yield each batch with the file position of its first row."""
+        """Read the projection's columns of these chunks; yield the file position of the first row, and the batch."""
 
 
 def open_data_file(
     storage: Storage, path: str, file_format: str, key_metadata: bytes | None = None, *, verify: bool = False
 ) -> AbstractContextManager[DataFile]:
-    """Open a file; if it is encrypted, with its key from the storage's key manager.
+    """Context manager: open a file, and if it is encrypted, decrypt it with the storage's key manager.
 
-    With `verify`, the checksums of Parquet pages are checked, if present.
-    Raises `MissingFile`, `CorruptData`, and `UnsupportedFeature` for a format or encryption that cannot be read.
+    `verify`: check the checksums of Parquet pages, if present. Raises `MissingFile`, `CorruptData`, and
+    `UnsupportedFeature` for a format or encryption that cannot be read.
     """
     if file_format == "parquet":
         return open_parquet(storage, path, key_metadata, verify=verify)
     if file_format not in _NAMES:
-        raise UnsupportedFeature(f"{file_format} data files", f"{path} is one.")
-    # ORC has an encryption of its own, which nobody uses with Iceberg: Java refuses it, and the specification has none.
+        raise UnsupportedFeature(
+            f"{file_format} data files", f"Supported are parquet, orc and avro. The file is {path}."
+        )
+    # ORC's own encryption is not part of Iceberg's specification, and refused by Java.
     key = key_of(storage, path, key_metadata, _NAMES[file_format])
     return (open_orc if file_format == "orc" else open_avro)(storage, path, key)
 
 
 @dataclass(frozen=True)
 class TaskRows:
-    """The rows of an open task, before deletes and residual.
+    """The rows of an open task, before deletes and residual are applied.
 
-    `chunks` are the row groups, stripes or bytes to read, in file order; `fields` are the file's columns.
+    `chunks` are the row groups, stripes or byte offsets to read, in file order. `fields` are the file's columns.
     """
 
     data: DataFile
@@ -91,10 +93,10 @@ class TaskRows:
         encoded: bool = False,
         most_rows: int | None = None,
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Batches of these columns, each with the file position of its first row; of all chunks, or of these.
+        """Yield the file position of the first row and a batch of these columns, for all chunks or the given ones.
 
-        With `encoded`, columns of the output may be dictionary arrays of their type: `decoded` decodes them. Batches
-        have at most `most_rows`, if that is fewer than the context's.
+        `encoded`: columns may be dictionary arrays of their type, which `decode_dictionaries` decodes. Batches have at
+        most `most_rows` rows if that is fewer than in the context.
         """
         size = self.context.batch_size if most_rows is None else min(self.context.batch_size, most_rows)
         chunks = self.chunks if chunks is None else chunks
@@ -108,7 +110,7 @@ class TaskRows:
                 for field, array in zip(columns.fields, projection.apply(batch, encoded=encoded), strict=True)
             ]
             yield first, batch_of(filled, as_encoded(schema, filled) if encoded else schema, batch.num_rows)
-        check_rows(self.task.path, self.data.rows, self.task.record_count)  # Avro: known if this was the file's end
+        check_rows(self.task.path, self.data.rows, self.task.record_count)  # for Avro, known if the end was read
 
 
 @contextmanager
@@ -119,10 +121,10 @@ def open_rows(
     residual: Predicate = TRUE,
     storage: Storage | None = None,
 ) -> Iterator[TaskRows]:
-    """Open a task's file: those of its row groups or stripes that statistics do not rule out by `residual`.
+    """Context manager: open a task's file, without row groups or stripes that statistics exclude by `residual`.
 
-    `columns` include those of `residual`; `storage` is read instead of the context's. Raises `CorruptData` if the file
-    cannot be decoded, also while its rows are read, or its row count differs from its footer's or the table metadata's.
+    `columns` must include the columns of `residual`. `storage` replaces the context's. Raises `CorruptData`, also while
+    rows are read, if the file cannot be decoded, or its row count differs from its footer or the table metadata.
     """
     where = context.storage if storage is None else storage
     opened = open_data_file(where, task.path, task.file_format, task.key_metadata, verify=context.verify)
@@ -144,25 +146,25 @@ def open_rows(
 def row_batches(
     task: FileScanTask, context: ReadContext, columns: Schema, residual: Predicate = TRUE
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Batches of these columns of a task, each with the file position of its first row; see `open_rows`."""
+    """Yield the file position of the first row and a batch of these columns of a task; see `open_rows`."""
     with open_rows(task, context, columns, residual) as rows:
         yield from rows.batches(columns)
 
 
 def check_rows(path: str, rows: int | None, recorded: int | None) -> None:
-    """Raise `CorruptData` if the row count differs from the table metadata's; None and -1 are unknown and pass."""
+    """Raise `CorruptData` if the row count differs from the table metadata's. None and -1 (unknown) pass."""
     if rows is not None and recorded is not None and recorded >= 0 and rows != recorded:
         raise CorruptData(
-            f"{redact(path)} has {rows:,} rows, but the table's metadata says {recorded:,}: the file is damaged, or "
+            f"{redact(path)} has {rows:,} rows, but the table's metadata records {recorded:,}: the file is damaged, or "
             "was "
             "replaced by another one. Restore it, or the metadata that references it."
         )
 
 
 def metadata_values(field: t.Field, stored: pa.Array, task: FileScanTask, first: int) -> pa.Array:
-    """The values of one metadata column for a batch whose first row is at position `first`.
+    """Return the values of a metadata column for a batch whose first row is at position `first`.
 
-    `stored` is the column in the file: only row lineage is ever stored, null where a row inherits it from the file
+    `stored` is the column in the file. Only row lineage is ever stored; it is null if a row inherits it from the file
     (Iceberg specification, "Row Lineage").
     """
     rows = len(stored)
@@ -186,7 +188,7 @@ def metadata_values(field: t.Field, stored: pa.Array, task: FileScanTask, first:
 
 
 def _partition(kind: t.Type, values: pa.Scalar, rows: int) -> pa.Array:
-    """The partition as a struct of the fields of all partition specs, null for those that the file's spec lacks."""
+    """Return the partition as a struct with the fields of all partition specs; null if the file's spec lacks it."""
     assert isinstance(kind, t.Struct)
     present = {f.name for f in values.type}
     members = [

@@ -1,4 +1,4 @@
-"""The decoding boundary: whatever a library raises over a file's contents becomes an error that names the file.
+"""The decoding boundary: errors of a library about a file's content become errors that name the file.
 
 A damaged page can raise `OSError`, `ArrowInvalid`, `UnicodeDecodeError` or `OverflowError`, depending on the damage.
 """
@@ -35,10 +35,10 @@ DAMAGE = (
 
 @contextmanager
 def decoding(path: str, part: str = "its contents") -> Iterator[None]:
-    """Turn errors raised while decoding a file into `CorruptData`, or `StorageError` if storage failed.
+    """Context manager: re-raise errors of decoding a file as `CorruptData`, or as `StorageError` if storage failed.
 
-    `part` is the part of the file being decoded, for the message. Lakescan's own errors pass through, except that
-    `CorruptMetadata` raised without the file's name gets it.
+    `part` is the part of the file that is decoded, for the message. lakescan errors pass through, except that
+    `CorruptMetadata` without the file's name gets it.
     """
     try:
         yield
@@ -50,14 +50,13 @@ def decoding(path: str, part: str = "its contents") -> Iterator[None]:
         raise
     except MemoryError as error:
         raise NotEnoughMemory(
-            f"{redact(path)}: {part} cannot be decoded in the available memory: {error_text(error)}. Either the "
-            "file is "
-            "damaged and declares too large a size, or read it with more memory, or a smaller batch-size."
+            f"{redact(path)}: {part} cannot be decoded in the available memory: {error_text(error)}. Read it with more "
+            "memory or a smaller batch-size. If this does not help, the file may be damaged and declare a wrong size."
         ) from error
     except DAMAGE as error:
         if is_storage_fault(error):
             raise storage_error("read", path, error) from error
-        if "schema too deeply nested" in str(error):  # by pyarrow, which has the limit
+        if "schema too deeply nested" in str(error):  # pyarrow's message
             raise LimitExceeded(
                 f"{redact(path)}: its columns are nested too deeply. A Parquet schema of at most {PARQUET_LEVELS} "
                 "levels is read: a struct is one level, a list or a map two. Read the file with another library, and "
@@ -66,5 +65,5 @@ def decoding(path: str, part: str = "its contents") -> Iterator[None]:
         raise CorruptData(
             f"{redact(path)}: {part} cannot be decoded: {error_text(error)}. The file is damaged or truncated: "
             "restore it, "
-            "or write its rows again."
+            "or rewrite its rows."
         ) from error

@@ -28,14 +28,14 @@ class FileField:
 
     @property
     def leaves(self) -> int:
-        """The number of leaf columns beneath it, or 1 if it is one."""
+        """The number of leaf columns below the field; 1 for a leaf."""
         return sum(child.leaves for child in self.children) if self.children else 1
 
 
 def read_fields(schema: pa.Schema, matching: FieldMatching) -> tuple[FileField, ...]:
-    """The file's columns, with field ids assigned as `matching` says.
+    """Return the file's columns, with field ids assigned according to `matching`.
 
-    A file without any ids gets them from the name mapping, or by position, or not at all; raises `CorruptMetadata` if
+    A file without any ids gets them from the name mapping, or by position, or not at all. Raises `CorruptMetadata` if
     the table requires ids.
     """
     fields = tuple(_read_field(schema.field(i), i) for i in range(len(schema)))
@@ -53,23 +53,23 @@ def read_fields(schema: pa.Schema, matching: FieldMatching) -> tuple[FileField, 
 
 
 def has_ids(schema: pa.Schema) -> bool:
-    """Whether any field of a file, at any depth, has an id."""
+    """Return whether any field of a file, at any depth, has an id."""
     return any(f.id is not None for f in _walk(tuple(_read_field(schema.field(i), i) for i in range(len(schema)))))
 
 
 def ids_of_fields(schema: pa.Schema) -> tuple[int | None, ...]:
-    """The ids of a file's fields at all depths, each before those within it."""
+    """Return the ids of a file's fields at all depths, each before those of its children."""
     return tuple(f.id for f in _walk(tuple(_read_field(schema.field(i), i) for i in range(len(schema)))))
 
 
 def ids_of_columns(schema: pa.Schema) -> list[tuple[str, int | None]]:
-    """The names of a file's columns with their ids."""
+    """Return the names of a file's columns with their ids."""
     fields = (_read_field(schema.field(i), i) for i in range(len(schema)))
     return [(f.name, f.id) for f in fields]
 
 
 def names_without_ids(schema: pa.Schema) -> set[str]:
-    """The names of a file's fields, at any depth, if none of them has an id; else nothing."""
+    """Return the names of a file's fields, at any depth, if none of them has an id; else an empty set."""
     fields = [*_walk(tuple(_read_field(schema.field(i), i) for i in range(len(schema))))]
     return set() if any(f.id is not None for f in fields) else {f.name for f in fields}
 

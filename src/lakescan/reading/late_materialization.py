@@ -1,8 +1,8 @@
-"""Late materialization: the columns that a filter tests are decoded first, the others only where rows remain.
+"""Late materialization: decodes the columns of a filter first, and the others only where rows remain.
 
-A piece is some consecutive row groups of a Parquet file. Its row groups without a matching row are left out when the
-other columns are read, and reading ends at the last match. pyarrow decodes whole pages in order, so that pages before
-a match are decoded, too.
+Files are processed in splits of consecutive row groups of a Parquet file. When the other columns are read, row groups
+without a matching row are skipped, and reading ends at the last match. pyarrow decodes whole pages in order, so that
+pages before a match are decoded, too.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from lakescan.reading.data_file import TaskRows
 from lakescan.reading.parquet.file import ParquetData, runs
 from lakescan.reading.record_batches import as_encoded, batch_of, filter_rows
 
-PIECE = 1 << 17  # rows from which on the first piece gets no further row group
-_GROWTH, _MOST = 4, 16  # later pieces have so many times the rows of the one before, and at most so many of the first
-FEW = 1_000  # rows that may always be kept of a piece
-SHARE = 4  # of larger ones, one row in so many
+PIECE = 1 << 17  # minimum rows of the first split
+_GROWTH, _MOST = 4, 16  # growth factor of the next splits, and the limit relative to the first
+# The columns of a split are read separately if at most `FEW` rows, or one row in `SHARE`, are kept.
+FEW = 1_000
+SHARE = 4
 
 Keep = Callable[[int, pa.RecordBatch, Schema], pa.Array | None]
 
 
 @dataclass(frozen=True)
 class LateMaterialization:
-    """Reads `columns`, of which `tested` are decoded first: at least those that `keep` needs.
+    """Reads `columns`, and decodes `tested` first, which must include the columns that `keep` needs.
 
-    `keep` takes the position of a batch's first row, the batch and its schema, which has at least the tested columns.
-    It returns the mask of the rows to keep, or None for all of them.
+    `keep` takes the position of a batch's first row, the batch, and its schema, which includes the tested columns. It
+    returns the mask of the rows to keep, or None for all of them.
     """
 
     rows: TaskRows
@@ -41,9 +42,10 @@ class LateMaterialization:
     keep: Keep
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows that are kept, as batches of `columns`, of which some may be dictionary arrays.
+        """Yield the kept rows as batches of `columns`. Some columns may be dictionary arrays.
 
-        If a piece keeps many rows, its columns are read together, and so are those of all later pieces of the file.
+        If many rows of a split are kept, its columns are read together, and so are those of all later splits of the
+        file.
         """
         if all(field in self.tested.fields for field in self.columns.fields):
             yield from self._read_together(self.rows.chunks)
@@ -57,7 +59,7 @@ class LateMaterialization:
             yield from self._read_rest(piece, *found)
 
     def _pieces(self) -> Iterator[list[int]]:
-        """The row groups to read, as pieces: the first is small, in case many rows match. One step per row group."""
+        """Yield the splits. The first one is small, in case many rows match. Takes one step per row group."""
         first, scale = self.data.footer.first_rows, 1
         for run in runs(self.rows.chunks):
             piece: list[int] = []
@@ -70,7 +72,7 @@ class LateMaterialization:
                 yield piece
 
     def _matching_rows(self, piece: list[int]) -> tuple[np.ndarray, list[pa.RecordBatch]] | None:
-        """The positions of the rows of a piece that are kept, and their tested columns; None if they are many."""
+        """Return the positions and tested columns of the kept rows of a split; None if there are many."""
         first = self.data.footer.first_rows
         rows = int(first[piece[-1] + 1] - first[piece[0]])
         left = min(max(FEW, rows // SHARE), self.rows.context.batch_size)
@@ -89,7 +91,7 @@ class LateMaterialization:
     def _read_rest(
         self, piece: list[int], positions: np.ndarray, found: list[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        """Read the other columns of a piece's rows at these positions, and add them to the tested ones."""
+        """Read the other columns of a split's rows at these positions, and join them with the tested columns."""
         if not len(positions):
             return
         known = {field.id: place for place, field in enumerate(self.tested.fields) if field in self.columns.fields}
@@ -100,7 +102,7 @@ class LateMaterialization:
         tested, done = pa.Table.from_batches(found), 0
         needed = (
             int(positions[-1]) + 1 - int(first[groups[0]])
-        )  # a batch is decoded as a whole: not past the last match
+        )  # batches are decoded as a whole, so they must end at the last match
         for start, batch in self.rows.batches(others, groups, encoded=True, most_rows=needed):
             stop = int(np.searchsorted(positions, start + batch.num_rows))
             if stop == done:
@@ -114,7 +116,7 @@ class LateMaterialization:
     def _join_columns(
         self, tested: pa.Table, known: dict[int, int], taken: pa.RecordBatch, others: Schema
     ) -> Iterator[pa.RecordBatch]:
-        """The columns in their order, of rows that may come from several batches of tested ones."""
+        """Yield batches of all columns in order, for rows that may be in several batches of tested columns."""
         places = {field.id: place for place, field in enumerate(others.fields)}
         row = 0
         for part in tested.to_batches():
@@ -127,7 +129,7 @@ class LateMaterialization:
             yield batch_of(arrays, as_encoded(self.columns.arrow(), arrays), part.num_rows)
 
     def _read_together(self, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """The rows that are kept of row groups, all columns of which are read at once."""
+        """Read all columns of row groups together; yield the kept rows."""
         for start, batch in self.rows.batches(self.columns, groups, encoded=True):
             mask = self.keep(start, batch, self.columns)
             yield batch if mask is None else filter_rows(batch, mask)

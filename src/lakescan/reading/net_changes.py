@@ -1,7 +1,8 @@
-"""Net changes: remove carry-over rows, and pair deletes with inserts as updates. Pure functions over Arrow tables.
+"""Net changes: removes carry-over rows, and pairs deletes with inserts as updates. Pure functions on Arrow tables.
 
-A commit that rewrites a file (copy-on-write) deletes and reinserts the rows that it does not change: these carry-overs
-cancel one for one. A deleted and an inserted row with the same identity are the pre- and post-image of an update.
+A commit that rewrites a file (copy-on-write) deletes and reinserts the rows that it does not change. These carry-over
+rows cancel each other one by one. A deleted and an inserted row with the same identity are the pre- and post-image of
+an update.
 """
 
 from __future__ import annotations
@@ -42,15 +43,15 @@ def pair_updates(rows: pa.Table, change: str, identity: Sequence[str]) -> pa.Tab
 
 
 def row_numbers(columns: Sequence[pa.ChunkedArray | pa.Array]) -> np.ndarray:
-    """A number for each row, equal for rows that are equal in all columns, of any types; 0.0 equals -0.0.
+    """Return a number for each row, equal for rows that are equal in all columns, which may have any types.
 
-    Null equals null, and NaN equals NaN.
+    0.0 equals -0.0, null equals null, and NaN equals NaN.
     """
     return numbers_of(map(_hashable, columns))
 
 
 def _hashable(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Values that Arrow can hash, equal for equal values."""
+    """Convert values to ones that Arrow can hash, equal for equal values."""
     values = as_array(column)
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
@@ -70,13 +71,13 @@ def _is_insert(rows: pa.Table, change: str) -> np.ndarray:
 
 
 def _counts(number: np.ndarray, is_insert: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The number of inserted rows, and of deleted rows, per row number."""
+    """Return the numbers of inserted and of deleted rows by row number."""
     count = int(number.max(initial=-1)) + 1
     return np.bincount(number[is_insert], minlength=count), np.bincount(number[~is_insert], minlength=count)
 
 
 def _rank(keys: np.ndarray) -> np.ndarray:
-    """The rank of each row among the rows with its key, in order of appearance."""
+    """Return the rank of each row among the rows with the same key, in order of appearance."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     starts = np.searchsorted(ordered, ordered, side="left")

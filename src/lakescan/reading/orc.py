@@ -1,4 +1,4 @@
-"""ORC data and delete files, read by stripe: Arrow decodes a stripe's columns as a whole."""
+"""ORC data and delete files, read by stripe, since Arrow decodes the columns of a stripe as a whole."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from lakescan.storage.errors import redact
 
 @dataclass(frozen=True)
 class OrcData:
-    """An open ORC file; field ids are in the column attribute `iceberg.id`."""
+    """An open ORC file. Field ids are in the column attribute `iceberg.id`."""
 
     file: orc.ORCFile
     handle: pa.NativeFile
@@ -52,7 +52,7 @@ class OrcData:
         return int(self.file.nrows)
 
     def chunks(self, start: int, stop: int) -> list[int]:
-        """The stripes whose first byte is in [start, stop). If it is not known where they begin, all are at byte 0.
+        """Return the stripes whose first byte is in [start, stop). If offsets are unknown, all stripes are at byte 0.
 
         The footer is only read again for a part of the file. Raises `CorruptData` if it is damaged.
         """
@@ -63,9 +63,9 @@ class OrcData:
     def batches(
         self, chunks: Sequence[int], projection: Projection, batch_size: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Batches of the projection's columns, each with the file position of its first row.
+        """Yield the file position of the first row, and a batch of the projection's columns.
 
-        In memory is one stripe of these columns at a time. Raises `CorruptData` if a stripe cannot be decoded, or the
+        One stripe of these columns is in memory at a time. Raises `CorruptData` if a stripe cannot be decoded, or the
         row count differs from the footer's.
         """
         is_whole = len(chunks) == self.file.nstripes
@@ -84,9 +84,9 @@ class OrcData:
             raise self._count_error(f"its stripes have {end:,} rows", self.rows)
 
     def statistics(self, columns: Mapping[int, pa.DataType]) -> dict[int, list[StripeStatistics]]:
-        """The statistics of top-level columns (by place, with their types), one entry per stripe.
+        """Return the statistics of top-level columns, one entry per stripe. `columns` are their indices and types.
 
-        None has an entry if the file has no statistics that can be trusted. Raises `CorruptData` if they are damaged.
+        The result is empty if the file has no trustworthy statistics. Raises `CorruptData` if they are damaged.
         """
         if self._stripes is None:
             return {}
@@ -98,7 +98,7 @@ class OrcData:
                 return {}
 
     def rows_of(self, chunks: Sequence[int]) -> list[int]:
-        """The row counts of some stripes; `statistics` has some."""
+        """Return the row counts of some stripes. `statistics` must not be empty."""
         assert self._stripes is not None
         counts: list[int] = np.diff(self._stripes.first_rows)[list(chunks)].tolist()
         return counts
@@ -110,12 +110,12 @@ class OrcData:
 
     def _count_error(self, found: str, rows: int) -> CorruptData:
         return CorruptData(
-            f"{redact(self.path)}: {found}, but its footer says {rows:,}. "
-            "The file is damaged: restore it, or write its rows again."
+            f"{redact(self.path)}: {found}, but its footer records {rows:,}. "
+            "The file is damaged: restore it, or rewrite its rows."
         )
 
     def _read(self, stripe: int, fields: tuple[FileField, ...]) -> pa.RecordBatch:
-        """Read columns of a stripe. Arrow takes a dot in a name for nesting, so such files are read in all columns."""
+        """Read columns of a stripe. If any name has a dot, which Arrow treats as nesting, all columns are read."""
         dotted = any("." in name for name in _names(self.schema))
         with decoding(self.path, f"stripe {stripe}"):
             paths = [path for field in fields for path in _paths(field, "")]
@@ -132,7 +132,7 @@ class OrcData:
 
 
 def _refuse_wrapped(path: str, schema: pa.Schema) -> None:
-    """Before version 25, Arrow wraps timestamps that nanoseconds do not hold, silently: other times are no answer."""
+    """Raise `UnsupportedFeature` for timestamps with pyarrow before 25, which silently wraps out-of-range values."""
     if int(pa.__version__.partition(".")[0]) < 25 and any("timestamp" in str(kind) for kind in schema.types):
         raise UnsupportedFeature(
             f"timestamps in ORC files with pyarrow {pa.__version__}",
@@ -142,7 +142,7 @@ def _refuse_wrapped(path: str, schema: pa.Schema) -> None:
 
 @contextmanager
 def _far_timestamps(path: str) -> Iterator[None]:
-    """Tell timestamps that are valid in ORC, but that Arrow does not decode, from damage."""
+    """Context manager: raise `UnsupportedFeature` for timestamps that are valid in ORC, but too far for Arrow."""
     try:
         yield
     except pa.ArrowInvalid as error:
@@ -150,13 +150,13 @@ def _far_timestamps(path: str) -> Iterator[None]:
             raise
         raise UnsupportedFeature(
             "timestamps before 1677-09-21 or after 2262-04-11 in ORC files",
-            f"{redact(path)} has one, which Arrow's reader cannot hold. Select other columns, or rewrite the file as "
+            f"{redact(path)} has one, which Arrow cannot represent. Select other columns, or rewrite the file as "
             "Parquet with another engine.",
         ) from error
 
 
 def _names(fields: Iterable[pa.Field]) -> Iterator[str]:
-    """The names of the fields, and of the members of their structs at any depth."""
+    """Yield the names of the fields, and of the members of their structs at any depth."""
     for field in fields:
         yield field.name
         if pa.types.is_struct(field.type):
@@ -164,7 +164,7 @@ def _names(fields: Iterable[pa.Field]) -> Iterator[str]:
 
 
 def _paths(field: FileField, parent: str) -> Iterator[str]:
-    """What to name in `read_stripe` to read a field with its members; a path names all that is below it."""
+    """Yield the names for `read_stripe` that read a field with its members. A name includes everything below it."""
     path = f"{parent}{field.name}"
     if not pa.types.is_struct(field.type) or not field.children:
         yield path
@@ -181,7 +181,7 @@ def matching_stripes(
     projection: Projection,
     schema: Schema,
 ) -> list[int]:
-    """The stripes that remain after pruning by their statistics in the file's footer."""
+    """Return the stripes that remain after pruning by their statistics in the file's footer."""
     ids = {leaf.bound_id for leaf in leaves(predicate)} - RESERVED_IDS  # row lineage may be inherited, not stored
     found = {i: at[1] for i in ids if (at := projection.leaf_of(i, fields)) is not None and at[1] in fields}
     recorded = data.statistics({field.index: field.type for field in found.values()}) if len(stripes) > 1 else {}
@@ -199,7 +199,7 @@ def matching_stripes(
 
 
 def _bound(values: list[Any], source: FileField, target: t.Field) -> pa.Array | None:
-    """The bounds of one side in the column's type; None if the file's type does not convert to it exactly."""
+    """Return the bounds of one side in the column's type; None if the file's type does not convert to it exactly."""
     if not isinstance(target.type, t.Atomic | t.Decimal | t.Timestamp) or target.type in (t.UUID, t.BINARY):
         return None
     kind = pa.timestamp("ms", source.type.tz) if pa.types.is_timestamp(source.type) else source.type
@@ -211,7 +211,7 @@ def _bound(values: list[Any], source: FileField, target: t.Field) -> pa.Array | 
 
 @contextmanager
 def open_orc(storage: Storage, path: str, key: FileKey | None = None) -> Iterator[OrcData]:
-    """Open a data or delete file; raises `MissingFile`, and `CorruptData` if it is not ORC."""
+    """Context manager: open a data or delete file; raises `MissingFile`, and `CorruptData` if it is not ORC."""
     with open_stream(storage, path, key) as handle:
         with decoding(path, "its footer"):
             file = orc.ORCFile(handle)

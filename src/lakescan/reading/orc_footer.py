@@ -1,8 +1,8 @@
-"""The stripes of an ORC file: offsets, row counts and column statistics, which Arrow does not offer.
+"""The stripes of an ORC file: offsets, row counts and column statistics, which Arrow does not provide.
 
-ORC specification, "File Tail": the last byte is the postscript's length. Before the postscript are the footer and,
-before that, the metadata section with the statistics of stripes. Both are Protocol Buffers messages, compressed in
-chunks with a head of three bytes (length, and whether the chunk is not compressed).
+ORC specification, "File Tail": the last byte is the length of the postscript. The footer is before the postscript, and
+the metadata section with the statistics of stripes is before the footer. Both are Protocol Buffers messages, compressed
+in chunks with a header of three bytes (length, and whether the chunk is uncompressed).
 """
 
 from __future__ import annotations
@@ -26,27 +26,28 @@ from lakescan.storage.errors import redact
 
 _PLAIN = "UNCOMPRESSED"
 _CHUNK = 1 << 23  # maximum bytes of a decompressed chunk
-_MOST_BYTES = 10  # of a 64-bit varint
-_STRIPES, _OFFSET, _ROWS = 3, 1, 5  # numbers of fields: of the footer, and of a stripe
+_MOST_BYTES = 10  # maximum bytes of a 64-bit varint
+# Field numbers.
+_STRIPES, _OFFSET, _ROWS = 3, 1, 5  # of the footer, and of a stripe
 _TYPES, _WRITER, _ENCRYPTION, _SUBTYPES = 4, 9, 10, 2  # of the footer, and of a type
 _METADATA_LENGTH, _WRITER_VERSION = 5, 6  # of the postscript
 _STRIPE_STATISTICS, _COLUMN_STATISTICS = 1, 1  # of the metadata section, and of a stripe
 _VALUES, _HAS_NULL = 1, 10  # of the statistics of a column
 _INTEGERS, _DOUBLES, _STRINGS, _BOOLEANS, _DECIMALS, _DATES, _TIMESTAMPS = 2, 3, 4, 5, 6, 7, 9
 _MIN, _MAX, _SUM, _LOWER, _UPPER, _MIN_UTC, _MAX_UTC = 1, 2, 3, 4, 5, 3, 4  # of one kind of statistics
-_MOST_STATISTICS = 100_000  # columns of all stripes, each of which is stepped over in Python
-_VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5  # kinds of fields
+_MOST_STATISTICS = 100_000  # maximum columns of all stripes; each takes a Python step
+_VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5  # wire types of fields
 
 
 @dataclass(frozen=True)
 class Stripes:
-    """The offset of each stripe in bytes, and the file position of its first row; `first_rows` ends with their sum."""
+    """The offset of each stripe in bytes, and the position of its first row; `first_rows` ends with the row count."""
 
     offsets: np.ndarray
     first_rows: np.ndarray
 
     def find_stripes(self, start: int, stop: int) -> list[int]:
-        """The stripes that begin in the bytes [start, stop)."""
+        """Return the stripes that start in the bytes [start, stop)."""
         found: list[int] = np.flatnonzero((self.offsets >= start) & (self.offsets < stop)).tolist()
         return found
 
@@ -65,9 +66,9 @@ def read_statistics(
 ) -> dict[int, list[StripeStatistics]]:
     """Read the statistics of columns, one entry per stripe, from the metadata section.
 
-    `columns` are places of top-level columns that are not nested, with their Arrow types; `rows` are the row counts of
-    stripes. No column has an entry if there are no statistics that can be read and trusted
-    (`planning.corrupt_statistics`). Raises `ValueError` or `IndexError` if they are damaged, and `TooLarge`.
+    `columns` maps the indices of top-level columns that are not nested to their Arrow types; `rows` are the row counts
+    of stripes. The result is empty if the statistics cannot be read or trusted (`planning.corrupt_statistics`). Raises
+    `ValueError` or `IndexError` if they are damaged, and `TooLarge`.
     """
     if file.compression not in (_PLAIN, *_CODECS) or not columns:
         return {}
@@ -91,7 +92,7 @@ def read_statistics(
         return {}
     for stripe, count in zip(stripes, rows, strict=True):
         if not isinstance(stripe, bytes):
-            raise ValueError("its statistics are no messages")
+            raise ValueError("its statistics are not messages")
         known = {place: StripeStatistics() for place in columns}
         of_columns = (value for number, value in _fields(stripe) if number == _COLUMN_STATISTICS)
         for number, value in enumerate(of_columns):
@@ -104,7 +105,7 @@ def read_statistics(
 
 
 def _places(footer: bytes) -> list[int]:
-    """The number of each top-level column among all columns, by the root type in the footer."""
+    """Return the number of each top-level column among all columns, by the root type in the footer."""
     root = next((value for number, value in _fields(footer) if number == _TYPES), None)
     if not isinstance(root, bytes):
         raise ValueError("it lists no types")
@@ -130,7 +131,7 @@ def _statistics(column: dict[int, int | bytes], kind: pa.DataType, rows: int) ->
 
 
 def _bounds(column: dict[int, int | bytes], kind: pa.DataType, values: int | None) -> tuple[Any, Any]:
-    """The bounds as values of the file's type, in which Arrow arrays can be made; None if unknown."""
+    """Return the bounds as values for an Arrow array of the file's type; None if unknown."""
 
     def members(number: int) -> dict[int, int | bytes]:
         message = column.get(number)
@@ -144,7 +145,7 @@ def _bounds(column: dict[int, int | bytes], kind: pa.DataType, values: int | Non
         return _zigzag(found.get(_MIN)), _zigzag(found.get(_MAX))
     if pa.types.is_floating(kind):
         low, high, total = (_double(members(_DOUBLES).get(each)) for each in (_MIN, _MAX, _SUM))
-        # A NaN makes the sum NaN, and may have replaced the bounds (ORC-629).
+        # If a value is NaN, the sum is NaN, and the bounds may be wrong (ORC-629).
         return (low, high) if low is not None and high is not None and total is not None else (None, None)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         found = members(_STRINGS)
@@ -153,7 +154,7 @@ def _bounds(column: dict[int, int | bytes], kind: pa.DataType, values: int | Non
         found = members(_DECIMALS)
         return _decimal(found.get(_MIN)), _decimal(found.get(_MAX))
     if pa.types.is_timestamp(kind):
-        # Milliseconds, cut towards 1970 or downwards, of times that have nanoseconds (ORC-611).
+        # Milliseconds of times with nanoseconds, rounded down or towards 1970 (ORC-611).
         found = members(_TIMESTAMPS)
         low, high = _zigzag(found.get(_MIN_UTC)), _zigzag(found.get(_MAX_UTC))
         return None if low is None else low - 1, None if high is None else high + 1
@@ -166,12 +167,12 @@ def _bounds(column: dict[int, int | bytes], kind: pa.DataType, values: int | Non
 
 
 def _zigzag(value: int | bytes | None) -> int | None:
-    """A number in zigzag encoding."""
+    """Decode a number in zigzag encoding."""
     return (value >> 1) ^ -(value & 1) if isinstance(value, int) else None
 
 
 def _double(value: int | bytes | None) -> float | None:
-    """A finite double; None for others."""
+    """Decode a finite double; None for other values."""
     if not isinstance(value, bytes) or len(value) != 8:
         return None
     number: float = struct.unpack("<d", value)[0]
@@ -181,7 +182,7 @@ def _double(value: int | bytes | None) -> float | None:
 def _text(value: int | bytes | None) -> str | None:
     try:
         return value.decode() if isinstance(value, bytes) else None
-    except UnicodeDecodeError:  # cut within a character
+    except UnicodeDecodeError:  # truncated within a character
         return None
 
 
@@ -194,10 +195,10 @@ def _decimal(value: int | bytes | None) -> Decimal | None:
 
 
 def read_stripes(handle: pa.NativeFile, file: orc.ORCFile, path: str) -> Stripes | None:
-    """Read the stripes from the footer of an open file; None if it is compressed by a codec that is not known here.
+    """Read the stripes from the footer of an open file; None if it has an unsupported codec.
 
-    Raises `ValueError` or `IndexError` if the footer is damaged, or contradicts Arrow's reading of it; `LimitExceeded`
-    past `limits.FOOTER`.
+    Raises `ValueError` or `IndexError` if the footer is damaged or contradicts Arrow's reader, and `LimitExceeded`
+    above `limits.FOOTER`.
     """
     end = file.file_length - 1 - file.file_postscript_length
     if file.compression not in (_PLAIN, *_CODECS):
@@ -213,7 +214,7 @@ def read_stripes(handle: pa.NativeFile, file: orc.ORCFile, path: str) -> Stripes
     offsets, rows = ([each.get(number, 0) for each in stripes] for number in (_OFFSET, _ROWS))
     if len(stripes) != file.nstripes or sum(rows) != file.nrows:
         raise ValueError(
-            f"it lists {len(stripes):,} stripes with {sum(rows):,} rows, but says that there are {file.nstripes:,} "
+            f"it lists {len(stripes):,} stripes with {sum(rows):,} rows, but records {file.nstripes:,} "
             f"with {file.nrows:,}"
         )
     if any(not 0 <= offset < file.file_length for offset in offsets):
@@ -223,7 +224,7 @@ def read_stripes(handle: pa.NativeFile, file: orc.ORCFile, path: str) -> Stripes
 
 
 def _section(handle: pa.NativeFile, file: orc.ORCFile, start: int, length: int) -> bytes:
-    """A section of the file's tail, decompressed; raises `TooLarge`."""
+    """Read and decompress a section of the file's tail; raises `TooLarge`."""
     return b"".join(_chunks(handle.read_at(length, start), file.compression, min(file.compression_size, _CHUNK)))
 
 
@@ -256,12 +257,12 @@ _CODECS = {"ZLIB": _zlib, "SNAPPY": decompress_snappy, "LZ4": decompress_lz4, "Z
 
 
 def _numbers(message: bytes) -> dict[int, int]:
-    """The fields of a message that are numbers."""
+    """Return the integer fields of a message."""
     return {number: value for number, value in _fields(message) if isinstance(value, int)}
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message: numbers, and bytes, of which floating-point numbers have 8 or 4."""
+    """Yield the fields of a message: integers, and bytes (for floating-point numbers, 8 or 4 bytes)."""
     at = 0
     while at < len(data):
         head, at = _varint(data, at)

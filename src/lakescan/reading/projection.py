@@ -1,9 +1,9 @@
-"""Projection: map the columns of a data file to those of the table, across schema evolution.
+"""Projection: maps the columns of a data file to those of the table, across schema evolution.
 
-A projection is resolved once per file: each table field is found by id or name, or is missing and becomes a constant,
-a default or null (Iceberg specification, "Column Projection"). Readers decode only what it needs: columns, and members
-of structs. Applying it to a batch renames, reorders, casts and fills in, down through structs, lists and maps; columns
-that already match pass through without a copy.
+A projection is resolved once per file. Each table field is found by id or name, or is missing and becomes a constant, a
+default or null (Iceberg specification, "Column Projection"). Readers decode only the needed columns and struct members.
+Applying the projection to a batch renames, reorders, casts and fills in columns, down through structs, lists and maps.
+Columns that already match are not copied.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from lakescan.reading.type_promotion import cast_leaf, pad_texts
 
 @dataclass(frozen=True)
 class FieldSource:
-    """The source of one table field: `child` is its index in its parent, None if it is missing in the file.
+    """The source of one table field. `child` is its index in its parent, None if the file lacks it.
 
-    `Projection.sources` count only the columns and members that are read.
-
-    `children` are the sources of a struct's members, a list's element, or a map's key and value.
+    In `Projection.sources`, indices count only the columns and members that are read. `children` are the sources of a
+    struct's members, a list's element, or a map's key and value.
     """
 
     target: t.Field
@@ -40,7 +39,7 @@ class FieldSource:
 
 @dataclass(frozen=True)
 class Projection:
-    """The sources of all columns, and what to read for them.
+    """The sources of all columns, and the file's columns to read for them.
 
     `read` are the file's columns to read, in file order; `FileField.children` of a struct are the members to read.
     `leaves` are their leaf columns.
@@ -58,7 +57,7 @@ class Projection:
     def apply(self, batch: pa.RecordBatch, *, encoded: bool = False) -> list[pa.Array]:
         """Convert a batch that has exactly the columns and members of `read` to the table's columns.
 
-        With `encoded`, columns that need only be decoded for it may stay dictionary arrays.
+        `encoded`: columns that only need to be decoded may stay dictionary arrays.
         """
         rows = batch.num_rows
         return [
@@ -66,9 +65,9 @@ class Projection:
         ]
 
     def leaf_of(self, field_id: int, fields: tuple[FileField, ...]) -> tuple[int, FileField] | None:
-        """The leaf column and file field of a field of atomic type, which may be a member of structs.
+        """Return the leaf column and file field of a field of atomic type, which may be a member of structs.
 
-        None if the file lacks it, or it is inside a list or map.
+        Returns None if the file lacks it, or it is inside a list or map.
         """
         return _leaf_of(field_id, self.sources, self.read, fields, 0)
 
@@ -80,7 +79,7 @@ def _leaf_of(
     fields: tuple[FileField, ...],
     start: int,
 ) -> tuple[int, FileField] | None:
-    """`Projection.leaf_of` among siblings; `start` is the first leaf of `fields`."""
+    """Implement `Projection.leaf_of` among siblings; `start` is the first leaf of `fields`."""
     for source in sources:
         if source.child is None:
             continue
@@ -101,7 +100,7 @@ def resolve(
     fields: tuple[FileField, ...], schema: Schema, matching: FieldMatching, constants: Mapping[int, pa.Scalar]
 ) -> Projection:
     """Find the columns of `schema` in a file. `constants` are values by field id that replace the file's columns."""
-    is_mapped = matching.name_mapping is not None  # then a name that the mapping lacks is no column of the table
+    is_mapped = matching.name_mapping is not None  # then names that are not in the mapping are not in the table
     has_ids = matching.by_id and (is_mapped or any(f.id is not None for f in fields))
     columns = _Siblings(fields, is_mapped)
     sources = tuple(_source(field, columns, has_ids, constants) for field in schema.fields)
@@ -110,7 +109,7 @@ def resolve(
 
 
 def _read(fields: tuple[FileField, ...], sources: Iterable[FieldSource]) -> tuple[FileField, ...]:
-    """The fields of the file that are sources, in file order; structs with only the members that are."""
+    """Return the fields of the file that are sources, in file order. Structs have only members that are sources."""
     found: dict[int, list[FieldSource]] = {}
     for source in sources:
         if source.child is not None:
@@ -119,7 +118,7 @@ def _read(fields: tuple[FileField, ...], sources: Iterable[FieldSource]) -> tupl
 
 
 def _with_members(field: FileField, sources: list[FieldSource]) -> FileField:
-    """The field with only the members that are read; if the file has none of them, one that tells null structs."""
+    """Return the field with only the members to read: at least one, so that null structs are found."""
     is_struct = pa.types.is_struct(field.type) and field.children
     if not is_struct or not all(source.children for source in sources):
         return field
@@ -128,14 +127,14 @@ def _with_members(field: FileField, sources: list[FieldSource]) -> FileField:
 
 
 def _smallest(members: tuple[FileField, ...]) -> FileField:
-    """One member of a struct to read: the first that is not nested, if there is one."""
+    """Return one member of a struct to read: the first one that is not nested, if any."""
     member = next((each for each in members if not each.children), members[0])
     is_struct = pa.types.is_struct(member.type) and member.children
     return replace(member, children=(_smallest(member.children),)) if is_struct else member
 
 
 def _renumber_sources(sources: tuple[FieldSource, ...], read: tuple[FileField, ...]) -> tuple[FieldSource, ...]:
-    """The sources with the places of their fields among those that are read."""
+    """Return the sources with `child` changed from an index in the file to an index among the fields that are read."""
     places = {field.index: place for place, field in enumerate(read)}
     placed = []
     for source in sources:
@@ -149,7 +148,7 @@ def _renumber_sources(sources: tuple[FieldSource, ...], read: tuple[FileField, .
 
 
 def _leaves(fields: tuple[FileField, ...], read: tuple[FileField, ...], start: int) -> Iterator[int]:
-    """The leaf columns of the fields that are read; `start` is the first leaf of `fields`."""
+    """Yield the leaf columns of the fields that are read; `start` is the first leaf of `fields`."""
     starts = list(accumulate((field.leaves for field in fields), initial=start))
     for field in read:
         whole, first = fields[field.index], starts[field.index]
@@ -160,7 +159,7 @@ def _leaves(fields: tuple[FileField, ...], read: tuple[FileField, ...], start: i
 
 
 def prune_members(array: pa.Array, field: FileField) -> pa.Array:
-    """An array of a whole column of the file, with only the members of its structs that are read."""
+    """Return an array of a whole column of the file, with only those struct members that are read."""
     if not pa.types.is_struct(array.type) or len(field.children) == array.type.num_fields == 0:
         return array
     members = [prune_members(array.field(each.index), each) for each in field.children]
@@ -216,7 +215,7 @@ def _children(
 
 
 def _inner(target: t.Field, field: FileField, by_id: bool, is_mapped: bool) -> FieldSource:
-    """The source of a list's element, or a map's key or value: matched by position, whatever its name."""
+    """Return the source of a list's element, or a map's key or value, which are matched by position."""
     return FieldSource(target, field.index, _children(target, field, by_id, is_mapped, {}))
 
 

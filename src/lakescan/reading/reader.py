@@ -1,4 +1,4 @@
-"""Read a task group as Arrow batches: prune row groups, project columns, apply deletes, evaluate the residual."""
+"""Reads a task group as Arrow batches: prunes row groups, projects columns, applies deletes, evaluates the residual."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def read_group(
     equality: EqualityDeletes | None = None,
     storage: Storage | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a task group as batches of the context's output schema; memory is bounded by one batch.
+    """Read the rows of a task group as batches of the context's output schema. Memory is bounded by one batch.
 
-    `storage` may have fetched files ahead; else those of this group are. Of small files, up to 64 MB are in memory.
-    `equality` may hold the equality deletes of the whole plan, shared by the groups that one process reads.
-    Raises `MissingFile` or `CorruptMetadata` if a data or delete file cannot be read: rows are never skipped.
+    `storage` may have prefetched files; without it, the small files of this group are prefetched, up to 64 MB.
+    `equality` may be the equality deletes of the whole plan, shared by the groups that one process reads. Raises
+    `MissingFile` or `CorruptMetadata` if a data or delete file cannot be read: rows are never skipped.
     """
     paths = group.splits["path"].to_pylist()
     positions = DeleteLoader(context.storage, paths, places=context.places, verify=context.verify)
@@ -78,7 +78,7 @@ def _read_task(
 
 @dataclass
 class _RowFilter:
-    """Tells which rows of a task's batches are left by its deletes, and by its residual."""
+    """Selects the rows of a task's batches that remain after its deletes and its residual."""
 
     task: FileScanTask
     positions: DeleteLoader
@@ -91,25 +91,25 @@ class _RowFilter:
         return self.positions.selection(task.path, task.positional_deletes, task.same_place, task.record_count)
 
     def live(self, first: int, values: Columns, rows: int) -> pa.Array | None:
-        """The mask of rows that are not deleted, None if none is; the first row is at position `first` of the file."""
+        """Return a mask of rows that are not deleted, None if all are live. `first` is the first row's position."""
         deleted, kept = (self.equality.hits(self.task, first, values, rows, kept=each) for each in (False, True))
         return _and_masks(
             [self.selection.live_rows(first, rows, kept), None if deleted is None else pa.array(~deleted)]
         )
 
     def matching(self, values: Columns, rows: int, live: pa.Array | None) -> pa.Array | None:
-        """The mask of rows that the residual keeps, None if it is true; it is evaluated among live rows."""
+        """Return a mask of rows that match the residual, None if it is always true. Only live rows are evaluated."""
         return None if self.residual == TRUE else matching_rows(self.residual, values, rows, among=live)
 
     def __call__(self, first: int, batch: pa.RecordBatch, columns: Schema) -> pa.Array | None:
-        """The mask of rows of a batch that are kept, None for all of them."""
+        """Return a mask of the rows of a batch to keep, None for all of them."""
         values = _values(batch, columns)
         live = self.live(first, values, batch.num_rows)
         return _and_masks([live, self.matching(values, batch.num_rows, live)])
 
 
 def _values(batch: pa.RecordBatch, columns: Schema) -> Columns:
-    """Access by field id to a batch, whose dictionary arrays are decoded."""
+    """Return a getter of a batch's columns by field id, which decodes dictionary arrays."""
     stored = column_getter(batch, columns)
 
     def column(field_id: int) -> pa.Array:
@@ -120,14 +120,14 @@ def _values(batch: pa.RecordBatch, columns: Schema) -> Columns:
 
 
 def _filter_batches(rows: TaskRows, columns: Schema, keep_rows: _RowFilter) -> Iterator[pa.RecordBatch]:
-    """Read all columns together; drop rows before texts are decoded."""
+    """Read all columns together, and remove rows before strings are decoded."""
     for first, batch in rows.batches(columns, encoded=True):
         mask = keep_rows(first, batch, columns)
         yield batch if mask is None else filter_rows(batch, mask)
 
 
 def _mark_and_filter(rows: TaskRows, columns: Schema, keep_rows: _RowFilter) -> Iterator[pa.RecordBatch]:
-    """Read all columns, deleted rows, too, which the column `_deleted` marks."""
+    """Read all columns, including deleted rows, which the column `_deleted` marks."""
     place = columns.fields.index(DELETED)
     for first, batch in rows.batches(columns):
         live = keep_rows.live(first, _values(batch, columns), batch.num_rows)
@@ -137,7 +137,7 @@ def _mark_and_filter(rows: TaskRows, columns: Schema, keep_rows: _RowFilter) -> 
 
 
 def _mark_deleted(batch: pa.RecordBatch, place: int, live: pa.Array | None) -> pa.RecordBatch:
-    """Set the `_deleted` column: a scan that selects it returns deleted rows, too, marked true."""
+    """Return the batch with the column `_deleted` set from the mask of live rows; unchanged if all rows are live."""
     return batch if live is None else batch.set_column(place, DELETED.arrow(), pc.invert(live))
 
 
@@ -146,27 +146,27 @@ def _and_masks(masks: list[pa.Array | None]) -> pa.Array | None:
     return reduce(pc.and_, present) if present else None
 
 
-_SMALL = 1 << 20  # bytes up to which a file is fetched whole, as its size is recorded
-_FIRST = 16  # files fetched before the first one is read; twice as many as were read after that
-_MOST_BYTES = 64 * 2**20  # of files that are fetched and not read yet
+_SMALL = 1 << 20  # maximum recorded bytes of a file to prefetch
+_FIRST = 16  # files prefetched before the first one is read; the number doubles with each file that is read
+_MOST_BYTES = 64 * 2**20  # the limit for prefetched files that are not read yet
 
 
 class PrefetchStorage(Storage):
-    """The storage to read task groups from: it has fetched the next of the small files that it was told of.
+    """A storage that prefetches the small remote files of the task groups passed to `add`.
 
-    Other files are opened as they are. For all threads of a process.
+    Other files are opened normally. One instance serves all threads of a process.
     """
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
-        self._files: dict[str, int] = {}  # to be fetched, in order, with their sizes
+        self._files: dict[str, int] = {}  # files to prefetch, in order, with their sizes
         self._coming: dict[str, tuple[Future[bytes | None], int]] = {}
         self._window, self._bytes = _FIRST, 0
 
     def add(self, group: TaskGroup, context: ReadContext) -> None:
-        """Fetch the small remote files of a group after those of the groups before it."""
+        """Prefetch the small remote files of a group, after those of earlier groups."""
         if not len(group) or not self.is_remote(group.splits["path"][0].as_py()):
             return
         columns = [group.splits[name].to_pylist() for name in ("path", "start", "stop", "length", "residual")]
@@ -179,7 +179,7 @@ class PrefetchStorage(Storage):
             self._fetch()
 
     def close(self) -> None:
-        """Fetch nothing more."""
+        """Stop prefetching."""
         with self._lock:
             self._files.clear()
             pool, self._pool = self._pool, None
@@ -196,7 +196,7 @@ class PrefetchStorage(Storage):
             self._bytes += size
 
     def _read_small(self, path: str) -> bytes | None:
-        """The file; None if it is not small, whatever was recorded."""
+        """Read a whole file; None if it is not small despite its recorded size."""
         if (data := self.read_in_one_request(path, most=2 * _SMALL)) is not None:
             return data
         with super().open(path) as file, storage_boundary("read", path):
@@ -208,7 +208,7 @@ class PrefetchStorage(Storage):
         """Open a file for random access; see `Storage.open`."""
         with self._lock:
             future, size = self._coming.pop(location, (None, 0))
-            is_small = self._files.pop(location, None) is not None  # and another reader's files are fetched first
+            is_small = self._files.pop(location, None) is not None  # not prefetched yet
             if future is not None:
                 self._bytes -= size
                 self._window = min(self._window * 2, self.requests_at_once(location))

@@ -1,4 +1,4 @@
-"""Record batches: with rows but no columns, for scans that only count; with columns that are still dictionaries."""
+"""Record batches with rows but no columns, for scans that only count, and with dictionary arrays."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from lakescan.common.polars_columns import is_fixed_width, polars_for
 
 
 def batch_of(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """A batch of `rows` rows, a count that is kept even if there are no arrays."""
+    """Create a batch of `rows` rows. The count is kept even without arrays."""
     if not arrays:
         return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""]).select([])
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def as_encoded(schema: pa.Schema, arrays: list[pa.Array]) -> pa.Schema:
-    """The schema with the types of arrays, of which some may be dictionary arrays."""
+    """Return the schema with the types of `arrays`, which may include dictionary arrays."""
     return pa.schema([field.with_type(array.type) for field, array in zip(schema, arrays, strict=True)])
 
 
 def decode_dictionaries(
     batch: pa.RecordBatch, schema: pa.Schema, *, keeps_dictionaries: bool = False
 ) -> pa.RecordBatch:
-    """The batch with this schema, for any engine: dictionary arrays are decoded where the schema has their values.
+    """Return the batch with this schema for any engine, with dictionary arrays decoded.
 
-    With `keeps_dictionaries`, they stay dictionary arrays.
+    `keeps_dictionaries`: keep them as dictionary arrays.
     """
     pairs = list(zip(batch.columns, schema, strict=True))
     if keeps_dictionaries:
@@ -39,9 +39,9 @@ def decode_dictionaries(
 
 
 def filter_rows(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
-    """The rows of a batch where the mask is true.
+    """Return the rows of a batch for which the mask is true.
 
-    Polars filters columns of fixed width in a quarter of pyarrow's time, dictionaries' indices among them.
+    Polars filters fixed-width columns, including dictionary indices, in a quarter of pyarrow's time.
     """
     quick = [n for n, column in enumerate(batch.columns) if is_fixed_width(_indices(column).type)]
     polars = polars_for(8 * batch.num_rows * len(quick)) if quick else None
@@ -60,5 +60,5 @@ def filter_rows(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
 
 
 def _indices(column: pa.Array) -> pa.Array:
-    """The indices of a dictionary array; other arrays as they are."""
+    """Return the indices of a dictionary array, and other arrays unchanged."""
     return column.indices if isinstance(column, pa.DictionaryArray) else column

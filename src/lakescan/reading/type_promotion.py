@@ -1,4 +1,4 @@
-"""Cast leaf columns of a file to the table's type: the promotions that both formats allow, and legacy encodings."""
+"""Casts leaf columns of a file to the table's type: promotions that both formats allow, and legacy encodings."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ def cast_leaf(array: pa.Array, kind: t.Type, column: str) -> pa.Array:
 
 
 def pad_bounds(bounds: pa.Array, width: int, *, upper: bool) -> pa.Array:
-    """Bounds of padded texts, from those of texts that writers may have stored without their padding.
+    """Return the bounds of padded strings, from bounds of strings that may be stored without their padding.
 
-    A text is never greater than itself with spaces behind it, so that lower bounds stay. Upper bounds are padded, too;
-    null for one with a character before the space, which may be less than a shorter text and its padding.
+    A string is never greater than itself with trailing spaces, so lower bounds are unchanged. Upper bounds are padded.
+    An upper bound with a character below the space becomes null, since it may be less than a shorter string with
+    padding.
     """
     if not upper:
         return bounds
@@ -42,7 +43,7 @@ def pad_bounds(bounds: pa.Array, width: int, *, upper: bool) -> pa.Array:
 
 
 def pad_texts(texts: pa.Array, width: int) -> pa.Array:
-    """Pad strings with spaces to `width` characters, as Spark reads CHAR(n); longer ones are unchanged."""
+    """Pad strings with spaces to `width` characters, as Spark reads CHAR(n). Longer strings are unchanged."""
     return pc.utf8_rpad(texts, width) if width else texts
 
 
@@ -75,7 +76,7 @@ def _binary16(array: pa.Array) -> pa.Array:
 
 
 def _timestamp(array: pa.Array, kind: t.Timestamp, target: pa.DataType) -> pa.Array:
-    """Cast to a timestamp: a zone changes the meaning, not the stored number; finer units are floored, as in Spark."""
+    """Cast to a timestamp. A zone does not change the stored number, and finer units are floored, as in Spark."""
     source = array.type
     if pa.types.is_date(source):
         return array.cast(pa.timestamp("s")).cast(pa.timestamp(kind.unit)).cast(target)
@@ -90,7 +91,7 @@ def _timestamp(array: pa.Array, kind: t.Timestamp, target: pa.DataType) -> pa.Ar
 
 
 def _floor_divide(numbers: pa.Array, by: int) -> pa.Array:
-    """Divide, rounding down. Arrow's own flooring of timestamps overflows at the smallest ones."""
+    """Divide, rounding down. Arrow's own flooring of timestamps overflows for the smallest values."""
     towards_zero = pc.divide(numbers, by)
     return pc.subtract(towards_zero, pc.less(numbers, pc.multiply(towards_zero, by)).cast(pa.int64()))
 

@@ -1,8 +1,8 @@
-"""Reassemble shredded variants (Parquet's Variant Shredding specification).
+"""Reassembles shredded variants (Parquet's Variant Shredding specification).
 
-A shredded variant stores some of its values in typed Parquet columns (`typed_value`) and the rest in `value`. Engines
-want metadata and one binary value, so the typed parts are re-encoded by the Variant Binary Encoding specification.
-It takes one Python step per shredded value: general, but not fast.
+A shredded variant stores some of its values in typed Parquet columns (`typed_value`), and the rest in `value`. Engines
+expect metadata and one binary value, so the typed parts are re-encoded by the Variant Binary Encoding specification.
+This takes one Python step per shredded value, so it is general, but slow.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NUMBERS: dict[pa.DataType, tuple[int, str]] = {
 
 
 def reassemble_variant(array: pa.StructArray) -> tuple[pa.Array, pa.Array]:
-    """Reassemble a shredded variant column into its metadata and values, null where the variant is null."""
+    """Reassemble a shredded variant column into its metadata and values, which are null if the variant is null."""
     metadata = array.field("metadata").cast(pa.binary())
     present = array.is_valid().to_pylist()
     names: list[_Names] = [_dictionary(m) if ok else {} for m, ok in zip(metadata.to_pylist(), present, strict=True)]
@@ -75,7 +75,7 @@ def _objects(typed: pa.StructArray, rest: list[bytes | None], names: list[_Names
             continue
         members = {name: values[row] for name, values in fields.items() if values[row] is not None}
         others = {} if rest[row] is None else _object_members(rest[row] or b"", names[row])
-        # A shredded field must not be in `value` as well; if a writer put it there, it is ignored.
+        # A shredded field must not also be in `value`. If it is, it is ignored there.
         others = {name: value for name, value in others.items() if name not in fields}
         encoded.append(_object({**others, **members}, names[row]))
     return encoded
@@ -155,7 +155,7 @@ def _array(elements: list[bytes]) -> bytes:
 
 
 def _object_members(value: bytes, names: _Names) -> dict[str, bytes]:
-    """The fields of an encoded object, each with its encoded value."""
+    """Return the fields of an encoded object, each with its encoded value."""
     if value[0] & 3 != _OBJECT:
         raise CorruptMetadata("a partially shredded variant object has a residual value that is not an object")
     by_id = {i: name for name, i in names.items()}
@@ -175,7 +175,7 @@ def _object_members(value: bytes, names: _Names) -> dict[str, bytes]:
 
 
 def _dictionary(metadata: bytes) -> dict[str, int]:
-    """The field names in a variant's metadata, with their ids."""
+    """Return the field names in a variant's metadata, with their ids."""
     if not metadata or metadata[0] & 15 != 1:
         raise CorruptMetadata("a variant's metadata does not have version 1")
     size = (metadata[0] >> 6) + 1

@@ -1,4 +1,4 @@
-"""Decompress Avro blocks with a limit on the result, so that a small damaged or hostile block cannot exhaust memory."""
+"""Decompression of Avro blocks with a limit of the result's size, so that a hostile block cannot exhaust memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TooLarge(ValueError):
 
 
 def decompress_block(codec: str, block: bytes, most: int) -> bytes:
-    """Decompress a block; raises `TooLarge` past `most` bytes, `ValueError` if the codec fails."""
+    """Decompress a block; raises `TooLarge` for more than `most` bytes, `ValueError` if the codec fails."""
     try:
         return _CODECS[codec](block, most)
     except (zlib.error, lzma.LZMAError, OSError, EOFError, pa.ArrowException) as error:
@@ -30,7 +30,7 @@ def decompress_block(codec: str, block: bytes, most: int) -> bytes:
 
 
 def decompress_snappy(packed: bytes, most: int) -> bytes:
-    """Decompress Snappy's raw format, which starts with the uncompressed size; raises `TooLarge` past `most` bytes."""
+    """Decompress Snappy's raw format, which starts with the decompressed size; raises `TooLarge` above `most`."""
     size = 0
     for place, byte in enumerate(packed[:5]):
         size |= (byte & 0x7F) << 7 * place
@@ -43,7 +43,7 @@ def decompress_snappy(packed: bytes, most: int) -> bytes:
 
 
 def decompress_lz4(packed: bytes, most: int) -> bytes:
-    """Decompress an LZ4 block, which does not say its size; raises `ValueError` for a damaged or larger one."""
+    """Decompress an LZ4 block, which has no size; raises `ValueError` for a damaged block or more than `most` bytes."""
     out = bytearray(most)
     try:
         return bytes(out[: cramjam.lz4.decompress_block_into(packed, out)])
@@ -79,7 +79,7 @@ def _xz(block: bytes, most: int) -> bytes:
 def _decompress_stream(
     decompressor: zlib._Decompress | bz2.BZ2Decompressor | lzma.LZMADecompressor, block: bytes, most: int
 ) -> bytes:
-    """Decompress a whole block; its compressed stream must be complete."""
+    """Decompress a whole block. Its compressed stream must be complete."""
     data = decompressor.decompress(block, most + 1)
     if len(data) > most:
         raise TooLarge
@@ -99,7 +99,7 @@ def _zstandard(block: bytes, most: int) -> bytes:
 
 
 def _snappy(block: bytes, most: int) -> bytes:
-    """Snappy's raw format, then a CRC-32 of the uncompressed data."""
+    """Decompress Snappy's raw format, followed by a CRC-32 of the uncompressed data."""
     packed, checksum = block[:-_CHECKSUM], block[-_CHECKSUM:]
     data = decompress_snappy(packed, most)
     if zlib.crc32(data).to_bytes(4, "big") != checksum:

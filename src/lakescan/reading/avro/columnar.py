@@ -1,8 +1,8 @@
-"""Decode Avro records directly to Arrow columns with polars-avro, if it is installed.
+"""Decodes Avro records directly to Arrow columns with polars-avro, if it is installed.
 
-The decoder never ends on a block that has bytes left after its records, unless they fill a batch, and does not say how
-many bytes it read. So records are added that hold a value of this call alone, until all batches are full, and decoding
-stops with the last one: if it is another record, the declared number of records is wrong.
+The decoder does not detect bytes that are left in a block after its last record, unless the last batch is full, and
+does not return how many bytes it read. So the last batch is filled with marker records, which contain a random value.
+If the last decoded record is not a marker, the declared number of records is wrong.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from lakescan.reading.avro.schema import only_type
 _MAGIC = b"Obj\x01"
 _MARKER = bytes(16)
 _ZERO = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1, "enum": 1}
-_MOST = 1 << 20  # bytes of the record behind the others
-_LEAST = 8  # bytes of a fixed type that can tell it
+_MOST = 1 << 20  # the limit of a marker record, in bytes
+_LEAST = 8  # the minimum size of a fixed type for a marker's value, in bytes
 
 
 class NotColumnar(ValueError):
-    """The decoder is not installed, cannot decode these records, or they do not match their schema or number."""
+    """The decoder is not installed or cannot decode these records, or they do not match their schema or number."""
 
 
 @functools.cache
 def columnar_decoder() -> Any:
-    """The function that opens Avro files as Arrow batches; None if the extra `fast` is not installed.
+    """Return the function that opens Avro files as Arrow batches; None if the extra `fast` is not installed.
 
-    It is not public API: the public function builds a Polars frame, which takes half as long again, and reads on at
-    the end of a block. Versions without it decode record by record.
+    It is not a public API of polars-avro. The public function builds a Polars frame, which takes half as long again,
+    and reads beyond the end of a block. Records are decoded one by one with versions that lack the function.
     """
     try:
         from polars_avro._avro_rs import AvroSource
@@ -52,10 +52,10 @@ def columnar_decoder() -> Any:
 def decode_columns(
     schema: Mapping[str, Any], rows: int, records: Sequence[bytes], columns: Sequence[str], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """Decode top-level columns of `rows` records, whose bytes are the concatenation of `records`.
+    """Decode top-level columns of `rows` records from the concatenated bytes of `records`.
 
-    Batches have at most `batch_rows`. Records that may take no bytes are not decoded. Raises `NotColumnar`, perhaps
-    after some batches: what they hold is to be used only if the last one came.
+    Batches have at most `batch_rows` rows. Records that may have zero bytes are not supported. Raises `NotColumnar`,
+    perhaps after some batches: do not use any batch unless the last one was returned.
     """
     decoder = columnar_decoder()
     if decoder is None or not rows:
@@ -70,7 +70,7 @@ def decode_columns(
         _MARKER,
     ]
     count = -(-(rows + 1) // batch_rows)
-    each = -(-(rows + 1) // count)  # rows of every batch: the decoder stops at a full one
+    each = -(-(rows + 1) // count)  # rows of every batch: the decoder stops at a full batch
     more = count * each - rows
     size = sum(map(len, records)) + more * len(last)
     data = b"".join([*header, encode_varint(count * each), encode_varint(size), *records, *[last] * more, _MARKER])
@@ -86,12 +86,12 @@ def decode_columns(
                 yield batch.select(columns).slice(0, rows - start)
     except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, NotColumnar):
         raise
-    except BaseException as error:  # includes Rust panics, which are no `Exception`
+    except BaseException as error:  # includes Rust panics, which are not an `Exception`
         raise NotColumnar(f"the records cannot be decoded: {error}") from error
 
 
 def encode_varint(value: int) -> bytes:
-    """A whole number of 64 bits as a zigzag varint."""
+    """Encode a 64-bit integer as a zigzag varint."""
     value, out = (value << 1) ^ (value >> 63), bytearray()
     while value > 127:
         out.append(value & 127 | 128)
@@ -100,9 +100,10 @@ def encode_varint(value: int) -> bytes:
 
 
 def _last_record(schema: Mapping[str, Any], columns: Sequence[str]) -> tuple[bytes, str, Any]:
-    """A record that no other is likely to equal: its bytes, the field that tells it, preferably asked for, its value.
+    """Return a marker record: its bytes, and the name and random value of the field that identifies it.
 
-    All its other bytes are 0, which is a value of every type. Raises `NotColumnar` if no field can tell it.
+    A field in `columns` is preferred. All other bytes are 0, which is a valid value of every type. Raises `NotColumnar`
+    if no field has a suitable type.
     """
     if _zeros(schema) > _MOST:
         raise NotColumnar("its smallest record is too large")
@@ -118,7 +119,7 @@ def _last_record(schema: Mapping[str, Any], columns: Sequence[str]) -> tuple[byt
 
 
 def _marker_type(node: Any) -> Any:
-    """The type of values of which there are many: of the field, or in its union with null; None for other types."""
+    """Return the type of a field, or in its union with null, if it has enough values for a marker; else None."""
     if isinstance(node, list):
         others = [each for each in node if each != "null"]
         return _marker_type(others[0]) if len(others) == 1 and len(node) == 2 else None
@@ -132,7 +133,7 @@ def _marker_type(node: Any) -> Any:
 
 
 def _random(kind: Any) -> tuple[Any, bytes]:
-    """A random value of a telling type, and its encoding."""
+    """Return a random value of a marker type, and its encoding."""
     if isinstance(kind, dict):
         data = secrets.token_bytes(kind["size"])
         return data, data
@@ -147,7 +148,7 @@ def _random(kind: Any) -> tuple[Any, bytes]:
 
 
 def _zeros(node: Any) -> int:
-    """The number of bytes of the value of a type whose bytes are all 0."""
+    """Return the number of zero bytes that encode a value of a type."""
     if isinstance(node, list):
         return 1 + _zeros(node[0])
     if isinstance(node, str):
@@ -166,22 +167,22 @@ def _encode_bytes(data: bytes) -> bytes:
     return encode_varint(len(data)) + data
 
 
-# A stored schema describes the same bytes without logical types, and with names of its own: fields are `c0`, `c1`,
-# ..., whatever their names are. `apply_logical_types` converts such columns to those of `schema.arrow_field`: numbers
-# to dates and times, bytes to decimals, arrays of pairs to maps.
+# A physical schema describes the same bytes without logical types. Its fields are renamed to `c0`, `c1`, ...
+# `apply_logical_types` converts the columns to the types of `schema.arrow_field`: numbers to dates and times, bytes to
+# decimals, arrays of pairs to maps.
 
 _DAY = 86_400_000_000  # microseconds
 _WIDTH = 16  # bytes of a decimal
 
 
 def physical_schema(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record schema with stored types alone; `record` has no references to types."""
+    """Return a record schema without logical types. `record` must not contain references to named types."""
     stored: dict[str, Any] = _strip_logical_types(record, count())
     return stored
 
 
 def is_columnar(node: Any) -> bool:
-    """Whether the columnar decoder has arrays for a stored type: no unions but with null, no types of nothing."""
+    """Return whether the columnar decoder supports a physical type: no empty types, and unions only with null."""
     if isinstance(node, list):
         return len(node) == 2 and sum(each == "null" for each in node) == 1 and all(map(_is_something, node))
     return _is_something(node) and node != "null"
@@ -223,9 +224,9 @@ def _strip_logical_types(node: Any, names: Iterator[int]) -> Any:
 
 
 def apply_logical_types(array: pa.Array, node: Any, kind: pa.DataType) -> pa.Array:
-    """The array of type `kind` (with only the members that are read) for a stored one of the file's type `node`.
+    """Convert an array of the physical type of `node` to the Arrow type `kind`, which has only the members to read.
 
-    Raises `ValueError` for values that the type does not have.
+    Raises `ValueError` for invalid values.
     """
     node = only_type(node)
     mask = array.is_null() if array.null_count else None
@@ -279,7 +280,7 @@ def _map(array: pa.Array, node: Mapping[str, Any], kind: pa.DataType, mask: pa.A
 
 
 def _has_equal_keys(offsets: pa.Array, keys: pa.Array) -> bool:
-    """Whether a map has a key twice: the other decoder keeps the last entry of such."""
+    """Return whether a map has duplicate keys. For these, the other decoder keeps the last entry."""
     at = offsets.to_numpy()
     if len(at) < 2:
         return False
@@ -290,7 +291,7 @@ def _has_equal_keys(offsets: pa.Array, keys: pa.Array) -> bool:
 
 
 def _leaf(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A column of a primitive or fixed type."""
+    """Convert a column of a primitive or fixed type."""
     stored = array.type
     if stored == kind:
         return array
@@ -308,7 +309,7 @@ def _leaf(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _decimals(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Decimals of two's complement big-endian bytes, of one length or any; raises `ValueError` for too many digits."""
+    """Convert big-endian two's complement bytes to decimals; raises `ValueError` for too many digits."""
     rows = len(array)
     if pa.types.is_fixed_size_binary(array.type):
         width = array.type.byte_width

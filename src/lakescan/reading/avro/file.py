@@ -1,4 +1,4 @@
-"""Avro data and delete files, in blocks. They have no footer: rows are counted as blocks are passed."""
+"""Avro data and delete files, read by blocks. They have no footer, so rows are counted while blocks are read."""
 
 from __future__ import annotations
 
@@ -35,13 +35,16 @@ from lakescan.storage.encrypted_files import open_stream
 from lakescan.storage.encryption import FileKey
 from lakescan.storage.errors import redact
 
-_BUFFER = 1 << 16  # bytes read at once while blocks are stepped over
-_REMOTE_BUFFER = 1 << 23  # where each read is a request
+_BUFFER = 1 << 16  # bytes of a read while blocks are skipped
+_REMOTE_BUFFER = 1 << 23  # the same for remote files, where each read is a request
 
 
 @dataclass(frozen=True)
 class AvroData:
-    """An open Avro file. Its chunks are its bytes: a block is in the chunk where the sync marker before it begins."""
+    """An open Avro file. Its chunks are byte offsets: a block belongs to the offset where its preceding marker starts.
+
+    The marker is the sync marker of the header or of the previous block.
+    """
 
     blocks: AvroBlocks
     schema: pa.Schema
@@ -49,17 +52,17 @@ class AvroData:
 
     @property
     def rows(self) -> int | None:
-        """The row count, once the last block was passed; None before."""
+        """The row count, None until the last block was passed."""
         return self.blocks.rows
 
     def chunks(self, start: int, stop: int) -> Sequence[int]:
-        """The bytes of [start, stop) that the file has."""
+        """Return the range of byte offsets of the file in [start, stop)."""
         return range(start, min(stop, self.blocks.size))
 
     def batches(
         self, chunks: Sequence[int], projection: Projection, batch_size: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Batches of the projection's columns, each with the file position of its first row; `chunks` are a range.
+        """Yield the file position of the first row and a batch of the projection's columns; `chunks` is a range.
 
         Raises `CorruptData` if a block cannot be decoded, or its row count differs from the one it declares.
         """
@@ -76,7 +79,7 @@ class AvroData:
 
 
 def _prune_members(field: pa.Field, read: FileField) -> pa.Field:
-    """The column with only the members of its structs that are read: the others are not converted."""
+    """Return the field with only those struct members that are read. Other members are not converted."""
     if not pa.types.is_struct(field.type):
         return field
     return field.with_type(pa.struct([_prune_members(field.type.field(each.index), each) for each in read.children]))
@@ -84,7 +87,7 @@ def _prune_members(field: pa.Field, read: FileField) -> pa.Field:
 
 @contextmanager
 def open_avro(storage: Storage, path: str, key: FileKey | None = None) -> Iterator[AvroData]:
-    """Open a data or delete file; raises `MissingFile`, and `CorruptData` if it is not Avro."""
+    """Context manager: open a data or delete file; raises `MissingFile`, and `CorruptData` if it is not Avro."""
     with open_stream(storage, path, key) as handle:
         with decoding(path, "its header"):
             size = int(handle.size())
@@ -94,19 +97,19 @@ def open_avro(storage: Storage, path: str, key: FileKey | None = None) -> Iterat
         yield AvroData(blocks, schema, path)
 
 
-# Both decoders read the same stored values (see `physical`), and give the same columns. The columnar one is asked
-# first, if it is installed and there is enough to read; what it cannot decode is decoded, or named as damaged, by
-# fastavro.
+# Both decoders read the same physical values (see `physical_schema`), and return the same columns. The columnar one is
+# tried first, if it is installed and there is enough to read. If it fails, fastavro decodes the records, or raises the
+# error.
 
 _TOGETHER = 1 << 22  # bytes of blocks that are decoded together
-_WORK = 16  # for each byte of a column, as much work as on so many bytes of Arrow arrays
+_WORK = 16  # decoding a byte takes as much time as processing so many bytes of Arrow arrays
 
 
 @dataclass
 class BlockDecoder:
-    """Decodes the columns `fields` of records of a schema; the types of the fields may lack members of structs.
+    """Decodes the columns `fields` of the records of a schema. The types of `fields` may lack struct members.
 
-    `columnar` forces the columnar decoder (True) or fastavro (False); by default the amount of work decides.
+    `columnar` selects the columnar decoder (True) or fastavro (False). By default, the amount of data decides.
     """
 
     record: Mapping[str, Any]
@@ -116,9 +119,9 @@ class BlockDecoder:
     _failed: bool = field(default=False, init=False)
 
     def batches(self, blocks: Iterator[Block]) -> Iterator[tuple[int, int, list[pa.Array]]]:
-        """The file position of the first row, the number of rows and the columns, for some blocks at a time.
+        """Yield the file position of the first row, the number of rows and the columns, for groups of blocks.
 
-        Raises `ValueError`, or what pyarrow and fastavro raise, for records that do not match their schema or number.
+        Raises `ValueError`, or errors of pyarrow and fastavro, for records that do not match their schema or number.
         """
         for some in _group_blocks(blocks):
             rows = sum(block.rows for block in some)
@@ -148,7 +151,7 @@ class BlockDecoder:
         return [batch.column(name) for name in names]
 
     def _decode_records(self, rows: int, records: bytes) -> list[pa.Array]:
-        file = io.BytesIO(encode_varint(rows) + records + b"\x00")  # as one array: its end must be that of the bytes
+        file = io.BytesIO(encode_varint(rows) + records + b"\x00")  # as one array, which must use all bytes
         decoded: Any = fastavro.schemaless_reader(file, self._array, None)
         if len(decoded) != rows or file.tell() != len(file.getbuffer()):
             raise ValueError(f"a block has extra bytes after its {rows:,} records")
@@ -173,12 +176,12 @@ class BlockDecoder:
 
     @cached_property
     def _array(self) -> Any:
-        """The schema of an array of the stored records."""
+        """The schema of an array of the physical records."""
         return fastavro.parse_schema({"type": "array", "items": self._physical_schema})
 
 
 def _group_blocks(blocks: Iterator[Block]) -> Iterator[list[Block]]:
-    """Blocks with rows, some at a time, of about `_TOGETHER` bytes."""
+    """Group non-empty blocks to about `_TOGETHER` bytes; raises `ValueError` for bytes without records."""
     some: list[Block] = []
     size = 0
     for block in blocks:
@@ -207,7 +210,7 @@ _OF_NOTHING = 1 << 20  # maximum rows in a block if a row may take no bytes
 
 @dataclass(frozen=True)
 class Block:
-    """The decompressed records of a block, their number, and the file position of the first."""
+    """The decompressed records of a block, their number, and the file position of the first row."""
 
     first_row: int
     rows: int
@@ -216,7 +219,7 @@ class Block:
 
 @dataclass
 class AvroBlocks:
-    """An open Avro file; `body` is the offset of its first block. `rows` is known once the file's end was reached."""
+    """An open Avro file. `body` is the offset of its first block. `rows` is None until the end of the file was read."""
 
     file: BinaryIO
     path: str
@@ -233,10 +236,10 @@ class AvroBlocks:
         return self.schema.record
 
     def read_blocks(self, start: int, stop: int) -> Iterator[Block]:
-        """The blocks whose preceding sync marker begins in the bytes [start, stop), as Java's readers choose them.
+        """Yield the blocks whose preceding sync marker starts in the bytes [start, stop), as in Java's readers.
 
-        Those before them are stepped over, by their sizes, to count their rows. Raises `ValueError` for an incomplete
-        or invalid block, and `LimitExceeded` for one that is too large.
+        Earlier blocks are skipped by their sizes, to count their rows. Raises `ValueError` for an incomplete or invalid
+        block, and `LimitExceeded` for one that is too large.
         """
         at, first_row = self.body, 0
         self.file.seek(at)
@@ -295,7 +298,7 @@ def open_blocks(file: BinaryIO, path: str, size: int) -> AvroBlocks:
 
 
 def _read_exactly(file: BinaryIO, length: int, most: int) -> bytes:
-    """Read exactly `length` bytes; a length beyond `most`, the file's size, is rejected before memory is allocated."""
+    """Read exactly `length` bytes. A length above `most`, the file's size, is rejected before memory is allocated."""
     if not 0 <= length <= most:
         raise ValueError(f"it declares {length:,} bytes but has {most:,}")
     data = file.read(length)

@@ -1,7 +1,7 @@
-"""Parse and check the schema in an Avro file's header, before any record is decoded.
+"""Parses and checks the schema in an Avro file's header, before any record is decoded.
 
-Decoders trust the schema: a recursive one makes them recurse as deep as the data says, and items of zero bytes can be
-of any number. Here references to named types are replaced by the types, so that the schema is a tree of limited depth
+Decoders trust the schema. With a recursive schema, the data decides how deep they recurse, and items of zero bytes can
+have any number. So references to named types are replaced by the types here. The schema becomes a tree of limited depth
 and size, with a known minimum number of bytes per record.
 """
 
@@ -49,7 +49,7 @@ def parse_avro_schema(text: bytes, depth: int = _DEPTH) -> WrittenSchema:
 
 
 class _Resolver:
-    """Resolves one schema: returns each type with its references replaced, and the minimum bytes of a value."""
+    """Resolves a schema: returns each type with its references replaced, and the minimum bytes of a value."""
 
     def __init__(self, depth: int) -> None:
         self._most = depth
@@ -87,7 +87,7 @@ class _Resolver:
         return self._resolve_name(kind, depth)
 
     def _resolve_name(self, name: Any, depth: int) -> tuple[Any, int]:
-        """A primitive type, or a type defined earlier."""
+        """Resolve a primitive type, or a type defined earlier."""
         if isinstance(name, str) and name in _LEAST:
             return name, _LEAST[name]
         if name in self._within:
@@ -144,7 +144,7 @@ class _Resolver:
 
 
 def _check_decimal(node: Mapping[str, Any]) -> dict[str, Any]:
-    """The type, once the precision and scale of a decimal are checked."""
+    """Check the precision and scale if the type is a decimal; return a copy of the type."""
     if node.get("logicalType") == "decimal":
         digits, scale = node.get("precision"), node.get("scale", 0)
         if not _is_number(digits, 1, _DIGITS) or not _is_number(scale, 0, digits):
@@ -179,12 +179,12 @@ _NO_NAMES: Mapping[int, str] = {}
 
 
 def arrow_field(node: Mapping[str, Any], names: Mapping[int, str] = _NO_NAMES) -> pa.Field:
-    """The Arrow field of a record's field; `names` renames fields by id."""
+    """Return the Arrow field of a record's field; `names` renames fields by id."""
     return _field(node["name"], node["type"], node.get("field-id"), names)
 
 
 def field_of_type(node: Mapping[str, Any], kind: pa.DataType, names: Mapping[int, str]) -> pa.Field:
-    """The Arrow field of a record's field whose Arrow type is already known."""
+    """Return the Arrow field of a record's field whose Arrow type is already known."""
     return _field_with_id(node["name"], kind, node.get("field-id"), names)
 
 
@@ -217,7 +217,7 @@ def _arrow_type(node: Any, names: Mapping[int, str]) -> pa.DataType:
 
 
 def only_type(node: Any) -> Any:
-    """The type in an optional union (a union with null); other types unchanged."""
+    """Return the other type of a union with null, and other types unchanged; raises `UnsupportedFeature` for others."""
     if not isinstance(node, list):
         return node
     options = [n for n in node if n != "null"]
@@ -278,7 +278,7 @@ def _struct(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _pairs(value: Any, kind: pa.DataType) -> list[tuple[Any, Any]]:
-    """The entries of a map, from an Avro map or an array of key-value records."""
+    """Return the entries of a map, from an Avro map or an array of key-value records."""
     if isinstance(value, dict):
         return list(value.items())
     key, item = _key(kind.key_field), _key(kind.item_field)
@@ -286,7 +286,7 @@ def _pairs(value: Any, kind: pa.DataType) -> list[tuple[Any, Any]]:
 
 
 def _key(field: pa.Field) -> str:
-    """The field's name in Avro records."""
+    """Return the field's name in Avro records."""
     return str(field.metadata[b"avro.name"].decode())
 
 

@@ -1,4 +1,4 @@
-"""Deletion vectors: load them, check recorded cardinality and row count, decode and encode their bitmaps."""
+"""Deletion vectors: loads them, checks their recorded cardinality and row count, decodes and encodes their bitmaps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def load_vector(storage: Storage, delete: DeleteFile) -> BitMap64:
     """Load the positions in a deletion vector.
 
     Raises `CorruptMetadata` if it cannot be decoded or its cardinality differs from the recorded one; `StorageError`;
-    `UnsupportedFeature` if it is encrypted and there is no key manager; `LimitExceeded` if it is larger than
+    `UnsupportedFeature` if it is encrypted and a key manager is missing; `LimitExceeded` if it is larger than
     `limits.VECTOR`.
     """
     if delete.inline is not None:
@@ -34,7 +34,7 @@ def load_vector(storage: Storage, delete: DeleteFile) -> BitMap64:
             vector = _read_vector(storage, delete, where)
     if delete.record_count is not None and len(vector) != delete.record_count:
         raise CorruptMetadata(
-            f"{where} deletes {len(vector)} rows, but the metadata says {delete.record_count}: "
+            f"{where} deletes {len(vector)} rows, but the metadata records {delete.record_count}: "
             "it is the wrong vector, or damaged"
         )
     return vector
@@ -54,7 +54,7 @@ def _read_vector(storage: Storage, delete: DeleteFile, where: str) -> BitMap64:
 
 
 def check_vector_rows(vector: BitMap64, path: str, rows: int | None) -> BitMap64:
-    """Check that a vector fits a file with so many rows; raises `CorruptData` if it deletes rows past the end.
+    """Return the vector; raise `CorruptData` if it deletes rows past the end of its file, which has `rows` rows.
 
     If the row count was not recorded (None, or -1), the limit is `limits.ROWS`.
     """
@@ -102,19 +102,22 @@ def decode_bitmaps(body: bytes, where: str) -> BitMap64:
 
 
 def bitmap_of(positions: np.ndarray) -> BitMap64:
-    """A bitmap of positions, which may be in any order."""
+    """Return a bitmap of positions, which may be in any order."""
     return BitMap64(array.array("Q", np.ascontiguousarray(positions, dtype=np.uint64).tobytes()))
 
 
 def positions_in_range(bitmap: BitMap64, first: int, rows: int) -> np.ndarray:
-    """The positions in [first, first + rows), ascending and relative to `first`; memory is bounded by the range."""
+    """Return the positions in [first, first + rows), ascending and relative to `first`.
+
+    Memory is bounded by the range.
+    """
     positions = (bitmap & BitMap64(range(first, first + rows))).to_array()
     result: np.ndarray = np.frombuffer(positions, dtype=np.uint64).astype(np.int64) - first
     return result
 
 
 def words_of(bitmap: BitMap64) -> Iterator[np.ndarray]:
-    """The bitmap as 64-bit words, lowest bit first, up to its last position; yielded in chunks."""
+    """Yield the bitmap as arrays of 64-bit words, lowest bit first, up to its last position."""
     if not bitmap:
         return
     count = bitmap.max() // 64 + 1
@@ -126,14 +129,14 @@ def words_of(bitmap: BitMap64) -> Iterator[np.ndarray]:
 
 
 def union_bitmaps(bitmaps: Sequence[BitMap64]) -> BitMap64:
-    """The union of bitmaps; the bitmap itself if there is only one."""
+    """Return the union of bitmaps; the bitmap itself if there is only one."""
     if len(bitmaps) == 1:
         return bitmaps[0]
     return BitMap64.union(*bitmaps) if bitmaps else BitMap64()
 
 
 def size_of(bitmap: BitMap64) -> int:
-    """The approximate bytes of a bitmap in memory."""
+    """Return the approximate bytes of a bitmap in memory."""
     stats = bitmap.get_statistics()
     containers = (
         stats["n_bytes_array_containers"] + stats["n_bytes_run_containers"] + stats["n_bytes_bitset_containers"]
@@ -141,16 +144,13 @@ def size_of(bitmap: BitMap64) -> int:
     return _BITMAP + int(containers)
 
 
-# The blob is a 4-byte big-endian length, the magic number and bitmaps, and a 4-byte big-endian CRC-32 of magic and
-# bitmaps (Puffin specification, `deletion-vector-v1`; Delta protocol, "Deletion Vector Format").
-
-_KEYS = 2**63  # the first bit of a position is 0: in Java it would be a sign
+_KEYS = 2**63  # positions are signed in Java
 
 
 def encode_bitmaps(bitmap: BitMap64) -> bytes:
-    """The magic number, and the bitmap in the portable 64-bit format with the smallest kind of each container.
+    """Return the magic number and the portable 64-bit bitmap, with the smallest kind of each container.
 
-    Raises `LimitExceeded` for positions from 2**63 on, and for a vector that readers would refuse as too large.
+    Raises `LimitExceeded` for positions from 2**63 on, and for a vector that is too large for readers.
     """
     if bitmap and bitmap.max() >= _KEYS:
         raise LimitExceeded(f"row {bitmap.max():,} cannot be deleted: positions are below 2**63")
@@ -166,6 +166,6 @@ def encode_bitmaps(bitmap: BitMap64) -> bytes:
 
 
 def encode_framed(bitmap: BitMap64) -> bytes:
-    """A blob with length and CRC; raises `LimitExceeded` as `encode_bitmaps`."""
+    """Return a blob with length and CRC; raises `LimitExceeded` like `encode_bitmaps`."""
     body = encode_bitmaps(bitmap)
     return len(body).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")

@@ -1,12 +1,12 @@
-"""Equality deletes: find the rows of a batch whose key was deleted after their file was written.
+"""Equality deletes: finds the rows of a batch whose key was deleted after their file was written.
 
 All delete files with the same columns and scope (a partition, or the whole table) become one map: key -> newest
 sequence number that deletes it. A row is deleted if that number is greater than its file's (Iceberg specification,
-"Equality Delete Files" and "Scan Planning"), so the map serves every data file of a task group, whatever its sequence
-number. Null in a delete matches null, NaN matches NaN, and 0.0 does not match -0.0, as in Iceberg's Java library.
+"Equality Delete Files" and "Scan Planning"). So the map applies to every data file of a task group. Null in a delete
+matches null, NaN matches NaN, and 0.0 does not match -0.0, as in Iceberg's Java library.
 
-If there are more keys than `KEYS_AT_ONCE`, or they have more bytes than `BYTES_AT_ONCE`, they are processed in pieces:
-each piece reads the key columns of the data files once, and keeps only the positions of the rows that it deletes. So
+If there are more than `KEYS_AT_ONCE` keys, or they take more than `BYTES_AT_ONCE` bytes, they are processed in parts.
+For each part, the key columns of the data files are read once, and only the positions of deleted rows are kept. So
 memory depends neither on the number of keys nor on their width.
 """
 
@@ -44,16 +44,16 @@ from lakescan.reading.projection import resolve
 _BATCH = 1 << 17
 _NO_NUMBERS = np.empty(0, dtype=np.int64)
 KEYS_AT_ONCE = 1 << 21
-BYTES_AT_ONCE = 1 << 26  # a map of keys takes several times their bytes while it is made
-# None if there are more keys than are held at once.
+BYTES_AT_ONCE = 1 << 26  # building a map takes several times the bytes of its keys
+# None if the keys do not fit into memory at once.
 _KEYS: CacheKind[DeletedKeyMap | None] = CacheKind("equality deletes", lambda keys: 0 if keys is None else keys.nbytes)
 
 
 class _Matcher(Protocol):
-    """Matches rows with the equality deletes of one place."""
+    """Matches rows with the equality deletes of one scope."""
 
     def hits(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> np.ndarray:
-        """The mask of a batch whose first row is at position `first`: true where a delete matches the row."""
+        """Return a mask of the rows of a batch that a delete matches. `first` is the position of its first row."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,12 @@ class _KeyBuffer:
         self.size += batch.nbytes
 
     def has_room(self, batch: pa.RecordBatch) -> bool:
-        """Whether the buffer is empty, or has room for a batch."""
+        """Return whether the buffer is empty, or has room for a batch."""
         fits = self.rows + batch.num_rows <= KEYS_AT_ONCE and self.size + batch.nbytes <= BYTES_AT_ONCE
         return not self.rows or fits
 
     def deduplicate(self) -> DeletedKeyMap | None:
-        """The distinct keys, if the buffer is full; None if removing duplicates freed half of it.
+        """Remove duplicates. If this does not free half of the buffer, return the distinct keys, else None.
 
         Upserts delete the same keys repeatedly, so duplicates are common.
         """
@@ -113,7 +113,7 @@ class _KeyBuffer:
         return None
 
     def keys(self) -> DeletedKeyMap:
-        """All keys in the buffer."""
+        """Return the map of all keys in the buffer."""
         table, sequence = self._table()
         return DeletedKeyMap.build(self._ids, self._columns(table), sequence)
 
@@ -126,10 +126,10 @@ class _KeyBuffer:
 
 
 class EqualityDeletes:
-    """The equality deletes of a task group or a whole plan; each delete file is decoded once, on first use.
+    """The equality deletes of a task group or a whole plan. Each delete file is decoded once, on first use.
 
-    Thread-safe. Delete files that do not apply to a data file are harmless: sequence numbers decide. `tasks` returns
-    the tasks that the deletes apply to; it may be called repeatedly.
+    Thread-safe. Delete files that do not apply to a data file are harmless, since sequence numbers decide. `tasks`
+    returns the tasks that the deletes apply to; it may be called repeatedly.
     """
 
     def __init__(self, context: ReadContext, deletes: pa.Table, tasks: Callable[[], Iterable[FileScanTask]]) -> None:
@@ -139,16 +139,16 @@ class EqualityDeletes:
 
     @staticmethod
     def columns_of(task: FileScanTask) -> set[int]:
-        """The field ids that the task's equality deletes compare."""
+        """Return the field ids that the task's equality deletes compare."""
         return {field_id for place in task.equality_places for field_id in place.ids}
 
     def hits(
         self, task: FileScanTask, first: int, columns: Columns, rows: int, *, kept: bool = False
     ) -> np.ndarray | None:
-        """The mask of a batch whose first row is at position `first`: true where an equality delete matches the row.
+        """Return a mask of the rows of a batch that equality deletes match. `first` is its first row's position.
 
-        With `kept`, the deletes that select the only rows wanted; otherwise those that delete rows. None if the task
-        has none of that kind.
+        `kept` selects the deletes that mark the only wanted rows, instead of those that delete rows. Returns None if
+        the task has no deletes of that kind.
         """
         places = [place for place in task.equality_places if place.kept is kept]
         masks = [self._matcher(place).hits(task, first, columns, rows) for place in places]
@@ -179,7 +179,7 @@ class EqualityDeletes:
             BYTES_AT_ONCE,
         )
         key = (tuple(sorted((file.location, file.age) for file in files)), *read_as)
-        started: list[Iterator[DeletedKeyMap]] = []  # set by `load`: saves reading the files a second time
+        started: list[Iterator[DeletedKeyMap]] = []  # set by `load`, to avoid reading the files twice
 
         def load() -> DeletedKeyMap | None:
             pieces = self._pieces(ids, files)
@@ -194,7 +194,10 @@ class EqualityDeletes:
         return _PositionMatcher(self._positions(place, started[0] if started else self._pieces(ids, files)))
 
     def _pieces(self, ids: tuple[int, ...], files: Sequence[DeleteFile]) -> Iterator[DeletedKeyMap]:
-        """The distinct keys of all files, in pieces of about `KEYS_AT_ONCE` or `BYTES_AT_ONCE`; at least one piece."""
+        """Yield the distinct keys of all files, in parts of limited size (`KEYS_AT_ONCE`, `BYTES_AT_ONCE`).
+
+        There is at least one part.
+        """
         schema = compared_columns(self._context, ids)
         buffer = _KeyBuffer(ids, schema)
         for file in files:
@@ -206,7 +209,7 @@ class EqualityDeletes:
         yield buffer.keys()
 
     def _positions(self, place: EqualityScope, pieces: Iterator[DeletedKeyMap]) -> dict[str, BitMap64]:
-        """The positions of the rows that the keys delete, by data file; reads the key columns once per piece."""
+        """Return the positions of deleted rows by data file. Reads the key columns once per part of the keys."""
         schema = compared_columns(self._context, place.ids)
         deleted: dict[str, BitMap64] = {}
         for keys in pieces:
@@ -221,7 +224,7 @@ class EqualityDeletes:
 
 
 def compared_columns(context: ReadContext, ids: tuple[int, ...]) -> Schema:
-    """The table's top-level columns that contain the compared fields, dropped columns included."""
+    """Return the table's top-level columns that contain the compared fields, including dropped columns."""
     known = context.table_schema
     missing = [i for i in ids if i not in known.by_id]
     if missing:
@@ -231,7 +234,7 @@ def compared_columns(context: ReadContext, ids: tuple[int, ...]) -> Schema:
 
 
 def read_deleted_keys(context: ReadContext, file: DeleteFile, schema: Schema) -> Iterator[pa.RecordBatch]:
-    """Read the keys of an equality delete file in batches with the columns of the schema."""
+    """Read the keys of an equality delete file, in batches with the columns of the schema."""
     path, matching = file.location, context.matching
     opened = open_data_file(context.storage, path, file.row_format, file.key_metadata, verify=context.verify)
     with opened as data, decoding(path, "its deleted keys"):
@@ -246,10 +249,10 @@ def read_deleted_keys(context: ReadContext, file: DeleteFile, schema: Schema) ->
 
 @dataclass(frozen=True)
 class DeletedKeyMap:
-    """Keys as numbers, built column by column: `codes` number each column's values; `levels` are the known
-    combinations of the columns so far, sorted, and a combination's number is its index.
+    """A map from deleted keys to their newest sequence number, built column by column.
 
-    `newest` has, for each combination of all columns, the newest sequence number that deletes the key.
+    `codes` number each column's values. `levels` are the sorted known combinations of the columns so far; the number of
+    a combination is its index. `newest` has the newest sequence number for each combination of all columns.
     """
 
     columns: tuple[int, ...]
@@ -259,14 +262,14 @@ class DeletedKeyMap:
 
     @staticmethod
     def build(columns: tuple[int, ...], keys: list[pa.Array], sequence: np.ndarray) -> DeletedKeyMap:
-        """The map of keys (one array per column), deleted at these sequence numbers."""
+        """Build the map of keys (one array per column), which were deleted at these sequence numbers."""
         return DeletedKeyMap.build_index(columns, keys, sequence)[0]
 
     @staticmethod
     def build_index(
         columns: tuple[int, ...], keys: list[pa.Array], sequence: np.ndarray
     ) -> tuple[DeletedKeyMap, np.ndarray]:
-        """The map, and the number of each key in it."""
+        """Build the map, and return it with the number of each key in it."""
         codes: list[KeyCodes] = []
         levels: list[np.ndarray | None] = []
         numbers = np.zeros(len(sequence), dtype=np.int64)
@@ -285,12 +288,12 @@ class DeletedKeyMap:
 
     @property
     def nbytes(self) -> int:
-        """The approximate bytes that the map takes."""
+        """The approximate size of the map in bytes."""
         levels = sum(level.nbytes for level in self.levels if level is not None)
         return self.newest.nbytes + levels + sum(codes.nbytes for codes in self.codes)
 
     def newest_delete(self, columns: Columns, rows: int) -> np.ndarray:
-        """For each row, the newest sequence number that deletes its key; -1 if none does."""
+        """Return for each row the newest sequence number that deletes its key; -1 if none does."""
         if not len(self.newest):
             return np.full(rows, -1, dtype=np.int64)
         numbers, known = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=bool)
@@ -308,6 +311,6 @@ class DeletedKeyMap:
 
 
 def comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Values as one array of their storage type; columns of type unknown, all null, as booleans, which compare."""
+    """Return values as one array of their storage type. Columns of type unknown become null booleans."""
     array = storage(as_array(values))
     return pa.nulls(len(array), pa.bool_()) if pa.types.is_null(array.type) else array

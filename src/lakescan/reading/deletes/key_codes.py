@@ -1,7 +1,7 @@
-"""Codes for the distinct values of a column, for repeated look-ups: sorted once, then searched.
+"""Codes for the distinct values of a column, for repeated lookups: sorted once, then searched.
 
-Arrow's hash look-up would rebuild its hash table for every batch. Fixed-width values are sorted as numbers, strings and
-bytes by a hash; a match by hash is verified against the value.
+Arrow's hash lookup would rebuild its hash table for every batch. Fixed-width values are sorted as numbers, strings and
+bytes by a hash. A match by hash is verified against the value.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from lakescan.common.hashing import hashes
 
 @dataclass(frozen=True)
 class KeyCodes:
-    """The known values as sorted `numbers`; a value's code is its index. With `has_null`, null has the next code.
+    """The known values as sorted `numbers`. A value's code is its index. With `has_null`, null has the next code.
 
-    `texts` are the values, if `numbers` are hashes. `is_exact` is false if two values share a hash: then `texts` are
+    `texts` are the values if `numbers` are hashes. `is_exact` is False if two values share a hash: then `texts` are
     searched instead.
     """
 
@@ -31,7 +31,7 @@ class KeyCodes:
 
     @staticmethod
     def build(values: pa.Array) -> tuple[KeyCodes, np.ndarray]:
-        """Codes for the distinct values, and the code of each value."""
+        """Build codes for the distinct values; also return the code of each value."""
         valid = values.is_valid().to_numpy(zero_copy_only=False)
         known = values.drop_null()
         distinct, inverse = np.unique(_numbers(known), return_inverse=True)
@@ -54,11 +54,11 @@ class KeyCodes:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that the codes take."""
+        """The size of the codes in bytes."""
         return self.numbers.nbytes + (0 if self.texts is None else self.texts.nbytes)
 
     def find(self, values: pa.Array) -> np.ndarray:
-        """The code of each value; -1 for unknown values."""
+        """Return the code of each value; -1 for unknown values."""
         values = values.cast(self.kind)
         valid = values.is_valid().to_numpy(zero_copy_only=False)
         result = np.full(len(values), len(self.numbers) if self.has_null else -1, dtype=np.int64)
@@ -70,7 +70,7 @@ class KeyCodes:
             indices = pc.fill_null(pc.index_in(known, value_set=self.texts), -1)
             return indices.to_numpy(zero_copy_only=False).astype(np.int64)
         wanted = _numbers(known)
-        order = np.argsort(wanted)  # searching in sorted order is several times as fast
+        order = np.argsort(wanted)  # sorted lookups are several times as fast
         place = np.empty(len(wanted), dtype=np.int64)
         place[order] = np.minimum(np.searchsorted(self.numbers, wanted[order]), len(self.numbers) - 1)
         same = self.numbers[place] == wanted
@@ -81,12 +81,12 @@ class KeyCodes:
 
 
 def _has_width(kind: pa.DataType) -> bool:
-    """Whether every value of the type fits in 64 bits."""
+    """Return whether every value of the type fits in 64 bits."""
     return bool(pa.types.is_primitive(kind)) and not pa.types.is_decimal(kind)
 
 
 def _numbers(values: pa.Array) -> np.ndarray:
-    """Values without nulls as 64-bit numbers, equal for equal values. NaN equals NaN, and 0.0 does not equal -0.0.
+    """Return values without nulls as 64-bit numbers. NaN equals NaN, and 0.0 does not equal -0.0.
 
     Iceberg's Java library compares the keys of equality deletes this way (`Double.compare`), unlike SQL.
     """

@@ -1,7 +1,7 @@
-"""The position deletes and deletion vectors of a data file: delete files -> bitmap of positions -> mask of a batch.
+"""The position deletes and deletion vectors of a data file: from delete files to bitmaps, and to masks of batches.
 
 Iceberg specification, "Position Delete Files". A delete file is decoded once per process, however many data files it
-names.
+references.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ _NO_POSITIONS = np.empty(0, np.int64)
 _BATCH = 1 << 17
 _PIECE = 16 * 2**20  # bytes of a delete file that one worker decodes
 _PIECES = 4096  # maximum per delete file, since the recorded size may be wrong
-# Decoded delete files: they never change.
+# Caches of decoded delete files, which are immutable.
 _VECTORS: CacheKind[BitMap64] = CacheKind("deletion vectors", size_of)
 _POSITIONS: CacheKind[PositionsByFile] = CacheKind("position deletes", lambda positions: positions.nbytes)
 
 
 @dataclass(frozen=True)
 class RowSelection:
-    """The positions of a file's deleted rows, and of the only rows wanted (`kept`), or None if all others are."""
+    """The positions of a file's deleted rows, and those of the only wanted rows (`kept`), None if all are wanted."""
 
     deleted: BitMap64
     kept: BitMap64 | None = None
 
     def live_rows(self, first: int, rows: int, also: np.ndarray | None = None) -> pa.Array | None:
-        """The mask of a batch whose first row is at position `first`: true for live rows; None if all rows are live.
+        """Return a mask of the live rows in a batch whose first row is at position `first`; None if all are live.
 
         `also` is a mask of rows wanted in addition to `kept`; if set, no other rows are wanted.
         """
@@ -79,9 +79,9 @@ class RowSelection:
 class DeleteLoader:
     """Loads the deleted positions of one task group's data files, as bitmaps.
 
-    Delete files are decoded whole and cached for other groups: bitmaps are small, at most two bytes per position. Their
-    row counts must match their manifests; with `verify`, the checksums of their pages are checked, too. With an
-    executor, its workers decode them in pieces.
+    Delete files are decoded as a whole, and cached for other groups: bitmaps take at most two bytes per position. Row
+    counts must match the manifests. `verify`: check the checksums of pages. `executor`: decode files in parts on its
+    workers.
     """
 
     def __init__(
@@ -105,12 +105,12 @@ class DeleteLoader:
         same_place: Sequence[str] | None = None,
         rows: int | None = None,
     ) -> RowSelection:
-        """The selection of a data file's rows: positions deleted, and positions kept, if not all are.
+        """Return the selection of a data file's rows: positions deleted, and positions kept unless all are.
 
-        `same_place` are the locations of other live files at its place, if any; `rows` is the file's row count, if
-        known. Raises `UnsupportedFeature` if a delete's spelling of the place may mean any of these files, and
-        `CorruptData` for a deletion vector with rows past the end of the file. Position deletes past the end are
-        ignored, as in Iceberg's Java library.
+        `same_place` are other live files whose locations have the same canonical form, if any; `rows` is the file's row
+        count, if known. Raises `UnsupportedFeature` if a delete may mean any of these files, and `CorruptData` for a
+        deletion vector with rows past the end of the file. Position deletes past the end are ignored, as in Iceberg's
+        Java library.
         """
         others = same_place or ()
         deleted, kept = (
@@ -135,7 +135,7 @@ class DeleteLoader:
         return positions.positions_of([path, *positions.other_spellings(path, self._place_of[path], others)])
 
     def positions(self, delete: DeleteFile) -> PositionsByFile:
-        """The positions in a position delete file; read once."""
+        """Return the positions in a position delete file, which is read once."""
         location = delete.location
         if location not in self._position_files:
             self._position_files[location] = self._position_file(delete)
@@ -165,13 +165,13 @@ class DeleteLoader:
         return positions
 
     def _read_position_file(self, delete: DeleteFile) -> Deletes:
-        """Read the positions by data file; memory is bounded by the bitmaps."""
+        """Read the positions by data file. Memory is bounded by the bitmaps."""
         size = delete.size or 0
         whole = _PositionDeletes(self._storage, delete.location, delete.row_format, delete.key_metadata, self._verify)
         if self._executor is None:
             positions, rows = whole.read()
         else:
-            starts = range(0, min(max(1, size), _PIECES * _PIECE), _PIECE)  # the last piece has no end
+            starts = range(0, min(max(1, size), _PIECES * _PIECE), _PIECE)  # the last split has no end
             pieces = [replace(whole, start=n, stop=n + _PIECE if n != starts[-1] else NO_END) for n in starts]
             positions, rows = {}, 0
             for some, count in self._executor.map(_PositionDeletes.read, pieces):
@@ -182,17 +182,18 @@ class DeleteLoader:
         return positions
 
     def _report_spellings(self, location: str, positions: PositionsByFile) -> None:
-        """Log deletes that name a file of the group in another spelling, or under another scheme or host.
+        """Log deletes that reference a data file in another notation, or under another scheme or host.
 
-        Those that name the same place are applied. `hdfs://host/x` and `/x` are not known to be the same place unless
-        the table's own location or `relocate` implies it: such deletes are not applied, but may have been intended.
+        Deletes of the same canonical location are applied. `hdfs://host/x` and `/x` are not known to be the same file
+        unless the table's own location or `relocate` implies it. Such deletes are not applied, but may have been
+        intended.
         """
         others = positions.names.filter(pc.invert(pc.is_in(positions.names, value_set=self._data_paths)))
         places = self._places.canonicalize(self._data_paths)
         here = pc.is_in(self._places.canonicalize(others), value_set=places)
         if pc.any(here).as_py():
             _LOG.info(
-                "%s names a data file of the table by another spelling of its path, %s: these deletes are applied",
+                "%s references a data file of the table by another form of its path, %s: these deletes are applied",
                 location,
                 others.filter(here)[0],
             )
@@ -209,7 +210,7 @@ class DeleteLoader:
 
 @dataclass(frozen=True)
 class _PositionDeletes:
-    """The row groups of a position delete file whose first byte is in [start, stop); can be sent to a worker."""
+    """The row groups of a position delete file whose first byte is in [start, stop). Can be sent to a worker."""
 
     storage: Storage
     path: str
@@ -220,7 +221,7 @@ class _PositionDeletes:
     stop: int = NO_END
 
     def read(self) -> tuple[Deletes, int]:
-        """Read the positions by data file, and the number of rows read."""
+        """Read the positions by data file; also return the number of rows read."""
         matching = FieldMatching(by_id=True)
         deletes: Deletes = {}
         rows = 0
@@ -238,27 +239,30 @@ class _PositionDeletes:
 
 
 def _drop_past_end(positions: BitMap64, rows: int | None) -> BitMap64:
-    """Drop positions past the end of a file with so many rows, if the count is known."""
+    """Remove positions past the end of a file with `rows` rows, if the count is known."""
     if not positions or rows is None or rows < 0 or positions.max() < rows:
         return positions
     return positions & BitMap64(range(rows))
 
 
 def check_count(location: str, rows: int, recorded: int | None) -> None:
-    """Compare a delete file's row count with its manifest's; unknown (None or -1) passes.
+    """Compare a delete file's row count with its manifest's. Unknown counts (None or -1) pass.
 
-    Raises `CorruptData` if the file has fewer: deletes are lost. If it has more, all of them apply, as in Impala
-    (manifests that were edited by hand say such counts), and a warning says so.
+    Raises `CorruptData` if the file has fewer rows, since deletes are lost. If it has more, all of them apply, as in
+    Impala, and a warning is logged: manifests that were edited by hand have such counts.
     """
     if recorded is None or recorded < 0 or rows == recorded:
         return
     if rows < recorded:
         raise CorruptData(
-            f"{redact(location)} has {rows:,} deletes, but the metadata says {recorded:,}: it is damaged, or was "
+            f"{redact(location)} has {rows:,} deletes, but the metadata records {recorded:,}: it is damaged, or was "
             "replaced by another file. Restore it."
         )
     _LOG.warning(
-        "%s has %s deletes, but the metadata says %s: all are applied", redact(location), f"{rows:,}", f"{recorded:,}"
+        "%s has %s deletes, but the metadata records %s: all are applied",
+        redact(location),
+        f"{rows:,}",
+        f"{recorded:,}",
     )
 
 
@@ -273,7 +277,7 @@ def check_columns(location: str, projection: Projection) -> None:
 
 
 def _group_by_file(table: pa.Table) -> Iterator[tuple[str, np.ndarray]]:
-    """Group positions by data file, one step per data file. Rows with a null file path delete nothing."""
+    """Yield the positions by data file, one step per data file. Rows with a null file path delete nothing."""
     table = table.filter(pc.is_valid(table["file_path"]))
     if table.column("pos").null_count:
         raise CorruptMetadata("a position delete file has a null position")

@@ -1,7 +1,7 @@
-"""The positions in a position delete file, by the data file locations that it names.
+"""The positions in a position delete file, by the data file locations that it contains.
 
-The positions of a data file are those under its own location, and those under other spellings of its place
-(`locations.Places`), except a spelling that is the location of another live file.
+The positions of a data file are those under its own location, and those under other notations of it
+(`LocationMatcher`), except for notations that are the exact location of another live file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Deletes = dict[str, BitMap64]  # deleted positions by the location of their data
 
 
 class PositionsByFile:
-    """Deleted positions by name of a data file; immutable, so threads and task groups share them."""
+    """Deleted positions by data file location. Immutable, so threads and task groups share them."""
 
     def __init__(self, by_name: Deletes, places: LocationMatcher) -> None:
         self.by_name = by_name
@@ -29,7 +29,7 @@ class PositionsByFile:
 
     @property
     def nbytes(self) -> int:
-        """The approximate bytes of the bitmaps and names."""
+        """The approximate size of the bitmaps and names in bytes."""
         return sum(size_of(bitmap) + 2 * len(name) for name, bitmap in self.by_name.items())
 
     @cached_property
@@ -39,21 +39,22 @@ class PositionsByFile:
 
     @cached_property
     def family(self) -> tuple[str, str] | None:
-        """The common beginning of all names; see `Places.family`."""
+        """The common scheme, authority and relocation prefix of all names; see `LocationMatcher.family`."""
         return self._places.family(self.names)
 
     @cached_property
     def place_names(self) -> dict[str, list[str]]:
-        """The names by place."""
+        """The names by canonical location."""
         names: dict[str, list[str]] = defaultdict(list)
         for place, name in zip(self._places.canonicalize(self.names).to_pylist(), self.by_name, strict=True):
             names[place].append(name)
         return dict(names)
 
     def other_spellings(self, path: str, place: str, others: Collection[str]) -> Sequence[str]:
-        """Other spellings under which the delete file names a data file; `others` are other live files at its place.
+        """Return other notations that the delete file uses for a data file.
 
-        Raises `UnsupportedFeature` for a name that no live file has, if several live files share its place.
+        `place` is the file's canonical location, and `others` are other live files with the same one. Raises
+        `UnsupportedFeature` if there are such files, and a notation is not the exact location of any of them.
         """
         names = [name for name in self.place_names.get(place, ()) if name != path and name not in others]
         if names and others:
@@ -61,14 +62,14 @@ class PositionsByFile:
         return names
 
     def positions_of(self, names: Sequence[str]) -> BitMap64:
-        """The union of the positions under these names."""
+        """Return the union of the positions under these names."""
         return union_bitmaps([self.by_name[name] for name in names if name in self.by_name])
 
 
 def ambiguous_delete(name: str, candidates: Collection[str]) -> UnsupportedFeature:
-    """The error for a delete that may apply to any of several data files."""
+    """Return the error for a delete that may apply to any of several data files."""
     return UnsupportedFeature(
         "a position delete that may mean one of several data files",
-        f"It names {name}, which is not the exact location of any data file, and may mean "
+        f"It references {name}, which is not the exact location of any data file, and may mean "
         f"{' or '.join(sorted(candidates))}. Compact these files with the engine that wrote the delete.",
     )

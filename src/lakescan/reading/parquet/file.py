@@ -1,4 +1,4 @@
-"""Read Parquet files: the row groups of a split that can match, as batches with the file position of the first row."""
+"""Reads Parquet files: the row groups of a split that can match, as batches with the position of the first row."""
 
 from __future__ import annotations
 
@@ -48,17 +48,16 @@ from lakescan.reading.type_promotion import cast_leaf, pad_bounds
 from lakescan.storage import Storage
 from lakescan.storage.errors import is_storage_fault, redact, storage_boundary
 
-_PROBE = 1 << 13  # rows decoded at once when locating damage
-_WORTH_DICTIONARIES = 10_000  # rows from which on another reader for dictionaries pays
+_PROBE = 1 << 13  # rows of a batch when locating damage
+_WORTH_DICTIONARIES = 10_000  # minimum rows for which opening another reader for dictionaries is worthwhile
 
 
 @dataclass(frozen=True)
 class ParquetData:
     """An open Parquet file of `size` bytes. `calendar` is its writer's legacy calendar, if values need rebasing.
 
-    `reopened` opens the file again, so that leaf columns with dictionaries are read as dictionary arrays. `local` is
-    the file's path if it is in the local filesystem, and another decoder may read some columns. `handle` is the open
-    file, None if it is encrypted.
+    `reopened` opens the file again, with dictionary arrays for the given leaf columns. `local` is the path of a local
+    file if Polars may read some of its columns. `handle` is the open file, None if it is encrypted.
     """
 
     file: pq.ParquetFile
@@ -71,7 +70,7 @@ class ParquetData:
     handle: pa.NativeFile | None = None
 
     def as_spark_reads(self) -> ParquetData:
-        """The file with dates and timestamps rebased as in Spark, from the calendar that its footer declares."""
+        """Return the file with dates and timestamps rebased as in Spark, from the calendar that its footer declares."""
         return replace(self, calendar=LegacyCalendar.read_metadata(self.file.metadata.metadata))
 
     @property
@@ -86,7 +85,7 @@ class ParquetData:
         return int(self.footer.first_rows[-1])
 
     def chunks(self, start: int, stop: int) -> list[int]:
-        """The row groups whose first byte is in [start, stop). One Python step per row group of the file."""
+        """Return the row groups whose first byte is in [start, stop). Takes one Python step per row group."""
         if start <= 0 and stop >= self.size:
             return list(range(self.file.metadata.num_row_groups))
         return [i for i, first in enumerate(self.footer.starts(self.size)) if start <= first < stop]
@@ -94,11 +93,10 @@ class ParquetData:
     def batches(
         self, chunks: Sequence[int], projection: Projection, batch_size: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Batches of the projection's columns, each with the file position of its first row.
+        """Yield the file position of the first row, and a batch of the projection's columns.
 
-        Columns of texts and bytes that the file has as dictionaries are dictionary arrays, which are decoded at a
-        quarter of the cost. Raises `CorruptData` if a page cannot be decoded, or a row group's row count differs from
-        the footer's.
+        String and binary columns that have dictionaries in the file are dictionary arrays, which takes a quarter of the
+        time. Raises `CorruptData` if a page cannot be decoded, or a row group's row count differs from the footer's.
         """
         first = self.footer.first_rows
         file = self._with_dictionaries(projection, sum(int(first[each + 1] - first[each]) for each in chunks))
@@ -115,7 +113,7 @@ class ParquetData:
                 raise self._count_error(run, position - end)
 
     def _with_dictionaries(self, projection: Projection, rows: int) -> pq.ParquetFile:
-        """The file for reading so many rows of the projection's columns."""
+        """Return the file to read `rows` rows from, with dictionary arrays if that is worthwhile."""
         if self.reopened is None or rows < _WORTH_DICTIONARIES:
             return self.file
         names = {self.file.schema.column(leaf).path: leaf for leaf in projection.leaves}
@@ -133,16 +131,16 @@ class ParquetData:
         return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
     def _is_plausible(self, rows: int) -> bool:
-        """Whether a file of this size can have so many rows; if not, a column is decoded to count them."""
+        """Return whether a file of this size can have so many rows. If not, a column is decoded to count them."""
         return rows <= self.size * limits.ROWS_PER_BYTE or not self.file.metadata.num_columns
 
     def _batches_of(
         self, file: pq.ParquetFile, run: list[int], projection: Projection, batch_size: int
     ) -> Iterator[pa.RecordBatch]:
-        """The batches of consecutive row groups: columns of fixed width by a decoder of their own, if they have one."""
+        """Yield the batches of consecutive row groups. Fixed-width columns are decoded by Polars where possible."""
         first, leaves = self.footer.first_rows, list(projection.leaves) or [0]
         quick: dict[int, str] = {}
-        rows = min(batch_size, int(first[run[-1] + 1] - first[run[0]]))  # small batches are for few rows
+        rows = min(batch_size, int(first[run[-1] + 1] - first[run[0]]))
         if self.local is not None and projection.leaves and rows >= LEAST_ROWS:
             quick = fixed_width_columns(self.file, self.footer, leaves)
         others = [leaf for leaf in leaves if leaf not in quick]
@@ -162,7 +160,7 @@ class ParquetData:
         yield from self._decode(file, run, leaves, batch_size)
 
     def _pieces(self, run: list[int], columns: int) -> Iterator[list[int]]:
-        """Consecutive row groups whose columns of fixed width are decoded at once. One Python step per row group."""
+        """Yield splits of consecutive row groups, whose fixed-width columns are decoded together."""
         first, piece = self.footer.first_rows, []
         for group in run:
             piece.append(group)
@@ -175,7 +173,7 @@ class ParquetData:
     def _join_columns(
         self, decoded: pa.Table, batches: Iterator[pa.RecordBatch], projection: Projection, piece: list[int]
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of the other columns, with those that were decoded before, in the order of the file."""
+        """Yield batches of the other columns, joined with the already decoded columns in the order of the file."""
         rows = 0
         for batch in batches:
             if not batch.num_rows:
@@ -198,7 +196,7 @@ class ParquetData:
     def _decode(
         self, file: pq.ParquetFile, run: list[int], leaves: list[int], batch_size: int
     ) -> Iterator[pa.RecordBatch]:
-        """The batches of consecutive row groups."""
+        """Yield the batches of consecutive row groups, decoded by pyarrow."""
         rows = 0
         try:
             for batch in file.reader.iter_batches(batch_size, row_groups=run, column_indices=leaves, use_threads=True):
@@ -213,7 +211,7 @@ class ParquetData:
                 raise
 
     def _damaged_part(self, run: list[int], leaves: list[int], rows: int, batch_size: int) -> str:
-        """Name the first row group and column of a run that cannot be decoded, once `rows` rows of it were read."""
+        """Name the first row group and column of a run that cannot be decoded, after `rows` rows of it were read."""
         first = self.footer.first_rows
         position = int(first[run[0]]) + rows
         groups = [g for g in run if first[g + 1] > position and first[g] <= position + batch_size]
@@ -229,8 +227,8 @@ class ParquetData:
         which = f"row group {run[0]} has" if len(run) == 1 else f"row groups {run[0]} to {run[-1]} have"
         what = f"{abs(more):,} rows {'more' if more > 0 else 'fewer'}"
         return CorruptData(
-            f"{redact(self.path)}: {which} {what} than the footer says, so the positions of later rows would be wrong. "
-            "The file is damaged: restore it, or write its rows again."
+            f"{redact(self.path)}: {which} {what} than the footer records, so later rows would get wrong positions. "
+            "The file is damaged: restore it, or rewrite its rows."
         )
 
 
@@ -238,7 +236,10 @@ class ParquetData:
 def open_parquet(
     storage: Storage, path: str, key_metadata: bytes | None = None, *, verify: bool = False
 ) -> Iterator[ParquetData]:
-    """Open a data or delete file; raises `MissingFile`, and `CorruptData` if it is not Parquet."""
+    """Context manager: open a data or delete file; raises `MissingFile`, and `CorruptData` if it is not Parquet.
+
+    `verify`: check the checksums of pages. Raises `UnsupportedFeature` for an encrypted file without a key manager.
+    """
     decryption = None if key_metadata is None else _decryption(storage, path, key_metadata)
     with storage.open(path) as handle:
         with storage_boundary("read", path):
@@ -268,12 +269,12 @@ def open_parquet(
 
 
 def encryption_error(path: str) -> UnsupportedFeature:
-    """The error for an encrypted file without a key manager."""
-    return UnsupportedFeature("encrypted files without a key manager", f"{path} is one: pass key_manager=.")
+    """Return the error for an encrypted file without a key manager."""
+    return UnsupportedFeature("encrypted files without a key manager", f"{path} is encrypted: pass key_manager=.")
 
 
 def _decryption(storage: Storage, path: str, key_metadata: bytes) -> Any:
-    """The decryption properties of a file (Parquet modular encryption); reading a plain file with them fails.
+    """Return the decryption properties of a file (Parquet modular encryption). Reading a plain file with them fails.
 
     Without a key manager, key metadata is ignored, as in Iceberg's Java library: some writers set it for plain files.
     """
@@ -295,7 +296,7 @@ def matching_row_groups(
     projection: Projection,
     schema: Schema,
 ) -> list[int]:
-    """The row groups that remain after pruning by the statistics in the file's footer."""
+    """Return the row groups that remain after pruning by the statistics, Bloom filters and column indexes of a file."""
     ids = {leaf.bound_id for leaf in leaves(predicate)} - RESERVED_IDS  # row lineage may be inherited, not stored
     columns = {i: at for i in ids if (at := projection.leaf_of(i, fields)) is not None}
     statistics = data.footer.statistics(leaf for leaf, _ in columns.values())
@@ -322,7 +323,7 @@ def _prune_by_indexes(
     columns: Mapping[int, tuple[int, FileField]],
     schema: Schema,
 ) -> list[int]:
-    """The row groups that Bloom filters and column indexes do not rule out; see `parquet.indexes`."""
+    """Return the row groups that Bloom filters and column indexes do not exclude; see `parquet.indexes`."""
     handle = data.handle
     assert handle is not None
     file = data.file
@@ -363,9 +364,9 @@ def _prune_by_indexes(
 
 
 def _is_hashed(data: ParquetData, source: FileField, target: t.Field) -> bool:
-    """Whether literals can be looked up in Bloom filters of a column: signed integers, dates and texts.
+    """Return whether literals can be looked up in a column's Bloom filters: signed integers, dates and strings.
 
-    Texts of CHAR(n) may be stored without the padding that literals and read values have.
+    Strings of CHAR(n) may be stored without the padding that literals and read values have.
     """
     kind = source.type
     if target.width:
@@ -383,7 +384,7 @@ def _page_stats(
     source: FileField,
     target: t.Field,
 ) -> ColumnStats:
-    """The statistics of pages, each as of one value: it is null, none is null, or that is unknown."""
+    """Return the statistics of pages, each as if it had one value: null, not null, or unknown."""
     writer = data.file.metadata.created_by
     lower, upper = (_bound(pages, side, physical, source, target, writer) for side in ("lower", "upper"))
     if data.calendar is not None:
@@ -402,7 +403,7 @@ def _bound(
     target: t.Field,
     created_by: str | None,
 ) -> pa.Array | None:
-    """The bounds of one side in the column's type; None if the file's type does not convert to it exactly."""
+    """Return the bounds of one side in the column's type; None if the file's type does not convert to it exactly."""
     if not isinstance(target.type, t.Atomic | t.Decimal | t.Timestamp) or target.type in (t.UUID, t.BINARY):
         return None
     try:
@@ -426,7 +427,7 @@ def runs(row_groups: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _empty_batches(position: int, rows: int, batch_size: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Batches with rows but no columns, for scans that only count."""
+    """Yield batches with rows but no columns, for scans that only count."""
     for start in range(0, rows, batch_size):
         size = min(batch_size, rows - start)
         yield position + start, batch_of([], pa.schema([]), size)

@@ -1,7 +1,7 @@
-"""Read the footer of a Parquet file: offsets, row counts and column statistics of its row groups.
+"""Reads the footer of a Parquet file: offsets, row counts and column statistics of its row groups.
 
 pyarrow aborts the process when the metadata of a damaged column chunk is accessed (an invalid repetition type, a bound
-with too few bytes, a histogram of the wrong length). So it is used for row counts only; the rest is parsed here.
+with too few bytes, a histogram of the wrong length). So it is used for row counts only; everything else is parsed here.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from lakescan.reading.decoding_errors import decoding
 from lakescan.reading.parquet import thrift
 from lakescan.storage.errors import read_whole, redact
 
-_MOST_CHUNKS = 4_096  # each is stepped over in Python to look for encodings
+_MOST_CHUNKS = 4_096  # maximum column chunks to search for encodings; each takes a Python step
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
 _TAIL = 64 * 2**10  # bytes read in the first request: enough for most footers
-_DO = "The file is damaged: restore it, or write its rows again."
+_DO = "The file is damaged: restore it, or rewrite its rows."
 
 # Field ids in the Parquet format's `parquet.thrift`.
 _ROW_GROUPS, _COLUMN_ORDERS = 4, 7
@@ -46,8 +46,8 @@ Extent = tuple[int, int]  # offset and length in bytes
 class ChunkStatistics:
     """The statistics of a column chunk: encoded bounds and null count, None if absent.
 
-    `physical_type` is its number in the format. If not `ordered`, the footer declares no column order, and the bounds
-    are the deprecated `min` and `max`.
+    `physical_type` is the type's number in the format. If not `ordered`, the footer declares no column order, and the
+    bounds are the deprecated `min` and `max`.
     """
 
     physical_type: int | None = None
@@ -59,7 +59,7 @@ class ChunkStatistics:
 
 @dataclass(frozen=True)
 class Footer:
-    """A footer: pyarrow's `metadata`, and its bytes, None if it is encrypted."""
+    """A footer: pyarrow's `metadata`, and the footer's bytes, None if it is encrypted."""
 
     path: str
     metadata: pq.FileMetaData
@@ -74,14 +74,14 @@ class Footer:
         counts = [self.metadata.row_group(i).num_rows for i in range(self.metadata.num_row_groups)]
         if min(counts, default=0) < 0 or sum(counts) != self.metadata.num_rows:
             raise CorruptData(
-                f"{redact(self.path)}: its footer says {self.metadata.num_rows:,} rows, but its row groups have "
+                f"{redact(self.path)}: its footer records {self.metadata.num_rows:,} rows, but its row groups have "
                 f"{sum(counts):,}. {_DO}"
             )
         result: np.ndarray = np.concatenate([[0], np.cumsum(np.array(counts, dtype=np.int64))])
         return result
 
     def starts(self, size: int) -> list[int]:
-        """The offset of each row group in the file of `size` bytes: that of its first column's first page.
+        """Return the offset of each row group in the file of `size` bytes: that of its first column's first page.
 
         Raises `CorruptData` for an offset outside the file.
         """
@@ -100,7 +100,7 @@ class Footer:
         return offsets
 
     def statistics(self, leaves: Iterable[int]) -> dict[int, list[ChunkStatistics]]:
-        """The statistics of each of these leaf columns, one entry per row group."""
+        """Return the statistics of these leaf columns, one entry per row group."""
         wanted = frozenset(leaves)
         if self.data is None:
             return {leaf: [ChunkStatistics()] * self.metadata.num_row_groups for leaf in wanted}
@@ -108,9 +108,9 @@ class Footer:
         return {leaf: [_statistics(g.get(leaf, {}), leaf in self._ordered_leaves) for g in groups] for leaf in wanted}
 
     def dictionary_leaves(self, leaves: Iterable[int]) -> frozenset[int]:
-        """Those of these leaf columns whose data pages all are indices of dictionaries, as the footer says.
+        """Return those of these leaf columns whose data pages are all dictionary-encoded, according to the footer.
 
-        None is if the footer does not count its pages by encoding, is encrypted, or has very many column chunks.
+        The result is empty if the footer has no page counts by encoding, is encrypted, or has very many column chunks.
         """
         wanted = frozenset(leaves)
         chunks = self.metadata.num_row_groups * self.metadata.num_columns
@@ -120,9 +120,9 @@ class Footer:
         return frozenset(leaf for leaf in wanted if all(_has_dictionary_pages(g.get(leaf, {})) for g in groups))
 
     def codecs(self, leaves: Iterable[int]) -> dict[int, frozenset[int]]:
-        """The codecs of these leaf columns, by their numbers in the format.
+        """Return the codecs of these leaf columns, by their numbers in the format.
 
-        None are known if the footer is encrypted or has very many column chunks.
+        The result is empty if the footer is encrypted or has very many column chunks.
         """
         wanted = frozenset(leaves)
         chunks = self.metadata.num_row_groups * self.metadata.num_columns
@@ -132,7 +132,7 @@ class Footer:
         return {leaf: frozenset(g.get(leaf, {}).get(_CODEC, -1) for g in groups) for leaf in wanted}
 
     def bloom_filters(self, leaves: Iterable[int]) -> dict[int, list[Extent | None]]:
-        """Where the Bloom filters of these leaf columns are in the file, one entry per row group; None without one.
+        """Return the extents of these leaf columns' Bloom filters, one entry per row group; None without a filter.
 
         The length is 0 if the footer does not record it.
         """
@@ -145,7 +145,7 @@ class Footer:
         return self._extents(leaves, extent)
 
     def column_indexes(self, leaves: Iterable[int]) -> dict[int, list[Extent | None]]:
-        """Where the column indexes (statistics of pages) of these leaf columns are, one entry per row group."""
+        """Return the extents of the column indexes (page statistics) of these leaf columns, one entry per row group."""
 
         def extent(chunk: _Fields) -> Extent | None:
             at, length = chunk.get(_INDEX_OFFSET), chunk.get(_INDEX_LENGTH)
@@ -179,7 +179,7 @@ class Footer:
         return {leaf: [extent(group.get(leaf, {})) for group in groups] for leaf in wanted}
 
     def _chunks(self, leaves: frozenset[int], of_leaves: thrift.Reader | None = None) -> list[dict[int, _Fields]]:
-        """For each row group, the column metadata of its first leaf and of these leaves, by leaf."""
+        """Return, for each row group, the column metadata of its first leaf and of these leaves, by leaf."""
 
         def column(data: bytes, at: int, leaf: int) -> tuple[_Fields, int]:
             metadata = (of_leaves or _read_chunk) if leaf in leaves else _read_pages
@@ -206,12 +206,12 @@ class Footer:
 
     @cached_property
     def _ordered_leaves(self) -> frozenset[int]:
-        """The leaf columns for which the footer declares the type-defined column order."""
+        """The leaf columns with the type-defined column order in the footer."""
         orders = self._elements(_COLUMN_ORDERS, {1: _present})
         return frozenset(leaf for leaf, order in enumerate(orders) if order)
 
     def _elements(self, number: int, wanted: Mapping[int, thrift.Reader]) -> list[_Fields]:
-        """The elements of one of the footer's lists (field `number`), with the wanted fields."""
+        """Return the elements of one of the footer's lists (field `number`), with the wanted fields."""
 
         def elements(data: bytes, at: int, kind: int) -> tuple[list[_Fields], int]:
             count, _, at = thrift.head_of_list(data, at)
@@ -262,9 +262,9 @@ def parse_footer(data: bytes, path: str) -> Footer:
 
 
 def open_lenient(file: pa.NativeFile, path: str) -> pq.ParquetFile:
-    """Open a Parquet file; if pyarrow refuses the types in its footer, open it by the repaired footer.
+    """Open a Parquet file. If pyarrow refuses the types in its footer, open it with the repaired footer.
 
-    Raises what pyarrow raises, and `CorruptData`.
+    Raises pyarrow's errors, and `CorruptData`.
     """
     try:
         return pq.ParquetFile(file)
@@ -337,8 +337,9 @@ def _read_chunk_encodings(data: bytes, at: int, kind: int) -> tuple[_Fields, int
     return thrift.struct(data, at, {_ENCODINGS: _read_encodings})
 
 
-# The Parquet format allows that type only for columns of nulls, and Arrow rejects the file. The converted type
-# `MAP_KEY_VALUE` still identifies the group, so the logical type is cut out of the bytes; nothing else is changed.
+# Some writers set the logical type UNKNOWN for groups. The Parquet format only allows it for columns of nulls, and
+# Arrow rejects the file. The converted type `MAP_KEY_VALUE` still identifies the group, so the logical type is removed
+# from the bytes. Nothing else is changed.
 
 REFUSAL = "cannot be applied to group node"
 _SCHEMA, _CHILDREN, _LOGICAL_TYPE, _UNKNOWN = 2, 5, 10, 11  # field ids in FileMetaData, SchemaElement and LogicalType
@@ -356,7 +357,7 @@ def remove_unknown_groups(footer: bytes) -> bytes:
 
 
 def _unknown_groups(data: bytes, at: int, kind: int) -> tuple[list[tuple[int, int]], int]:
-    """The byte ranges of the logical types to remove; each must be the last field of its schema element."""
+    """Return the byte ranges of the logical types to remove. Each must be the last field of its schema element."""
     count, _, at = thrift.head_of_list(data, at)
     ranges = []
     for _ in range(count):
@@ -368,7 +369,7 @@ def _unknown_groups(data: bytes, at: int, kind: int) -> tuple[list[tuple[int, in
 
 
 def _logical_type(data: bytes, at: int, kind: int) -> tuple[tuple[bool, int, int], int]:
-    """Whether the type is UNKNOWN, and the byte range of the field with its header, which must be one byte."""
+    """Return whether the type is UNKNOWN, and the byte range of the field with its one-byte header."""
     union, stop = thrift.struct(data, at, {_UNKNOWN: _skip_member})
     head = data[at - 1]
     is_short = head >> 4 != 0 and head & 15 == _STRUCT
@@ -390,10 +391,10 @@ _EXACT = Context(prec=80)
 def decode_bounds(
     statistics: Sequence[ChunkStatistics], side: str, physical_type: str, kind: pa.DataType, created_by: str | None
 ) -> pa.Array | None:
-    """Decode the bounds of one side ('lower' or 'upper') to an array of `kind`, null for chunks without reliable ones.
+    """Decode the bounds of one side ('lower' or 'upper') to an array of `kind`; null for chunks without reliable ones.
 
-    None if bounds of this type cannot be decoded, or the writer `created_by` is known to record wrong ones.
-    `physical_type` is the schema's; a chunk of another type has none.
+    Returns None if bounds of this type cannot be decoded, or the writer `created_by` is known to record wrong ones.
+    `physical_type` is the schema's; a chunk of another type has no bounds.
     """
     number = PHYSICAL.get(physical_type)
     if pa.types.is_dictionary(kind):

@@ -1,9 +1,9 @@
-"""Row groups that Bloom filters and column indexes rule out, where the statistics in the footer do not.
+"""Prunes row groups by Bloom filters and column indexes, after pruning by the statistics in the footer.
 
-A Bloom filter holds the hashes of a column's values in a row group: it proves that a value is not among them. A column
+A Bloom filter has the hashes of a column's values in a row group: it proves that a value is not among them. A column
 index has the bounds of each page: it proves that no page has a value in a range. Both are at the end of the file, and
-are read only for the columns that the filter compares with literals. pyarrow reads whole row groups, so that no single
-page is skipped.
+are read only for the columns that the filter compares with literals. Single pages are not skipped, since pyarrow reads
+whole row groups.
 
 Parquet specification: `BloomFilter.md`, `PageIndex.md`.
 """
@@ -24,8 +24,8 @@ from lakescan.reading.parquet import thrift
 from lakescan.reading.parquet.footer import ChunkStatistics, Extent
 
 _MOST_LITERALS = 200
-_MOST_BYTES = 1 << 22  # of a Bloom filter, or a column index, that is read
-_HEAD = 64  # bytes that hold the header of a Bloom filter
+_MOST_BYTES = 1 << 22  # maximum size of a Bloom filter or column index
+_HEAD = 64  # bytes to read for the header of a Bloom filter
 _MASK32, _MASK64 = (1 << 32) - 1, (1 << 64) - 1
 _SALT = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31)
 _PRIME = (11400714785074694791, 14029467366897019727, 1609587929392839161, 9650029242287828579, 2870177450012600261)
@@ -35,7 +35,7 @@ Read = Callable[[int, int], bytes]  # bytes of the file: offset, length
 
 @dataclass(frozen=True)
 class BloomFilter:
-    """A split block Bloom filter: its blocks of 32 bytes."""
+    """A split block Bloom filter, as blocks of 32 bytes."""
 
     blocks: np.ndarray
 
@@ -61,16 +61,16 @@ class BloomFilter:
         return BloomFilter(np.frombuffer(bits, "<u4").reshape(-1, 8)) if len(bits) == count else None
 
     def may_contain(self, hashed: int) -> bool:
-        """Whether a value with this hash may be among those of the row group."""
+        """Return whether the row group may have a value with this hash."""
         block = self.blocks[((hashed >> 32) * len(self.blocks)) >> 32]
         key = hashed & _MASK32
         return all(int(word) >> ((key * salt & _MASK32) >> 27) & 1 for word, salt in zip(block, _SALT, strict=True))
 
 
 def value_hash(value: Any, physical: str) -> int | None:
-    """The hash of a value as a column of a physical type stores it; None if it cannot be stored there.
+    """Return the hash of a value in a column of a physical type; None if the column cannot store the value.
 
-    Raises `ValueError` for a type whose values are not hashed here.
+    Raises `ValueError` for an unsupported type.
     """
     if physical in ("INT32", "INT64") and isinstance(value, int):
         width = 4 if physical == "INT32" else 8
@@ -82,7 +82,7 @@ def value_hash(value: Any, physical: str) -> int | None:
 
 
 def xxhash64(data: bytes) -> int:
-    """The 64-bit xxHash of bytes, with the seed 0.
+    """Return the 64-bit xxHash of bytes, with the seed 0.
 
     >>> hex(xxhash64(b""))
     '0xef46db3751d8e999'
@@ -126,9 +126,9 @@ def _rotate_left(value: int, by: int) -> int:
 def bloom_filters_may_match(
     predicate: Predicate, physical: Mapping[int, str], load: Callable[[int], BloomFilter | None]
 ) -> bool:
-    """Whether some row of a row group may match, by the Bloom filters that `load` returns for field ids.
+    """Return whether a row group may have a matching row, by the Bloom filters that `load` returns for field ids.
 
-    `physical` are the physical types of the fields that can be looked up, by field id.
+    `physical` maps the ids of fields that can be looked up to their physical types.
     """
 
     def may_match(part: Predicate) -> bool:
@@ -156,7 +156,7 @@ def bloom_filters_may_match(
 
 
 def equality_fields(predicate: Predicate) -> frozenset[int]:
-    """The ids of the fields that a predicate compares with literals for equality."""
+    """Return the ids of the fields that a predicate compares with literals for equality."""
     found = (each for each in leaves(predicate) if isinstance(each, Comparison | In))
     return frozenset(
         each.bound_id for each in found if (each.op == "=" if isinstance(each, Comparison) else not each.negate)
@@ -168,7 +168,7 @@ def _physical_value(value: pa.Scalar) -> Any:
 
 
 def page_statistics(data: bytes, physical_type: int | None) -> tuple[list[ChunkStatistics], pa.Array] | None:
-    """The bounds of pages in a column index, and which of them have only nulls; None if it is damaged."""
+    """Return the bounds of pages in a column index, and a mask of pages with only nulls; None if it is damaged."""
     fields = {1: _booleans, 2: _binaries, 3: _binaries, 5: _integers}
     try:
         index, _ = thrift.struct(data, 0, fields)
@@ -188,9 +188,9 @@ def page_statistics(data: bytes, physical_type: int | None) -> tuple[list[ChunkS
 
 
 def pages_may_match(predicate: Predicate, stats_of: Callable[[int], ColumnStats | None]) -> bool:
-    """Whether some row of a row group may match, by the statistics of the pages of single columns.
+    """Return whether a row group may have a matching row, by the page statistics of single columns.
 
-    Pages of different columns have other rows, so that only conditions on one column are tested.
+    Pages of different columns contain different rows, so only conditions on one column are evaluated.
     """
     of_columns: dict[int, list[Predicate]] = {}
     for part in conjuncts(predicate):
@@ -207,7 +207,7 @@ def pages_may_match(predicate: Predicate, stats_of: Callable[[int], ColumnStats 
 
 
 def index_bytes(read: Read, extent: Extent | None, size: int) -> bytes | None:
-    """The bytes of a column index in a file of `size` bytes; None if there is none, or it cannot be."""
+    """Read the bytes of a column index in a file of `size` bytes; None if it is missing, too large, or out of range."""
     if extent is None or not 0 < extent[1] <= _MOST_BYTES or not 0 <= extent[0] <= size - extent[1]:
         return None
     data = read(*extent)

@@ -1,8 +1,8 @@
-"""Rebase dates and timestamps that Spark 2 wrote, or a later Spark in LEGACY mode.
+"""Rebases dates and timestamps that were written by Spark 2, or by a later Spark in LEGACY mode.
 
 Those writers used the hybrid calendar, Julian until 1582-10-04, and the time zones of Java's old classes, which have no
-rules before 1900. The file's footer says so. In such a file, 1000-01-01 is stored as a different number than Arrow (and
-today's Spark) uses for that day. Rebasing keeps the day, as Spark does, not the number.
+rules before 1900. The file's footer records this. In such a file, 1000-01-01 is stored as a different number than Arrow
+(and today's Spark) uses for that day. Like Spark, rebasing preserves the date, not the number.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?00)?")
 
 @dataclass(frozen=True)
 class LegacyCalendar:
-    """Which values of a file need rebasing (dates and 64-bit timestamps; INT96), and the time zone of its writer."""
+    """The values of a file that need rebasing (dates and 64-bit timestamps; INT96), and the time zone of its writer."""
 
     datetimes: bool
     int96: bool
@@ -41,7 +41,7 @@ class LegacyCalendar:
 
     @staticmethod
     def read_metadata(footer: Mapping[bytes, bytes] | None) -> LegacyCalendar | None:
-        """Read it from a footer's key-value metadata, by Spark's rules; None if nothing needs rebasing."""
+        """Read the calendar from a footer's key-value metadata, by Spark's rules; None if nothing needs rebasing."""
         if not footer or (version := footer.get(_VERSION)) is None:
             return None
         datetimes, int96 = version < b"3.0.0" or _DATES in footer, version < b"3.1.0" or _INT96 in footer
@@ -49,7 +49,7 @@ class LegacyCalendar:
         return LegacyCalendar(datetimes, int96, zone) if datetimes or int96 else None
 
     def rebase(self, array: pa.Array, is_int96: Iterator[bool]) -> pa.Array:
-        """Rebase the dates and timestamps in a column as read from the file, nested or not.
+        """Rebase the dates and timestamps in a column of the file, which may be nested.
 
         `is_int96` yields, for each leaf column of the file in turn, whether its physical type is INT96.
         """
@@ -78,7 +78,7 @@ class LegacyCalendar:
         return array
 
     def reliable_bounds(self, bounds: pa.Array | None) -> pa.Array | None:
-        """The footer's bounds, null where rebasing may change the value."""
+        """Return the footer's bounds, null where rebasing may change the value."""
         if bounds is not None and pa.types.is_date(bounds.type):
             return _null_before(bounds, pa.scalar(_GREGORIAN_DAY, pa.int32()).cast(pa.date32()))
         if bounds is not None and pa.types.is_timestamp(bounds.type):
@@ -104,7 +104,7 @@ def _convert_before(
 
 
 def rebase_days(days: np.ndarray) -> np.ndarray:
-    """Convert days since 1970, before 1582-10-15, from the Julian to the Gregorian calendar; the date stays the same.
+    """Convert days since 1970, before 1582-10-15, from the Julian to the Gregorian calendar, preserving the date.
 
     A date that only the Julian calendar has, such as 1500-02-29, becomes the next day.
     """
@@ -121,7 +121,7 @@ def rebase_days(days: np.ndarray) -> np.ndarray:
 
 
 def rebase_micros(micros: np.ndarray, zone: str) -> np.ndarray:
-    """Convert instants before 1900 from the legacy calendar and zones; the local date and time stay the same."""
+    """Convert instants before 1900 from the legacy calendar and zones, preserving the local date and time."""
     clock = micros + _java_offset(zone)
     day = clock // _DAY
     day = np.where(day < _GREGORIAN_DAY, rebase_days(day), day)
@@ -134,7 +134,7 @@ def rebase_micros(micros: np.ndarray, zone: str) -> np.ndarray:
 
 
 def _java_offset(zone: str) -> int:
-    """The UTC offset of Java's old classes before 1900, in microseconds: the zone's current standard offset."""
+    """Return the UTC offset of Java's old classes before 1900, in microseconds: the zone's current standard offset."""
     if (fixed := _fixed_offset(zone)) is not None:
         return fixed
     try:
@@ -148,7 +148,7 @@ def _java_offset(zone: str) -> int:
 
 
 def _fixed_offset(zone: str) -> int | None:
-    """The offset of a fixed-offset zone, such as UTC or +01:00, in microseconds; None for other zones."""
+    """Return the offset of a fixed-offset zone, such as UTC or +01:00, in microseconds; None for other zones."""
     if zone in ("UTC", "GMT", "Z", "Etc/UTC"):
         return 0
     if (match := _OFFSET.fullmatch(zone)) is None:
@@ -159,7 +159,7 @@ def _fixed_offset(zone: str) -> int | None:
 
 
 def local_zone() -> str:
-    """This machine's time zone, as Java determines it: assumed for files that do not record their writer's zone."""
+    """Return this machine's time zone as Java determines it, for files that do not record their writer's zone."""
     if (named := os.environ.get("TZ", "").lstrip(":")) and not named.startswith("/"):
         return named
     _, separator, name = os.path.realpath("/etc/localtime").partition("/zoneinfo/")

@@ -1,8 +1,8 @@
-"""Columns of numbers, booleans, dates and times, decoded by Polars where it is installed.
+"""Decodes columns of numbers, booleans, dates and times by Polars, if it is installed.
 
-Its decoder takes half to two thirds of the processor time of pyarrow's for such columns. Everything else is pyarrow's:
-texts, which it keeps as dictionaries, nested columns, encrypted files, files that are not in the local filesystem.
-What Polars does not decode to what the footer promises, pyarrow does, or it tells what is wrong with it.
+For such columns, its decoder takes half to two thirds of the processor time of pyarrow's. pyarrow decodes everything
+else: strings, which it keeps as dictionaries, nested columns, encrypted files, and remote files. If the result of
+Polars does not match the footer, pyarrow decodes the columns, or raises the error.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import pyarrow.parquet as pq
 from lakescan.common.polars_columns import is_fixed_width, polars_for
 from lakescan.reading.parquet.footer import Footer
 
-LEAST_ROWS = 1 << 15  # with fewer rows, opening the file again takes longer than decoding
-PIECE_BYTES = 1 << 26  # decoded at once, or a row group
-CODECS = frozenset({0, 1, 2, 6, 7})  # by their numbers in `parquet.thrift`: none, snappy, gzip, zstd, lz4_raw
+LEAST_ROWS = 1 << 15  # for fewer rows, opening the file again takes longer than decoding
+PIECE_BYTES = 1 << 26  # minimum bytes that are decoded together
+CODECS = frozenset({0, 1, 2, 6, 7})  # numbers in `parquet.thrift`: none, snappy, gzip, zstd, lz4_raw
 _UNKNOWN = frozenset({-1})
 _PHYSICAL = ("BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE")
 
 
 def fixed_width_columns(file: pq.ParquetFile, footer: Footer, leaves: Sequence[int]) -> dict[int, str]:
-    """Those of these leaf columns that Polars may decode, with their names; they are top-level columns."""
+    """Return those of these leaf columns that Polars can decode, with their names. They are top-level columns."""
     schema = file.schema_arrow
     columns = {leaf: file.schema.column(leaf) for leaf in leaves}
     found = {
@@ -39,7 +39,7 @@ def fixed_width_columns(file: pq.ParquetFile, footer: Footer, leaves: Sequence[i
 
 
 def decode_with_polars(path: str, names: Sequence[str], start: int, rows: int, schema: pa.Schema) -> pa.Table | None:
-    """The rows of a local file from position `start` on, of these columns; None if Polars does not read them.
+    """Read `rows` rows of columns of a local file, starting at position `start`; None if Polars cannot.
 
     `schema` is the file's: the columns have its types.
     """
@@ -52,7 +52,7 @@ def decode_with_polars(path: str, names: Sequence[str], start: int, rows: int, s
         table: pa.Table = scan.collect().to_arrow()
     except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
         raise
-    except BaseException:  # Rust panics are no exceptions; pyarrow reads the columns, or tells what is wrong
+    except BaseException:  # includes Rust panics; pyarrow then reads the columns, or raises the error
         return None
     types = [schema.field(name).type for name in names]
     is_promised = table.num_rows == rows and table.column_names == list(names) and table.schema.types == types

@@ -1,7 +1,7 @@
-"""Whole Parquet files that Polars reads exactly: it reads several at once, and only what a query needs.
+"""Reads whole Parquet files by Polars, where the result is exact: several files together, and only the needed columns.
 
-Every file's footer is looked at first. The columns must be top-level ones of the file, with the table's types: numbers,
-booleans, dates, timestamps and texts; or constants. Statistics in footers are not used.
+Each file's footer is checked first. The columns must be top-level columns of the file with the table's types (numbers,
+booleans, dates, timestamps, strings), or constants. Statistics in footers are not used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TEXTS = ("STRING", "NONE")
 
 @dataclass(frozen=True)
 class FrameFile:
-    """A file that Polars reads: its path in the local filesystem, its rows, and a name or constant for each column.
+    """A file that Polars can read: its local path, its row count, and a name or constant for each column.
 
     Files with equal `columns` and `schema` are read together.
     """
@@ -44,13 +44,13 @@ class FrameFile:
     schema: pa.Schema
 
     def is_like(self, other: FrameFile) -> bool:
-        """Whether another file is read together with this one."""
+        """Return whether another file can be read together with this one."""
         same = all(_is_same(*pair) for pair in zip(self.columns, other.columns, strict=True))
         return same and self.schema.equals(other.schema)
 
 
 def has_simple_columns(schema: Schema) -> bool:
-    """Whether Polars reads columns of all of these types exactly; metadata columns are not in files."""
+    """Return whether Polars reads columns of all of these types exactly. False for metadata columns."""
     return bool(schema.fields) and all(
         field.id not in RESERVED_IDS and not field.pad and _is_simple(field.type.arrow()) for field in schema.fields
     )
@@ -59,9 +59,9 @@ def has_simple_columns(schema: Schema) -> bool:
 def frame_file(
     context: ReadContext, path: str, constants: Mapping[int, pa.Scalar], record_count: int | None
 ) -> FrameFile | None:
-    """How Polars reads the output's columns of a file; None if it might read one otherwise.
+    """Return how Polars reads the output's columns of a file; None if it might read one differently.
 
-    Raises `MissingFile` and `CorruptData` as reading the file does.
+    Raises `MissingFile` and `CorruptData`, like reading the file.
     """
     local = context.storage.local_path(path)
     if local is None or context.verify:
@@ -86,9 +86,9 @@ def frame_file(
 
 
 def collect_frame(files: Sequence[FrameFile], output: Schema, predicate: polars.Expr | None) -> polars.DataFrame | None:
-    """The rows of files that are read together, in their order, with the output's columns; those of `predicate`.
+    """Read similar files in order, with the output's columns and the rows that match `predicate`.
 
-    None if Polars does not read them.
+    Returns None if Polars cannot read them.
     """
     import polars as pl
 
@@ -103,14 +103,14 @@ def collect_frame(files: Sequence[FrameFile], output: Schema, predicate: polars.
         frame = (scan if predicate is None else scan.filter(predicate)).collect()
     except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
         raise
-    except BaseException:  # Rust panics are no exceptions; pyarrow reads the files, or tells what is wrong
+    except BaseException:  # includes Rust panics; pyarrow then reads the files, or raises the error
         return None
     is_whole = predicate is not None or frame.height == sum(file.rows for file in files)
     return frame if is_whole and frame.schema == pl.DataFrame(empty_table(output.arrow())).schema else None
 
 
 def _is_same(one: str | pa.Scalar, other: str | pa.Scalar) -> bool:
-    """Whether columns have one name or one constant; to Arrow, zeros of both signs are equal, and NaN is not."""
+    """Return whether two columns have the same name or constant. Unlike in Arrow, 0.0 and -0.0 differ, NaN is NaN."""
     if isinstance(one, pa.Scalar) and isinstance(other, pa.Scalar) and pa.types.is_floating(one.type):
         return bool(one.type == other.type and str(one) == str(other))
     return bool(one == other)
@@ -121,7 +121,7 @@ def _is_simple(kind: pa.DataType) -> bool:
 
 
 def _is_known(data: ParquetData, leaf: int) -> bool:
-    """Whether Polars decodes a column of a file to values of the type that Arrow has for it."""
+    """Return whether Polars decodes a column of a file to values of Arrow's type."""
     column = data.file.schema.column(leaf)
     if column.max_repetition_level or column.physical_type not in _PHYSICAL:
         return False
@@ -134,7 +134,7 @@ def _column(source: FieldSource, names: list[str], schema: pa.Schema) -> str | p
         value = source.constant if source.constant is not None else pa.scalar(source.target.default, kind)
         return value if value.type == kind else None
     name = names[source.child]
-    # Polars takes such names for patterns.
+    # Polars interprets such names as patterns.
     is_pattern = name == "*" or (name.startswith("^") and name.endswith("$"))
     is_same = not source.children and schema.field(name).type == kind
     return name if is_same and not is_pattern else None

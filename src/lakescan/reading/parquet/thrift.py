@@ -1,7 +1,7 @@
-"""A partial reader of Thrift's compact protocol: reads the wanted fields of a Parquet footer and skips the others.
+"""A partial reader of Thrift's compact protocol: reads the wanted fields of a Parquet footer and skips others.
 
-Every function takes the bytes and an offset, and returns the offset after what it read. Truncated data, or a length
-beyond the data, raises `IndexError` or `ValueError`.
+Every function takes the bytes and an offset, and returns the offset after the value. Truncated data, or a length beyond
+the data, raises `IndexError` or `ValueError`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 Reader = Callable[[bytes, int, int], tuple[Any, int]]
 
-_MOST_BYTES = 10  # of a 64-bit varint
+_MOST_BYTES = 10  # maximum bytes of a 64-bit varint
 _INTEGERS = (4, 5, 6)
 _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 7, 8, 9, 10, 11, 12
 
@@ -57,7 +57,7 @@ def head_of_list(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 def skip(data: bytes, at: int, kind: int) -> int:
-    """Skip a field's value: the offset after it."""
+    """Skip a field's value, and return the offset after it."""
     if kind in _INTEGERS:
         while data[at] > 127:
             at += 1
