@@ -1,4 +1,4 @@
-"""`python -m lakescan`: the command line."""
+"""Run the command line by `python -m lakescan`."""
 
 from lakescan.cli import main
 

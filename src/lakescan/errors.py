@@ -1,4 +1,4 @@
-"""The errors that lakescan raises deliberately. Messages say what was read, what is wrong and what to do.
+"""Exceptions that lakescan raises deliberately. A message names the table or file, the problem and the remedy.
 
 Catch `LakescanError` for all of them, or a subclass for one kind.
 """
@@ -10,12 +10,12 @@ from collections.abc import Iterable
 
 from lakescan.common.secrets import hide_secrets
 
-# Where messages lead: whoever installed the wheel has no `docs` folder. It is the project's URL for its documents.
+# The project's documentation, for links in messages: an installed wheel has no `docs` folder.
 DOCUMENTS = "https://github.com/lakescan/lakescan/tree/main/docs"
 
 
 class LakescanError(Exception):
-    """Base class of all errors that lakescan raises deliberately. Its text shows no secrets."""
+    """Base class of all errors that lakescan raises deliberately. Its message hides secrets such as keys and tokens."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*(hide_secrets(each) if isinstance(each, str) else each for each in arguments))
@@ -46,7 +46,7 @@ class NoSuchTable(NotATable, LookupError):
 class IsAView(NoSuchTable):
     """The catalog has a view of that name, not a table: query it by `lakescan.sql`, or open it by `load_view`."""
 
-    found: object = None  # the view, for those who can read it
+    found: object = None  # the view, for callers that can read it
 
 
 class TableExists(LakescanError):
@@ -64,12 +64,13 @@ class CommitConflict(LakescanError):
 class FeatureInUse(LakescanError):
     """A table feature cannot be dropped yet: versions of the table use it. The message says what to do, and when.
 
-    What the statement has done before stays: the newest version does not use the feature, unless the message says so.
+    Commits that the statement has already made are kept: the newest version does not use the feature, unless the
+    message says otherwise.
     """
 
 
 class AmbiguousMerge(LakescanError, ValueError):
-    """A row of a MERGE's target matches several rows of its source: which of them counts is not defined.
+    """Several rows of a MERGE's source match the same target row, so the result is undefined.
 
     Nothing is committed. Make the keys of the source unique, or add conditions to ON.
     """
@@ -92,7 +93,12 @@ class LimitExceeded(LakescanError):
 
 
 class UnsupportedFeature(LakescanError):
-    """The table (or the call) needs a feature that this version lacks; continuing could give wrong results."""
+    """The table (or the call) needs a feature that this version lacks; continuing could give wrong results.
+
+    Args:
+        feature: The name of the feature.
+        detail: Sentences that explain the problem or name an alternative; may be empty.
+    """
 
     def __init__(self, feature: str, detail: str = "") -> None:
         super().__init__(feature, detail)
@@ -108,11 +114,11 @@ class InvalidOption(LakescanError, ValueError):
 
 
 class InvalidStatement(InvalidOption):
-    """An SQL statement does not parse, or names what is not there; the message underlines the place."""
+    """An SQL statement cannot be parsed, or names something that does not exist; the message underlines the place."""
 
 
 class QueryFailed(LakescanError):
-    """A query failed on the rows: a cast that is not possible, an overflow, a division by zero."""
+    """A query failed on the values of its rows: an impossible cast, an overflow, a division by zero."""
 
 
 class InvalidFilter(LakescanError, ValueError):
@@ -124,7 +130,7 @@ class NoTruthValue(InvalidFilter, TypeError):
 
 
 class NoSuchMethod(InvalidFilter, AttributeError):
-    """A column was asked for a test that filters do not have; the message names the nearest."""
+    """A filter calls a method that columns do not have; the message suggests the most similar one."""
 
 
 class NoSuchColumn(LakescanError, KeyError):
@@ -151,16 +157,16 @@ class StorageError(LakescanError, OSError):
 
 
 class LocationRefused(StorageError):
-    """A table's metadata leads where a table must not: to local files, a host of credentials, beyond what is allowed.
+    """A table's metadata refers to a location that is not allowed, such as a local file or a cloud metadata server.
 
-    The message says which; the option `allowed-locations` and `relocate` say what is allowed.
+    The message names the location. The options `allowed-locations` and `relocate` allow more locations.
     """
 
 
 class CommitStateUnknown(StorageError):
-    """The response to a commit was lost and the table does not show the commit (yet); the written files are kept.
+    """The response to a commit was lost, and the table does not show the commit (yet). The written files are kept.
 
-    Read the table again before repeating the write; with `txnAppId` and `txnVersion` repeating it is safe.
+    Read the table again before repeating the write. With `txnAppId` and `txnVersion`, repeating it is safe.
     """
 
 

@@ -1,7 +1,7 @@
-"""Limits on what a file or a server may declare, decompress to or list; exceeding one raises `LimitExceeded`.
+"""Limits on the sizes and counts that a file or a server may declare; exceeding one raises `LimitExceeded`.
 
 Files may be damaged or hostile: a few bytes can declare a count of 2**60, or decompress to gigabytes. The limits are
-far above what writers produce. They are read at each use, so a program may raise one:
+far above the sizes that real writers produce. They are read at each use, so a program may raise one:
 `lakescan.limits.WHOLE_FILE = 4 * 2**30`.
 """
 
@@ -17,7 +17,7 @@ SPLITS = 2**13  # splits of one file
 AVRO_BLOCK = 2**28  # decompressed bytes of one Avro block; writers produce some kilobytes
 AVRO_FILE = 2**30  # decompressed bytes of all blocks of a manifest or manifest list
 METADATA = 2**28  # decompressed bytes of table metadata
-ANSWER = 2**28  # decompressed bytes of one answer of a catalog's server
-PAGES = 10_000  # of a list of a catalog's server; each has a hundred names or more
-PLAN_TASKS = 10**5  # of a scan that a catalog's server plans; each is a request
-PARQUET_LEVELS = 100  # of a Parquet schema, with its root: pyarrow's default limit
+ANSWER = 2**28  # decompressed bytes of one response of a catalog server
+PAGES = 10_000  # pages of one listing of a catalog server; a page has a hundred names or more
+PLAN_TASKS = 10**5  # plan tasks of one scan planned by a catalog server; each costs a request
+PARQUET_LEVELS = 100  # nesting levels of a Parquet schema with its root; pyarrow's default limit

@@ -1,4 +1,4 @@
-"""Polars' words for tables: `lakescan.polars.scan(...)`, as there are `pl.scan_delta` and `pl.scan_iceberg`."""
+"""Read tables from Polars code: `lakescan.polars.scan(...)`, analogous to `pl.scan_delta` and `pl.scan_iceberg`."""
 
 from __future__ import annotations
 
@@ -20,19 +20,22 @@ def scan(
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[TableKeywords],
 ) -> polars.LazyFrame:
-    """A table as a Polars lazy frame: columns and filters of the query reach the files that are read.
+    """Open a table as a Polars lazy frame, pushing the query's columns and filters down to the file scan.
 
-    Iceberg and Delta alike, with every kind of delete, and time travel by the options.
+    Works for Iceberg and Delta tables, with every kind of delete, and with time travel by options.
 
     Args:
         source: A folder, a URI, an Iceberg metadata file, or `catalog.namespace.table`; see `lakescan.table`.
         storage_options: Settings of the filesystem; see `lakescan.table`.
-        options: Read options by the ecosystem's names (`version_as_of`, `branch`, ...); the page Options of the
-            documents lists them.
+        options: Read options in snake case (`version_as_of`, `branch`, ...). The page Options of the documentation
+            lists them.
+
+    Returns:
+        A lazy frame; nothing is read before it is collected.
 
     Raises:
         MissingDependency: Polars is not installed.
-        NotATable: There is no table at the path; and what else `lakescan.table` raises.
+        NotATable: There is no table at the path. Other errors are those of `lakescan.table`.
 
     Example:
         >>> lakescan.polars.scan("/lake/orders").filter(pl.col("price") > 5).select("order_id").collect()
