@@ -68,7 +68,7 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
     try:
         from lakescan.spark.session_lane import replace_reads
         from lakescan.spark.source.pushdown import enable_pushdown
-        from lakescan.spark.source.wap import settings_of_session
+        from lakescan.spark.wap import settings_of_session
         from lakescan.spark.workers import use_this_python
         from lakescan.spark.writing.arrow_batches import bound_writes
     except ImportError as error:

@@ -30,7 +30,7 @@ from lakescan.reading.deletes.deletion_vectors import words_of
 from lakescan.spark.native.file_facts import INDEX
 from lakescan.spark.native.lanes import MOST_DIGITS
 from lakescan.spark.native.native_frame import READ_OPTIONS, NativeFrame
-from lakescan.spark.native.optimizer_rules import class_loader
+from lakescan.spark.optimizer_rules import class_loader
 from lakescan.spark.session_lane import FIELD_IDS, NULL_STRUCTS
 from lakescan.spark.types import spark_type
 from lakescan.storage.errors import redact

@@ -27,12 +27,12 @@ from lakescan.spark.native.conditions import SparkFilter
 from lakescan.spark.native.file_index import RelationFiles, java_class, title_of
 from lakescan.spark.native.lanes import Lanes, choose_lanes, why_arrow
 from lakescan.spark.native.native_frame import NativeFrame, describe_deletes, native_frame
-from lakescan.spark.native.optimizer_rules import RAISED
+from lakescan.spark.optimizer_rules import RAISED
 from lakescan.spark.session import formats_of, is_connect, parallelism, register, session_zone
 from lakescan.spark.session_lane import replaces_reads, why_arrow_session, why_session
 from lakescan.spark.source.data_source import ScanSource, depends_on_zone
 from lakescan.spark.source.partitions import read_plan
-from lakescan.spark.source.wap import settings_of_session
+from lakescan.spark.wap import settings_of_session
 from lakescan.spark.types import schema_of
 from lakescan.spark.workers import is_spark, use_this_python
 from lakescan.storage.errors import redact

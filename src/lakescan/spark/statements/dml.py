@@ -29,7 +29,7 @@ from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.native.frames import frame_by_relation, plan_frame
 from lakescan.spark.session import conf, parallelism
-from lakescan.spark.source.wap import settings_of_session
+from lakescan.spark.wap import settings_of_session
 from lakescan.spark.statements.merge_keys import SourceKeys
 from lakescan.spark.statements.names import current_namespace, has_catalog, is_of_session
 from lakescan.spark.statements.sql import (

@@ -20,7 +20,7 @@ from lakescan.formats.metadata_table import MetadataTable
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.frames import frame_of
 from lakescan.spark.session import ZONE, cache_settings, conf, is_connect, register, session_zone, zone_name
-from lakescan.spark.source.wap import names_of_settings, settings_of_session
+from lakescan.spark.wap import names_of_settings, settings_of_session
 from lakescan.spark.statements.names import NAMESPACE, current_namespace, has_catalog, is_of_session, run_use
 from lakescan.spark.statements.session_catalog import source_table
 from lakescan.spark.statements.statement_routing import (

@@ -22,7 +22,7 @@ from lakescan.common.retries import Attempts
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchTable
 from lakescan.options.write import WriteOptions
 from lakescan.spark.session import is_connect
-from lakescan.spark.source.wap import settings_of_session
+from lakescan.spark.wap import settings_of_session
 from lakescan.spark.writing.table_writer import NamedTable
 from lakescan.storage import Storage, join
 from lakescan.tables.base import Target

@@ -19,7 +19,7 @@ from lakescan.catalogs.registry import CatalogConfiguration, register_catalogs
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
-from lakescan.spark.source.wap import settings_in_task
+from lakescan.spark.wap import settings_in_task
 from lakescan.spark.streams.batch_target import read_query_id
 from lakescan.spark.workers import check_task_numbers, task_number
 from lakescan.spark.writing.arrow_batches import PIECE, drop_fillers
