@@ -12,7 +12,7 @@ import pytest
 
 import lakescan
 import lakescan.spark
-from lakescan.spark.native.frames import explain_scan
+from lakescan.spark.frames import explain_scan
 from lakescan.spark.wap import settings_of_session
 
 SETTINGS = (

@@ -117,8 +117,8 @@ class Changes:
 
     def to_spark(self, spark: SparkSession) -> DataFrame:
         """The changes as a Spark data frame, computed by its workers; their order is not defined."""
-        from lakescan.spark.native.frames import frame_of
         from lakescan.spark.changelog import changes_frame
+        from lakescan.spark.frames import frame_of
 
         frame: DataFrame
         if are_computed(self._spec):

@@ -52,7 +52,7 @@ from lakescan.options.declaration import Group
 from lakescan.spark.connect.expressions import find_functions
 from lakescan.spark.connect.narrowing import NarrowedRead, ReadColumn, Totals, all_relations, narrow_reads, relations_of
 from lakescan.spark.native.file_index import title_of_table
-from lakescan.spark.native.frames import cheapest_column, plan_now, totals_by_metadata
+from lakescan.spark.native.planned_frames import cheapest_column, plan_now, totals_by_metadata
 from lakescan.spark.session import LISTED_HERE, OF_PLANNING, cache_settings
 from lakescan.spark.session_lane import FIELD_IDS, why_arrow_session
 from lakescan.spark.source.data_source import depends_on_zone, source_class

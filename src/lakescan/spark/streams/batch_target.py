@@ -6,12 +6,11 @@ repeats is not run again if it was committed; else it is run again as a whole.
 
 from __future__ import annotations
 
-import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakescan.api.table import Table
 from lakescan.catalogs.formats import FORMATS, exists, open_target
@@ -23,8 +22,8 @@ from lakescan.errors import CommitConflict, InvalidOption, NoSuchTable
 from lakescan.options.write import WriteOptions
 from lakescan.spark.session import is_connect
 from lakescan.spark.wap import settings_of_session
+from lakescan.spark.writing.sink import read_query_id
 from lakescan.spark.writing.table_writer import NamedTable
-from lakescan.storage import Storage, join
 from lakescan.tables.base import Target
 from lakescan.tables.results import ChangeResult
 
@@ -132,11 +131,6 @@ class BatchSink(ABC):
     @abstractmethod
     def _merge(self, target: Target, frame: DataFrame) -> ChangeResult:
         """Bring rows into the table, in one commit."""
-
-
-def read_query_id(checkpoint: str, settings: Mapping[str, Any]) -> str:
-    """The id of the query that a checkpoint belongs to."""
-    return str(json.loads(Storage(settings).read(join(checkpoint, "metadata")))["id"])
 
 
 def _resolve_table(table: str | os.PathLike[str] | Table, within: tuple[str, ...]) -> tuple[str, str | None]:
