@@ -389,7 +389,7 @@ class ReadReplacement:
     def _reopen(self, read: Any, state: dict[str, str]) -> ScanSpec:
         """The scan of a read that was dropped. Raises what opening it raises: another state would have other rows."""
         settings = self._sources()[read.format]
-        scan, _ = source_class("lakescan", **settings, catalogs=all_configurations())(state).target()
+        scan, _ = source_class("lakescan", **settings, catalogs=all_configurations())(state).open_scan()
         scan.snapshot  # noqa: B018  resolved once, and cached in the scan
         return scan
 
@@ -402,7 +402,7 @@ class ReadReplacement:
         settings = self._sources()[read.format]
         try:
             source = source_class(read.format, **settings, catalogs=all_configurations())({**options, "path": paths[0]})
-            scan, metadata_table = source.target()
+            scan, metadata_table = source.open_scan()
             if metadata_table is not None or is_audited(scan):  # its tasks compare the session's settings
                 return None
             scan = apply_session_reads(scan, settings["session"])

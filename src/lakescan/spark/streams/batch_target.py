@@ -22,7 +22,6 @@ from lakescan.errors import CommitConflict, InvalidOption, NoSuchTable
 from lakescan.options.write import WriteOptions
 from lakescan.spark.session import is_connect
 from lakescan.spark.wap import settings_of_session
-from lakescan.spark.writing.sink import read_query_id
 from lakescan.spark.writing.table_writer import NamedTable
 from lakescan.tables.base import Target
 from lakescan.tables.results import ChangeResult
@@ -92,6 +91,8 @@ class BatchTarget:
         if self.query is not None:
             return self.query
         if self.options.checkpoint_location is not None:
+            from lakescan.spark.writing.sink import read_query_id  # it imports PySpark
+
             return read_query_id(self.options.checkpoint_location, self.options.storage_options or {})
         if not is_connect(spark) and (found := spark.sparkContext.getLocalProperty(_QUERY)):
             return str(found)
