@@ -163,7 +163,7 @@ def main() -> None:
         for name, column, value in asked["filter"]:
             scan = scan.filter(getattr(jvm.org.apache.iceberg.expressions.Expressions, name)(column, value))
         tasks = scan.planTasks()
-        count = jvm.org.apache.iceberg.current_location.com.google.common.collect.Iterables.size(tasks)
+        count = jvm.org.apache.iceberg.relocated.com.google.common.collect.Iterables.size(tasks)
         tasks.close()
         print(json.dumps({"seconds": time.perf_counter() - started, "groups": count}), flush=True)
 

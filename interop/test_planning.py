@@ -47,7 +47,7 @@ def of_java(jvm: Any, location: str, options: dict[str, int]) -> list[dict[str, 
         if name in options:
             scan = scan.option(value, str(options[name]))
     groups = []
-    collected = iceberg.current_location.com.google.common.collect.Lists.newArrayList(scan.planTasks())
+    collected = iceberg.relocated.com.google.common.collect.Lists.newArrayList(scan.planTasks())
     for group in collected:
         found: dict[str, int] = {}
         for task in group.files():

@@ -25,7 +25,7 @@ OTHERS = {
     "lakescan/catalogs/registry.py": ["_ENV_CONFIG"],
     "lakescan/expressions/scalar/parse.py": ["_prev"],  # of sqlglot
     "lakescan/spark/connect/hook.py": ["_analyze", "_plan", "_session_hooks"],  # nothing is installed without them
-    "lakescan/spark/native/optimizer_rules.py": [
+    "lakescan/spark/optimizer_rules.py": [
         "_desc",
         "_of_lakescan",
     ],  # the text of PySpark's errors, and a mark of ours

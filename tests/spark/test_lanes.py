@@ -29,8 +29,8 @@ import lakescan
 from lakescan.common.cache import CACHE
 from lakescan.spark.native import file_facts as facts
 from lakescan.spark.native.file_facts import SizeIndex
-from lakescan.spark.native.frames import frame_of_plan
 from lakescan.spark.native.lanes import choose_lanes
+from lakescan.spark.native.planned_frames import frame_of_plan
 from tests.support.catalog import local_catalog
 from tests.support.rows import differences
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import lakescan
-from lakescan.spark.statements.sql import translate_message
+from lakescan.spark.statements.queries import translate_message
 
 SELECT = "SELECT id FROM own.db.t AS a JOIN own.db.u AS b USING (id)\nWHERE {} = 1"
 

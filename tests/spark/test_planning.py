@@ -35,9 +35,9 @@ def test_a_scan_without_files_has_no_rows(spark, shop) -> None:
 @pytest.mark.parametrize("name", ["orders", "customers"])
 def test_much_metadata_is_planned_by_sparks_workers(spark, shop, name: str, monkeypatch) -> None:
     scan = lakescan.table(getattr(shop, name), lane="arrow").scan()
-    monkeypatch.setattr("lakescan.spark.native.frames.MIN_BYTES", scan.spec.metadata_bytes + 1)
+    monkeypatch.setattr("lakescan.spark.native.planned_frames.MIN_BYTES", scan.spec.metadata_bytes + 1)
     assert "MapInArrow" not in plan_of(scan.to_spark(spark))
-    monkeypatch.setattr("lakescan.spark.native.frames.MIN_BYTES", scan.spec.metadata_bytes)
+    monkeypatch.setattr("lakescan.spark.native.planned_frames.MIN_BYTES", scan.spec.metadata_bytes)
     assert "MapInArrow" in plan_of(scan.to_spark(spark))
     assert "MapInArrow" not in plan_of(scan.options(data_planning_mode="local").to_spark(spark))
 

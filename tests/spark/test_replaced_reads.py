@@ -22,9 +22,9 @@ from samples.iceberg_table import write_table
 import lakescan
 import lakescan.spark
 from lakescan.catalogs.registry import configuration
-from lakescan.spark.native import frames
+from lakescan.spark.native import planned_frames as frames
 from lakescan.spark.native import read_rule as rule
-from lakescan.spark.native.optimizer_rules import elements
+from lakescan.spark.optimizer_rules import elements
 from tests.support.manifests import rename_data_files, rewrite_avro
 from tests.support.rows import differences
 

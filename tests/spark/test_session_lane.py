@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 
 import lakescan
 import lakescan.spark
-from lakescan.spark import session_lane
+from lakescan.spark import registration, session_lane
 
 
 class Session:
@@ -52,7 +52,7 @@ def test_other_versions_and_vendors_use_the_arrow_lane_with_the_reason(
     assert found is not None
     assert found.startswith(reason)
     assert found.endswith("Spark's own reader was not tried with it (LAKESCAN_SPARK_LANE=native tries)")
-    assert reason in session_lane.describe_reads(session)
+    assert reason in registration.describe_reads(session)
     monkeypatch.setenv("LAKESCAN_SPARK_LANE", "native")
     assert session_lane.why_arrow_session(session) is None
 

@@ -12,8 +12,8 @@ import pytest
 
 import lakescan
 import lakescan.spark
-from lakescan.spark.native.frames import explain_scan
-from lakescan.spark.source.wap import settings_of_session
+from lakescan.spark.frames import explain_scan
+from lakescan.spark.wap import settings_of_session
 
 SETTINGS = (
     "spark.datasource.iceberg.split-size",

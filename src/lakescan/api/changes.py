@@ -117,8 +117,8 @@ class Changes:
 
     def to_spark(self, spark: SparkSession) -> DataFrame:
         """Return the changes as a Spark data frame, read by Spark's workers. The order of rows is undefined."""
-        from lakescan.spark.native.frames import frame_of
-        from lakescan.spark.source.changelog import changes_frame
+        from lakescan.spark.changelog import changes_frame
+        from lakescan.spark.frames import frame_of
 
         frame: DataFrame
         if are_computed(self._spec):

@@ -24,7 +24,7 @@ def as_rows(data: Any) -> Rows:
 def session_settings_of(data: Any) -> SessionSettings:
     """Return how the session of a Spark data frame stages rows (write-audit-publish); `NO_SESSION` for other data."""
     if library_of(data) == "pyspark" and hasattr(data, "sparkSession"):
-        from lakescan.spark.source.wap import settings_of_session
+        from lakescan.spark.wap import settings_of_session
 
         return settings_of_session(data.sparkSession)
     return NO_SESSION

@@ -560,7 +560,7 @@ class Scan:
         Example:
             >>> scan.where("day = '2026-01-31'").to_spark(spark).groupBy("country").count()
         """
-        from lakescan.spark.native.frames import session_frame
+        from lakescan.spark.frames import session_frame
 
         frame: DataFrame = session_frame(spark, self.spec)
         return frame

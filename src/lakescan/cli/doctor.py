@@ -177,7 +177,7 @@ def _pushdown_check(spark: SparkSession) -> Check:
 
 def _read_lane_check(spark: SparkSession) -> Check:
     """Describe whether Spark's own Parquet reader or the Arrow reader serves the session's reads; rows are the same."""
-    from lakescan.spark.session_lane import describe_reads
+    from lakescan.spark.registration import describe_reads
 
     try:
         return Check("reads", describe_reads(spark), True)

@@ -17,6 +17,81 @@ from lakescan.storage.encryption import KeyManager
 class ReadKeywords(TypedDict, total=False):
     """Options of a read or a stream."""
 
+    starting_strategy: str
+    """Where a stream begins. Takes TABLE_SCAN_THEN_INCREMENTAL, INCREMENTAL_FROM_LATEST_SNAPSHOT,
+    INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE, INCREMENTAL_FROM_EARLIEST_SNAPSHOT, INCREMENTAL_FROM_SNAPSHOT_ID or
+    INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP. By default: TABLE_SCAN_THEN_INCREMENTAL, or the start that another option
+    gives. (Iceberg)"""
+    start_snapshot_timestamp: int | str
+    """Begin at the first snapshot committed at or after this time. Takes milliseconds since 1970. (Iceberg)"""
+    stream_from_timestamp: int | str
+    """Begin at the first snapshot committed at or after this time. Takes milliseconds since 1970. (Iceberg)"""
+    on_change: str
+    """What a stream does with commits that remove or rewrite rows: fail, skip them, read the rows that they add, or
+    read all commits as changes of rows. Takes error, skip, added-rows or changelog. By default: error."""
+    streaming_skip_delete_snapshots: bool | str
+    """Skip snapshots that delete rows. Takes true or false. By default: false. (Iceberg)"""
+    streaming_skip_overwrite_snapshots: bool | str
+    """Skip snapshots that overwrite rows. Takes true or false. By default: false. (Iceberg)"""
+    ignore_deletes: bool | str
+    """Skip commits that only remove files. Takes true or false. By default: false. (Delta)"""
+    ignoreDeletes: bool | str
+    """Skip commits that only remove files. Takes true or false. By default: false. (Delta)"""
+    ignore_changes: bool | str
+    """Read the files that rewriting commits add, which repeats rows. Skip commits that only remove files. Takes true or
+    false. By default: false. (Delta)"""
+    ignoreChanges: bool | str
+    """Read the files that rewriting commits add, which repeats rows. Skip commits that only remove files. Takes true or
+    false. By default: false. (Delta)"""
+    ignoreFileDeletion: bool | str
+    """Read the files that rewriting commits add, which repeats rows. Skip commits that only remove files. Takes true or
+    false. By default: false. (Delta)"""
+    skip_change_commits: bool | str
+    """Skip commits that remove or rewrite rows. Takes true or false. By default: false. (Delta)"""
+    skipChangeCommits: bool | str
+    """Skip commits that remove or rewrite rows. Takes true or false. By default: false. (Delta)"""
+    skip_operations: Sequence[str] | str
+    """Skip commits of these operations. Takes a list: a, b, c, or JSON. By default: none."""
+    fail_on_data_loss: bool | str
+    """Fail if commits are missing, rather than read on after them. Takes true or false. By default: true. (Delta)"""
+    failOnDataLoss: bool | str
+    """Fail if commits are missing, rather than read on after them. Takes true or false. By default: true. (Delta)"""
+    exclude_regex: str
+    """Skip files whose path contains a match. Takes a regular expression. (Delta)"""
+    excludeRegex: str
+    """Skip files whose path contains a match. Takes a regular expression. (Delta)"""
+    max_files_per_trigger: int | str
+    """The maximum number of files of a batch. Takes a whole number above 0. By default: Delta: 1000, if there is no
+    other limit."""
+    maxFilesPerTrigger: int | str
+    """The maximum number of files of a batch. Takes a whole number above 0. By default: Delta: 1000, if there is no
+    other limit."""
+    max_bytes_per_trigger: int | str
+    """The maximum size of a batch, in bytes. Takes bytes, or a size such as 128m."""
+    maxBytesPerTrigger: int | str
+    """The maximum size of a batch, in bytes. Takes bytes, or a size such as 128m."""
+    max_rows_per_trigger: int | str
+    """The maximum number of rows of a batch. Takes a whole number above 0."""
+    maxRowsPerTrigger: int | str
+    """The maximum number of rows of a batch. Takes a whole number above 0."""
+    streaming_max_files_per_micro_batch: int | str
+    """The maximum number of files of a batch. Takes a whole number above 0. (Iceberg)"""
+    streaming_max_rows_per_micro_batch: int | str
+    """The maximum number of rows of a batch. Takes a whole number above 0. (Iceberg)"""
+    max_planning_snapshot_count: int | str
+    """The maximum number of snapshots of a batch. Takes a whole number above 0. (Iceberg)"""
+    watermark_column: str
+    """Read the files of a commit in the order of this column's lower bounds. Takes a column."""
+    max_allowed_planning_failures: int | str
+    """How many times in a row `Table.stream` may fail to look for new commits before it raises; -1 for no limit. It
+    retries after the monitor interval. Takes a number of failures, or -1 for any number. By default: 0; Flink's default
+    is 3."""
+    streaming: bool | str
+    """Whether the table is streamed, as in Flink's hints: true is for `Table.stream` and `spark.readStream`, false for
+    reads. Takes true or false. (Iceberg)"""
+    monitor_interval: float | str
+    """How often `Table.stream` looks for new commits. Takes seconds, or a duration such as 500ms, 10s or 5m. By
+    default: 1s."""
     version_as_of: int | str
     """Read this version (Delta), or this snapshot, branch or tag (Iceberg). Takes a version, snapshot id, branch or
     tag. By default: the current state."""
@@ -144,81 +219,6 @@ class ReadKeywords(TypedDict, total=False):
     """Whether Spark's vectorized Parquet reader may read files. If not, the lane is `arrow`. In process, Arrow always
     decodes. Takes true or false. By default: table property `read.parquet.vectorization.enabled`, else true.
     (Iceberg)"""
-    starting_strategy: str
-    """Where a stream begins. Takes TABLE_SCAN_THEN_INCREMENTAL, INCREMENTAL_FROM_LATEST_SNAPSHOT,
-    INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE, INCREMENTAL_FROM_EARLIEST_SNAPSHOT, INCREMENTAL_FROM_SNAPSHOT_ID or
-    INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP. By default: TABLE_SCAN_THEN_INCREMENTAL, or the start that another option
-    gives. (Iceberg)"""
-    start_snapshot_timestamp: int | str
-    """Begin at the first snapshot committed at or after this time. Takes milliseconds since 1970. (Iceberg)"""
-    stream_from_timestamp: int | str
-    """Begin at the first snapshot committed at or after this time. Takes milliseconds since 1970. (Iceberg)"""
-    on_change: str
-    """What a stream does with commits that remove or rewrite rows: fail, skip them, read the rows that they add, or
-    read all commits as changes of rows. Takes error, skip, added-rows or changelog. By default: error."""
-    streaming_skip_delete_snapshots: bool | str
-    """Skip snapshots that delete rows. Takes true or false. By default: false. (Iceberg)"""
-    streaming_skip_overwrite_snapshots: bool | str
-    """Skip snapshots that overwrite rows. Takes true or false. By default: false. (Iceberg)"""
-    ignore_deletes: bool | str
-    """Skip commits that only remove files. Takes true or false. By default: false. (Delta)"""
-    ignoreDeletes: bool | str
-    """Skip commits that only remove files. Takes true or false. By default: false. (Delta)"""
-    ignore_changes: bool | str
-    """Read the files that rewriting commits add, which repeats rows. Skip commits that only remove files. Takes true or
-    false. By default: false. (Delta)"""
-    ignoreChanges: bool | str
-    """Read the files that rewriting commits add, which repeats rows. Skip commits that only remove files. Takes true or
-    false. By default: false. (Delta)"""
-    ignoreFileDeletion: bool | str
-    """Read the files that rewriting commits add, which repeats rows. Skip commits that only remove files. Takes true or
-    false. By default: false. (Delta)"""
-    skip_change_commits: bool | str
-    """Skip commits that remove or rewrite rows. Takes true or false. By default: false. (Delta)"""
-    skipChangeCommits: bool | str
-    """Skip commits that remove or rewrite rows. Takes true or false. By default: false. (Delta)"""
-    skip_operations: Sequence[str] | str
-    """Skip commits of these operations. Takes a list: a, b, c, or JSON. By default: none."""
-    fail_on_data_loss: bool | str
-    """Fail if commits are missing, rather than read on after them. Takes true or false. By default: true. (Delta)"""
-    failOnDataLoss: bool | str
-    """Fail if commits are missing, rather than read on after them. Takes true or false. By default: true. (Delta)"""
-    exclude_regex: str
-    """Skip files whose path contains a match. Takes a regular expression. (Delta)"""
-    excludeRegex: str
-    """Skip files whose path contains a match. Takes a regular expression. (Delta)"""
-    max_files_per_trigger: int | str
-    """The maximum number of files of a batch. Takes a whole number above 0. By default: Delta: 1000, if there is no
-    other limit."""
-    maxFilesPerTrigger: int | str
-    """The maximum number of files of a batch. Takes a whole number above 0. By default: Delta: 1000, if there is no
-    other limit."""
-    max_bytes_per_trigger: int | str
-    """The maximum size of a batch, in bytes. Takes bytes, or a size such as 128m."""
-    maxBytesPerTrigger: int | str
-    """The maximum size of a batch, in bytes. Takes bytes, or a size such as 128m."""
-    max_rows_per_trigger: int | str
-    """The maximum number of rows of a batch. Takes a whole number above 0."""
-    maxRowsPerTrigger: int | str
-    """The maximum number of rows of a batch. Takes a whole number above 0."""
-    streaming_max_files_per_micro_batch: int | str
-    """The maximum number of files of a batch. Takes a whole number above 0. (Iceberg)"""
-    streaming_max_rows_per_micro_batch: int | str
-    """The maximum number of rows of a batch. Takes a whole number above 0. (Iceberg)"""
-    max_planning_snapshot_count: int | str
-    """The maximum number of snapshots of a batch. Takes a whole number above 0. (Iceberg)"""
-    watermark_column: str
-    """Read the files of a commit in the order of this column's lower bounds. Takes a column."""
-    max_allowed_planning_failures: int | str
-    """How many times in a row `Table.stream` may fail to look for new commits before it raises; -1 for no limit. It
-    retries after the monitor interval. Takes a number of failures, or -1 for any number. By default: 0; Flink's default
-    is 3."""
-    streaming: bool | str
-    """Whether the table is streamed, as in Flink's hints: true is for `Table.stream` and `spark.readStream`, false for
-    reads. Takes true or false. (Iceberg)"""
-    monitor_interval: float | str
-    """How often `Table.stream` looks for new commits. Takes seconds, or a duration such as 500ms, 10s or 5m. By
-    default: 1s."""
 
 
 class ScanKeywords(ReadKeywords, total=False):

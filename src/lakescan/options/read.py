@@ -1,4 +1,4 @@
-"""The options of reads and streams, under the names that Iceberg, Delta and Spark use.
+"""The options of reads, under the names that Iceberg, Delta and Spark use; those of streams are in `streaming`.
 
 A declaration here adds an option to `lakescan.table`, `Scan.options`, `Table.stream`, `spark.read` and
 `spark.readStream`. `scripts/options_doc.py` generates the keywords and the documentation from it.
@@ -15,7 +15,6 @@ from lakescan.common.option_values import (
     ValueParser,
     any_text,
     boolean,
-    duration,
     mapping,
     milliseconds,
     moment,
@@ -23,7 +22,6 @@ from lakescan.common.option_values import (
     no_locality,
     one_of,
     parse_size,
-    pattern,
     planning_mode,
     positive,
     secrets,
@@ -37,18 +35,10 @@ from lakescan.common.option_values import (
 from lakescan.expressions.json_codec import to_json
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.declaration import BOTH, DELTA, ICEBERG, Group, OptionSet, option
+from lakescan.options.streaming import StreamOptions
 
 STATE, RANGE, FEED, ROWS = Group.STATE, Group.RANGE, Group.FEED, Group.ROWS
 PLANNING, READING, STREAM, OPENING = Group.PLANNING, Group.READING, Group.STREAM, Group.OPENING
-_STRATEGIES = one_of(
-    "TABLE_SCAN_THEN_INCREMENTAL",
-    "INCREMENTAL_FROM_LATEST_SNAPSHOT",
-    "INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE",
-    "INCREMENTAL_FROM_EARLIEST_SNAPSHOT",
-    "INCREMENTAL_FROM_SNAPSHOT_ID",
-    "INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP",
-)
-_ON_CHANGE = one_of("error", "skip", "added-rows", "changelog")
 _LANES = one_of("auto", "native", "arrow")
 
 
@@ -56,19 +46,11 @@ def _condition(value: Any) -> str:
     return to_json(value) if isinstance(value, Predicate) else text(value)
 
 
-def _failures(value: Any) -> int | None:
-    number = int(str(value).strip())
-    if number < -1:
-        raise ValueError(value)
-    return None if number == -1 else number
-
-
-_FAILURES: ValueParser[int | None] = ValueParser(_failures, "a number of failures, or -1 for any number", "int | str")
 _CONDITION = ValueParser(_condition, "SQL, or an expression as JSON", "Predicate | str")
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class ReadOptions(OptionSet):
+class ReadOptions(StreamOptions):
     """The parsed options of a read or a stream; None for an option that is not given and has no default."""
 
     # The prefixes of Flink's session settings, in earlier and later versions.
@@ -360,135 +342,6 @@ class ReadOptions(OptionSet):
         ICEBERG,
         unset="table property `read.parquet.vectorization.enabled`, else true",
         aliases={"read.parquet.vectorization.enabled": BOTH},
-    )
-
-    # Streams
-    starting_strategy: str | None = option(
-        "starting-strategy",
-        _STRATEGIES,
-        "Where a stream begins.",
-        STREAM,
-        ICEBERG,
-        unset="TABLE_SCAN_THEN_INCREMENTAL, or the start that another option gives",
-    )
-    start_snapshot_timestamp: int | None = option(
-        "start-snapshot-timestamp",
-        milliseconds,
-        "Begin at the first snapshot committed at or after this time.",
-        STREAM,
-        ICEBERG,
-    )
-    stream_from_timestamp: int | None = option(
-        "stream-from-timestamp",
-        milliseconds,
-        "Begin at the first snapshot committed at or after this time.",
-        STREAM,
-        ICEBERG,
-    )
-    on_change: str = option(
-        "on-change",
-        _ON_CHANGE,
-        "What a stream does with commits that remove or rewrite rows: fail, skip them, read the rows that they add, or "
-        "read all commits as changes of rows.",
-        STREAM,
-        default="error",
-    )
-    streaming_skip_delete_snapshots: bool = option(
-        "streaming-skip-delete-snapshots", boolean, "Skip snapshots that delete rows.", STREAM, ICEBERG, default=False
-    )
-    streaming_skip_overwrite_snapshots: bool = option(
-        "streaming-skip-overwrite-snapshots",
-        boolean,
-        "Skip snapshots that overwrite rows.",
-        STREAM,
-        ICEBERG,
-        default=False,
-    )
-    ignore_deletes: bool = option(
-        "ignoreDeletes", boolean, "Skip commits that only remove files.", STREAM, DELTA, default=False
-    )
-    ignore_changes: bool = option(
-        "ignoreChanges",
-        boolean,
-        "Read the files that rewriting commits add, which repeats rows. Skip commits that only remove files.",
-        STREAM,
-        DELTA,
-        default=False,
-        aliases={"ignoreFileDeletion": DELTA},
-    )
-    skip_change_commits: bool = option(
-        "skipChangeCommits", boolean, "Skip commits that remove or rewrite rows.", STREAM, DELTA, default=False
-    )
-    skip_operations: tuple[str, ...] = option(
-        "skip-operations", names, "Skip commits of these operations.", STREAM, default=(), unset="none"
-    )
-    fail_on_data_loss: bool = option(
-        "failOnDataLoss",
-        boolean,
-        "Fail if commits are missing, rather than read on after them.",
-        STREAM,
-        DELTA,
-        default=True,
-    )
-    exclude_regex: str | None = option(
-        "excludeRegex",
-        pattern,
-        "Skip files whose path contains a match.",
-        STREAM,
-        DELTA,
-    )
-    max_files_per_trigger: int | None = option(
-        "maxFilesPerTrigger",
-        positive,
-        "The maximum number of files of a batch.",
-        STREAM,
-        unset="Delta: 1000, if there is no other limit",
-    )
-    max_bytes_per_trigger: int | None = option(
-        "maxBytesPerTrigger", parse_size, "The maximum size of a batch, in bytes.", STREAM
-    )
-    max_rows_per_trigger: int | None = option(
-        "maxRowsPerTrigger", positive, "The maximum number of rows of a batch.", STREAM
-    )
-    streaming_max_files_per_micro_batch: int | None = option(
-        "streaming-max-files-per-micro-batch", positive, "The maximum number of files of a batch.", STREAM, ICEBERG
-    )
-    streaming_max_rows_per_micro_batch: int | None = option(
-        "streaming-max-rows-per-micro-batch", positive, "The maximum number of rows of a batch.", STREAM, ICEBERG
-    )
-    max_planning_snapshot_count: int | None = option(
-        "max-planning-snapshot-count", positive, "The maximum number of snapshots of a batch.", STREAM, ICEBERG
-    )
-    watermark_column: str | None = option(
-        "watermark-column",
-        any_text.describe("a column"),
-        "Read the files of a commit in the order of this column's lower bounds.",
-        STREAM,
-    )
-    max_allowed_planning_failures: int | None = option(
-        "max-allowed-planning-failures",
-        _FAILURES,
-        "How many times in a row `Table.stream` may fail to look for new commits before it raises; -1 for no limit. It "
-        "retries after the monitor interval.",
-        STREAM,
-        default=0,
-        unset="0; Flink's default is 3",
-    )
-    streaming: bool | None = option(
-        "streaming",
-        boolean,
-        "Whether the table is streamed, as in Flink's hints: true is for `Table.stream` and `spark.readStream`, "
-        "false for reads.",
-        STREAM,
-        ICEBERG,
-    )
-    monitor_interval: float = option(
-        "monitor-interval",
-        duration,
-        "How often `Table.stream` looks for new commits.",
-        STREAM,
-        default=1.0,
-        unset="1s",
     )
 
     # Where the table is

@@ -1,17 +1,37 @@
-"""Parse stream options: where a stream begins, the size of batches, and the handling of commits that remove rows."""
+"""Stream options: where a stream begins, the size of batches, and the handling of commits that remove rows.
+
+`StreamOptions` declares them; `ReadOptions` inherits them, because a stream takes the options of reads, too.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+from lakescan.common.option_values import (
+    ValueParser,
+    any_text,
+    boolean,
+    duration,
+    milliseconds,
+    names,
+    one_of,
+    parse_size,
+    pattern,
+    positive,
+)
 from lakescan.common.timestamps import as_moment, from_millis
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.formats.increments import Commit, CommitChange, IncrementLimits
 from lakescan.formats.table_format import StartAt, StreamStart
-from lakescan.options.declaration import Group
-from lakescan.options.read import ReadOptions
+from lakescan.options.declaration import DELTA, ICEBERG, Group, OptionSet, option
 
-_STRATEGIES = {
+if TYPE_CHECKING:
+    from lakescan.options.read import ReadOptions
+
+STREAM = Group.STREAM
+
+_STARTS_OF_STRATEGIES = {
     "TABLE_SCAN_THEN_INCREMENTAL": StartAt.TABLE,
     "INCREMENTAL_FROM_LATEST_SNAPSHOT": StartAt.LATEST,
     "INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE": StartAt.AFTER_LATEST,
@@ -27,6 +47,158 @@ _INCLUDED = {StartAt.AFTER_COMMIT: StartAt.COMMIT, StartAt.AFTER_TIME: StartAt.T
 _STARTS = ("start-timestamp", "start-snapshot-id", "start-tag", "startingVersion", "startingTimestamp")
 
 
+def _failures(value: Any) -> int | None:
+    number = int(str(value).strip())
+    if number < -1:
+        raise ValueError(value)
+    return None if number == -1 else number
+
+
+_STRATEGIES = one_of(
+    "TABLE_SCAN_THEN_INCREMENTAL",
+    "INCREMENTAL_FROM_LATEST_SNAPSHOT",
+    "INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE",
+    "INCREMENTAL_FROM_EARLIEST_SNAPSHOT",
+    "INCREMENTAL_FROM_SNAPSHOT_ID",
+    "INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP",
+)
+_ON_CHANGE = one_of("error", "skip", "added-rows", "changelog")
+_FAILURES: ValueParser[int | None] = ValueParser(_failures, "a number of failures, or -1 for any number", "int | str")
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class StreamOptions(OptionSet):
+    """The options that only streams take, parsed; None where there is no default and none was given."""
+
+    starting_strategy: str | None = option(
+        "starting-strategy",
+        _STRATEGIES,
+        "Where a stream begins.",
+        STREAM,
+        ICEBERG,
+        unset="TABLE_SCAN_THEN_INCREMENTAL, or the start that another option gives",
+    )
+    start_snapshot_timestamp: int | None = option(
+        "start-snapshot-timestamp",
+        milliseconds,
+        "Begin at the first snapshot committed at or after this time.",
+        STREAM,
+        ICEBERG,
+    )
+    stream_from_timestamp: int | None = option(
+        "stream-from-timestamp",
+        milliseconds,
+        "Begin at the first snapshot committed at or after this time.",
+        STREAM,
+        ICEBERG,
+    )
+    on_change: str = option(
+        "on-change",
+        _ON_CHANGE,
+        "What a stream does with commits that remove or rewrite rows: fail, skip them, read the rows that they add, or "
+        "read all commits as changes of rows.",
+        STREAM,
+        default="error",
+    )
+    streaming_skip_delete_snapshots: bool = option(
+        "streaming-skip-delete-snapshots", boolean, "Skip snapshots that delete rows.", STREAM, ICEBERG, default=False
+    )
+    streaming_skip_overwrite_snapshots: bool = option(
+        "streaming-skip-overwrite-snapshots",
+        boolean,
+        "Skip snapshots that overwrite rows.",
+        STREAM,
+        ICEBERG,
+        default=False,
+    )
+    ignore_deletes: bool = option(
+        "ignoreDeletes", boolean, "Skip commits that only remove files.", STREAM, DELTA, default=False
+    )
+    ignore_changes: bool = option(
+        "ignoreChanges",
+        boolean,
+        "Read the files that rewriting commits add, which repeats rows. Skip commits that only remove files.",
+        STREAM,
+        DELTA,
+        default=False,
+        aliases={"ignoreFileDeletion": DELTA},
+    )
+    skip_change_commits: bool = option(
+        "skipChangeCommits", boolean, "Skip commits that remove or rewrite rows.", STREAM, DELTA, default=False
+    )
+    skip_operations: tuple[str, ...] = option(
+        "skip-operations", names, "Skip commits of these operations.", STREAM, default=(), unset="none"
+    )
+    fail_on_data_loss: bool = option(
+        "failOnDataLoss",
+        boolean,
+        "Fail if commits are missing, rather than read on after them.",
+        STREAM,
+        DELTA,
+        default=True,
+    )
+    exclude_regex: str | None = option(
+        "excludeRegex",
+        pattern,
+        "Skip files whose path contains a match.",
+        STREAM,
+        DELTA,
+    )
+    max_files_per_trigger: int | None = option(
+        "maxFilesPerTrigger",
+        positive,
+        "The maximum number of files of a batch.",
+        STREAM,
+        unset="Delta: 1000, if there is no other limit",
+    )
+    max_bytes_per_trigger: int | None = option(
+        "maxBytesPerTrigger", parse_size, "The maximum size of a batch, in bytes.", STREAM
+    )
+    max_rows_per_trigger: int | None = option(
+        "maxRowsPerTrigger", positive, "The maximum number of rows of a batch.", STREAM
+    )
+    streaming_max_files_per_micro_batch: int | None = option(
+        "streaming-max-files-per-micro-batch", positive, "The maximum number of files of a batch.", STREAM, ICEBERG
+    )
+    streaming_max_rows_per_micro_batch: int | None = option(
+        "streaming-max-rows-per-micro-batch", positive, "The maximum number of rows of a batch.", STREAM, ICEBERG
+    )
+    max_planning_snapshot_count: int | None = option(
+        "max-planning-snapshot-count", positive, "The maximum number of snapshots of a batch.", STREAM, ICEBERG
+    )
+    watermark_column: str | None = option(
+        "watermark-column",
+        any_text.describe("a column"),
+        "Read the files of a commit in the order of this column's lower bounds.",
+        STREAM,
+    )
+    max_allowed_planning_failures: int | None = option(
+        "max-allowed-planning-failures",
+        _FAILURES,
+        "How many times in a row `Table.stream` may fail to look for new commits before it raises; -1 for no limit. It "
+        "retries after the monitor interval.",
+        STREAM,
+        default=0,
+        unset="0; Flink's default is 3",
+    )
+    streaming: bool | None = option(
+        "streaming",
+        boolean,
+        "Whether the table is streamed, as in Flink's hints: true is for `Table.stream` and `spark.readStream`, "
+        "false for reads.",
+        STREAM,
+        ICEBERG,
+    )
+    monitor_interval: float = option(
+        "monitor-interval",
+        duration,
+        "How often `Table.stream` looks for new commits.",
+        STREAM,
+        default=1.0,
+        unset="1s",
+    )
+
+
 def stream_start(options: ReadOptions) -> StreamStart:
     """Return where a stream begins; raises `InvalidOption` if options contradict each other."""
     starts = _starts(options)
@@ -37,7 +209,7 @@ def stream_start(options: ReadOptions) -> StreamStart:
     strategy = options.starting_strategy
     if strategy is None:
         return start
-    at = _STRATEGIES[strategy]
+    at = _STARTS_OF_STRATEGIES[strategy]
     start = replace(start, at=_INCLUDED.get(start.at, start.at))
     if at in _NAMED and start.at != at:
         raise InvalidOption(f"starting-strategy={strategy} needs the option {_NAMED[at]}")

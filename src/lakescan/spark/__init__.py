@@ -14,7 +14,7 @@ from lakescan.errors import InvalidOption
 from lakescan.options.keywords import OpenKeywords
 from lakescan.planning.explain import PlanText
 from lakescan.spark.executor import SparkExecutor
-from lakescan.spark.session import register
+from lakescan.spark.registration import register
 from lakescan.spark.streams.apply_changes import apply_changes, change_rows, history_sink, upsert_sink
 from lakescan.spark.streams.histories import HistorySink
 from lakescan.spark.streams.upserts import UpsertSink
@@ -143,7 +143,7 @@ def create_view(spark: SparkSession, name: str, source: str, *, replace: bool = 
         >>> lakescan.spark.create_view(spark, "orders", "local.shop.orders")
         >>> lakescan.spark.sql(spark, "SELECT count(*) FROM orders").show()
     """
-    from lakescan.spark.statements.sql import make_view
+    from lakescan.spark.statements.queries import make_view
 
     make_view(spark, name, source, replace=replace)
 
@@ -164,7 +164,7 @@ def refresh_view(spark: SparkSession, name: str) -> None:
         >>> lakescan.spark.refresh_view(spark, "orders")
         >>> spark.sql("SELECT count(*) FROM orders").show()
     """
-    from lakescan.spark.statements.sql import renew_view
+    from lakescan.spark.statements.queries import renew_view
 
     renew_view(spark, name)
 
@@ -288,6 +288,6 @@ def explain(scan: Scan) -> str:
     Example:
         >>> print(lakescan.spark.explain(orders.scan().where("price > 5")))
     """
-    from lakescan.spark.native.frames import explain_scan
+    from lakescan.spark.frames import explain_scan
 
     return PlanText(explain_scan(scan.spec))

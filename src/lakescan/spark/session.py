@@ -1,21 +1,17 @@
-"""Registering the data sources with a session, classic or Connect. Only public session calls are used."""
+"""Settings of a Spark session, classic or Connect, read and changed through public calls only."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, ref
 
-from lakescan.catalogs.registry import all_configurations, watch
-from lakescan.errors import InvalidOption, missing_dependency
+from lakescan.errors import InvalidOption
 from lakescan.expressions.text_casts import zone_of_name
-from lakescan.storage.errors import error_text
 from lakescan.storage.locations import split_location
 
 if TYPE_CHECKING:
@@ -24,7 +20,6 @@ if TYPE_CHECKING:
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _MOST_LISTED = 4096  # files of HDFS that the driver looks up
 _MOST_IN_TURN = 8  # files of object stores
-NAMES = ("iceberg", "delta", "lakescan")
 LISTED_HERE, _TASKS = (f"spark.sql.sources.parallelPartitionDiscovery.{each}" for each in ("threshold", "parallelism"))
 ZONE = "spark.sql.session.timeZone"
 _OF_PARALLELISM = (
@@ -34,74 +29,6 @@ _OF_PARALLELISM = (
 # The settings on which planning a scan depends: Connect asks its server for each, so a query asks for all at once.
 OF_PLANNING = (ZONE, *_OF_PARALLELISM, "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing")
 _KNOWN: ContextVar[Mapping[str, str | None]] = ContextVar("lakescan_known_settings")
-_LOG = logging.getLogger("lakescan")
-_NO_SOURCES: Mapping[str, dict[str, Any]] = {}
-_SOURCES: WeakKeyDictionary[SparkSession, dict[str, dict[str, Any]]] = WeakKeyDictionary()  # by format
-
-
-def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str] = NAMES) -> None:
-    """Register the formats `iceberg`, `delta` and `lakescan` with a session, for `spark.read.format(...)` and `USING`.
-
-    Before Spark plans a query, reads of these formats are replaced by scans of Spark's own Parquet reader, over the
-    files and columns that the query needs: in a classic session by an optimizer rule, on Connect by a hook of the
-    client, which this call installs. Reads that this reader cannot do exactly stay in Python workers. There, filters
-    are not pushed into the formats, because Spark 4.1 to 4.3 then return wrong rows (see
-    `lakescan.spark.source.pushdown`): narrow such a read with the options `columns` and `where`. Times without a time
-    zone, in options (`timestampAsOf`, `where`, ...), are in the session's time zone at the time of this call, and
-    `spark.wap.branch` is read as it is then: call it again after changing either. Catalogs that are given to
-    `lakescan.catalog` later, or again with other properties, reach the session by themselves.
-
-    Args:
-        spark: A session, classic or Connect.
-        pushdown: Set `spark.sql.python.filterPushdown.enabled`, so that filters prune files.
-        names: The formats to register; leave out `iceberg` or `delta` if a JAR provides that format.
-
-    Raises:
-        UnsupportedFeature: `pushdown` is set, and a trial query shows that this Spark reuses pushed filters for later
-            queries.
-        MissingDependency: PySpark is not installed.
-
-    Example:
-        >>> lakescan.spark.register(spark)
-        >>> spark.read.format("delta").load("/lake/customers")
-    """
-    try:
-        from lakescan.spark.session_lane import replace_reads
-        from lakescan.spark.source.pushdown import enable_pushdown
-        from lakescan.spark.source.wap import settings_of_session
-        from lakescan.spark.workers import use_this_python
-        from lakescan.spark.writing.arrow_batches import bound_writes
-    except ImportError as error:
-        raise missing_dependency("pyspark", "spark", "reading on Spark") from error
-    use_this_python(spark)
-    if pushdown:
-        enable_pushdown(spark)
-    settings: dict[str, Any] = {
-        "pushdown": pushdown,
-        "parallelism": parallelism(spark),
-        "time_zone": zone_name(spark),
-        "session": settings_of_session(spark),
-    }
-    _register_sources(spark, dict.fromkeys(names, settings))
-    _SOURCES[spark] = {**_SOURCES.get(spark, {}), **dict.fromkeys(names, settings)}
-    watch(_send_catalogs)
-    bound_writes(spark)
-    session = ref(spark)
-    replace_reads(spark, lambda: _NO_SOURCES if (found := session()) is None else _SOURCES.get(found, _NO_SOURCES))
-
-
-def formats_of(spark: SparkSession) -> Mapping[str, Mapping[str, Any]]:
-    """The formats that are registered with a session, each with the settings of its data source."""
-    return _SOURCES.get(spark, _NO_SOURCES)
-
-
-def _register_sources(spark: SparkSession, sources: Mapping[str, dict[str, Any]]) -> None:
-    """Register data sources, by format, with a session."""
-    from lakescan.spark.source.data_source import source_class
-
-    with activate_session(spark):
-        for name, settings in sources.items():
-            spark.dataSource.register(source_class(name, **settings, catalogs=all_configurations()))
 
 
 @contextlib.contextmanager
@@ -122,35 +49,6 @@ def activate_session(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         java.setActiveSession(before.get()) if before.isDefined() else java.clearActiveSession()
-
-
-# A child of a fork shares the sockets of its parent, and must not send anything to the parent's sessions.
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_SOURCES.clear)
-
-
-def _has_ended(spark: SparkSession) -> bool:
-    if is_connect(spark):
-        return bool(getattr(spark, "is_stopped", False))
-    session: Any = spark
-    return bool(session._jsparkSession.sparkContext().isStopped())
-
-
-def _send_catalogs() -> None:
-    """Register the formats again with the sessions that have them: a source is sent with the catalogs of its time."""
-    for spark, sources in list(_SOURCES.items()):
-        try:
-            if _has_ended(spark):
-                del _SOURCES[spark]
-                continue
-            _register_sources(spark, sources)
-        except Exception as error:  # the session has ended, or its server does not answer
-            del _SOURCES[spark]
-            _LOG.warning(
-                "a Spark session did not get the new properties of a catalog, and reads and writes with the earlier "
-                "ones. If it goes on, call lakescan.spark.register for it: %s",
-                error_text(error),
-            )
 
 
 def session_zone(spark: SparkSession) -> tzinfo:

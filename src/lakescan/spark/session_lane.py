@@ -1,21 +1,17 @@
 """Decide whether Spark's own reader or only the Arrow lane serves a session's reads, and give the reason.
 
-Reads of lakescan's data sources are complete by themselves: Python workers read the rows through Arrow. On the releases
-of Apache Spark that were tested, these reads are replaced by scans of Spark's Parquet reader (the native lane): in a
-classic session by an optimizer rule (`native/read_rule.py`), on Connect by a hook in the client (`connect/hook.py`).
+Reads of lakescan's data sources are complete by themselves: Python workers read the rows through Arrow. On the
+releases of Apache Spark that were tested, `registration.py` replaces these reads by scans of Spark's Parquet reader: in
+a classic session by an optimizer rule (`native/read_rule.py`), on Connect by a hook of the client (`connect/hook.py`).
 This module decides everything that depends only on the session. `native/lanes.py` decides for a table and for a file.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
-
-import pyspark
 
 from lakescan.errors import InvalidOption, nearest
 from lakescan.spark.session import conf, is_connect, try_set
@@ -31,14 +27,12 @@ TRIED = ((4, 1), (4, 2), (4, 3))
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 WITHOUT_IDS = "spark.sql.parquet.fieldId.read.ignoreMissing"
 NULL_STRUCTS = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
-_LOG = logging.getLogger("lakescan")
 _LANE, _LANES = "LAKESCAN_SPARK_LANE", ("auto", "arrow", "native")
 _NO_SPARK = "the session's server is not Apache Spark, and has another Parquet reader"
 _UNTRIED = f"Spark's own reader is untested with it ({_LANE}=native uses it)"
 _OF_DATABRICKS = "spark.databricks.clusterUsageTags.sparkVersion"
 _RELEASE = re.compile(r"(\d+)\.(\d+)\.\d+")
 _platforms: WeakKeyDictionary[SparkSession, tuple[str | None]] = WeakKeyDictionary()
-_failures: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
 
 
 def why_arrow_session(spark: SparkSession, options: ReadOptions | None = None) -> str | None:
@@ -59,6 +53,11 @@ def why_arrow_session(spark: SparkSession, options: ReadOptions | None = None) -
     return None if lane == "native" else _why_untried(spark)
 
 
+def may_replace_reads(spark: SparkSession) -> bool:
+    """Return whether reads of a session may be replaced by scans of Spark's own reader."""
+    return is_spark(spark) and (_lane_of_environment() == "native" or _why_untried(spark) is None)
+
+
 def why_session(spark: SparkSession, scan: ScanSpec) -> str | None:
     """Return why a session uses only the Arrow lane for a scan, whatever its files; None if there is no reason.
 
@@ -73,53 +72,6 @@ def why_session(spark: SparkSession, scan: ScanSpec) -> str | None:
     if conf(spark, NULL_STRUCTS) == "true":
         return f"{NULL_STRUCTS} is true: structs whose fields are all newer than the file would be null"
     return None
-
-
-def replace_reads(spark: SparkSession, sources: Callable[[], Mapping[str, Mapping[str, Any]]]) -> None:
-    """Install the rule or hook that replaces a session's reads, unless the session can only use the Arrow lane.
-
-    Args:
-        spark: A session, classic or Connect.
-        sources: Returns the settings of the data sources that are registered with the session, by format.
-    """
-    if not is_spark(spark) or (_lane_of_environment() != "native" and _why_untried(spark) is not None):
-        return
-    try:
-        if is_connect(spark):
-            from lakescan.spark.connect import hook
-
-            hook.install(spark, sources)
-        else:
-            from lakescan.spark.native import read_rule as rule
-
-            rule.install(spark)
-        _failures.pop(spark, None)
-    except Exception as error:  # from Java, py4j, or a client without a name that the hook needs
-        _LOG.debug("reads stay with the data source: the replacement cannot be installed", exc_info=True)
-        _failures[spark] = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error) else ''}"
-
-
-def replaces_reads(spark: SparkSession) -> bool:
-    """Return whether a session's reads are replaced, that is whether `register` has installed the rule or the hook."""
-    if is_connect(spark):
-        from lakescan.spark.connect import hook
-
-        return hook.is_installed(spark)
-    from lakescan.spark.native import read_rule as rule
-
-    return rule.is_installed(spark)
-
-
-def describe_reads(spark: SparkSession) -> str:
-    """Describe in one line how a session reads rows, with the reason for the Arrow lane."""
-    if (reason := why_arrow_session(spark)) is not None:
-        return f"in the Arrow lane: {reason}"
-    if replaces_reads(spark):
-        means = "a hook of the client" if is_connect(spark) else "an optimizer rule"
-        return f"replaced by scans of Spark's Parquet reader, by {means}"
-    if (failure := _failures.get(spark)) is not None:
-        return f"in the Arrow lane: the replacement cannot be installed ({failure})"
-    return "not replaced yet: lakescan.spark.register(spark) was not called"
 
 
 def _lane_of_environment() -> str:
@@ -139,6 +91,8 @@ def _why_untried(spark: SparkSession) -> str | None:
 
 
 def _platform_reason(spark: SparkSession) -> str | None:
+    import pyspark
+
     server = spark.version
     if "DATABRICKS_RUNTIME_VERSION" in os.environ or conf(spark, _OF_DATABRICKS) is not None:
         return f"the platform is Databricks: {_UNTRIED}"

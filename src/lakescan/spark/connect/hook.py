@@ -54,7 +54,7 @@ from lakescan.options.declaration import Group
 from lakescan.spark.connect.expressions import find_functions
 from lakescan.spark.connect.narrowing import NarrowedRead, ReadColumn, Totals, all_relations, narrow_reads, relations_of
 from lakescan.spark.native.file_index import title_of_table
-from lakescan.spark.native.frames import cheapest_column, plan_now, totals_by_metadata
+from lakescan.spark.native.planned_frames import cheapest_column, plan_now, totals_by_metadata
 from lakescan.spark.session import LISTED_HERE, OF_PLANNING, cache_settings
 from lakescan.spark.session_lane import FIELD_IDS, why_arrow_session
 from lakescan.spark.source.data_source import depends_on_zone, source_class
@@ -393,7 +393,7 @@ class ReadReplacement:
     def _reopen(self, read: Any, state: dict[str, str]) -> ScanSpec:
         """Open the scan of a dropped pin again. Errors are raised, as another version would have other rows."""
         settings = self._sources()[read.format]
-        scan, _ = source_class("lakescan", **settings, catalogs=all_configurations())(state).target()
+        scan, _ = source_class("lakescan", **settings, catalogs=all_configurations())(state).open_scan()
         scan.snapshot  # noqa: B018  resolves the snapshot, which the scan caches
         return scan
 
@@ -406,7 +406,7 @@ class ReadReplacement:
         settings = self._sources()[read.format]
         try:
             source = source_class(read.format, **settings, catalogs=all_configurations())({**options, "path": paths[0]})
-            scan, metadata_table = source.target()
+            scan, metadata_table = source.open_scan()
             if metadata_table is not None or is_audited(
                 scan
             ):  # the tasks of a staged read check the session's settings

@@ -6,11 +6,9 @@ The facts of each file (deleted rows, constants) are values of hidden partition 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +16,6 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
-from pyspark.sql.pandas.types import from_arrow_type
 
 from lakescan import limits
 from lakescan.common import types as t
@@ -30,17 +27,16 @@ from lakescan.reading.deletes.deletion_vectors import words_of
 from lakescan.spark.native.file_facts import INDEX
 from lakescan.spark.native.lanes import MOST_DIGITS
 from lakescan.spark.native.native_frame import READ_OPTIONS, NativeFrame
-from lakescan.spark.native.optimizer_rules import class_loader
+from lakescan.spark.native.packed_files import java_class, pack_files, value_type
 from lakescan.spark.session_lane import FIELD_IDS, NULL_STRUCTS
 from lakescan.spark.types import spark_type
 from lakescan.storage.errors import redact
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
     from lakescan.tables.scan_spec import ScanSpec
 
-JAVA = Path(__file__).with_name("Lakescan.java")
 _HIDDEN = "__lakescan_fact_"
 _DELETED = "deleted"
 _FEW = 64  # least maximum number of splits of a file
@@ -60,28 +56,6 @@ _SIZES = {
     "variant": 2048,
     "unknown": 1,
 }
-_VARIABLE = (s.StringType, s.BinaryType, s.DecimalType)
-_CLASSES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by gateway, which is one JVM
-
-
-def java_class(spark: SparkSession) -> Any:
-    """Return an instance of `lakescan.Lakescan` in the session's JVM, through which py4j calls static methods."""
-    context: Any = spark.sparkContext
-    gateway = context._gateway
-    if gateway not in _CLASSES:
-        (constructor,) = class_loader(spark, JAVA).loadClass("lakescan.Lakescan").getConstructors()
-        _CLASSES[gateway] = constructor.newInstance(gateway.jvm.java.util.ArrayList().toArray())
-    return _CLASSES[gateway]
-
-
-def statuses(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Return a frame with the `path` and `length` of files, which the workers of a classic session look up."""
-    from pyspark.sql.classic.dataframe import DataFrame
-
-    session: Any = spark
-    packed = _pack_files(list(paths), np.ones(len(paths)), HiddenFacts([], {}))
-    found = java_class(spark).statuses(session._jsparkSession, bytearray(packed))
-    return DataFrame(found, spark).select("path", "length")
 
 
 class RelationFiles(NativeFrame):
@@ -147,7 +121,7 @@ class RelationFiles(NativeFrame):
             self.title + (" with deletes" if facts.has_deletes else ""),
             self._columns.file_format,
             "lakescan:/" + self._scan.table.name,
-            bytearray(_pack_files(self._locations, self._sizes(), facts)),
+            bytearray(pack_files(self._locations, self._sizes(), facts.columns)),
             facts.schema.json(),
             self._columns.schema(self._fields).json(),
             json.dumps(_OPTIONS),
@@ -186,7 +160,7 @@ class HiddenFacts:
     @property
     def schema(self) -> s.StructType:
         """The hidden columns."""
-        return s.StructType([s.StructField(name, _type(each.type)) for name, each in self.columns.items()])
+        return s.StructType([s.StructField(name, value_type(each.type)) for name, each in self.columns.items()])
 
     def __contains__(self, name: str) -> bool:
         return f"{_HIDDEN}{name}" in self.columns
@@ -201,7 +175,8 @@ class HiddenFacts:
         name = {FILE.id: "file", SPEC_ID.id: "spec"}.get(field.id, f"constant_{field.id}")
         if name not in self:
             return None
-        return f"{_HIDDEN}{name}" if _type(self.columns[f"{_HIDDEN}{name}"].type) == spark_type(field.type) else None
+        column = f"{_HIDDEN}{name}"
+        return column if value_type(self.columns[column].type) == spark_type(field.type) else None
 
     def value(self, name: str) -> Column:
         """Return a fact of the row's file."""
@@ -246,45 +221,3 @@ def _bits(deleted: BitMap64) -> bytes | None:
     if not deleted:
         return None
     return np.concatenate(list(words_of(deleted))).view("<u4").astype(">u4").tobytes()
-
-
-def _type(kind: pa.DataType) -> s.DataType:
-    return from_arrow_type(kind, prefer_timestamp_ntz=True)
-
-
-def _pack_files(paths: list[str], sizes: np.ndarray, facts: HiddenFacts) -> bytes:
-    """Serialize files and their facts for the class `Files` of `Lakescan.java`."""
-    parts = [
-        np.array([len(paths)], "<i4").tobytes(),
-        sizes.astype("<i8").tobytes(),
-        _texts(pa.array(paths, pa.string())),
-    ]
-    for column in facts.columns.values():
-        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        parts.append(np.asarray(array.is_valid()).astype(np.uint8).tobytes())
-        parts.append(_texts(array) if isinstance(_type(array.type), _VARIABLE) else _numbers(array))
-    return b"".join(parts)
-
-
-def _texts(array: pa.Array) -> bytes:
-    """Serialize binaries: the end offset of each, and then all of them concatenated."""
-    kind = pa.large_binary()
-    plain = array.cast(pa.string()) if pa.types.is_decimal(array.type) else array
-    whole = pc.fill_null(plain.cast(pa.large_string() if pa.types.is_string(plain.type) else kind).cast(kind), b"")
-    ends = np.concatenate([[0], np.cumsum(pc.binary_length(whole).to_numpy())]).astype("<i8")
-    return ends.tobytes() + b"".join(whole.to_pylist())
-
-
-def _numbers(array: pa.Array) -> bytes:
-    """Serialize numbers, dates and times, as eight bytes each."""
-    if pa.types.is_floating(array.type):
-        bits = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
-        view = "<i4" if array.type == pa.float32() else "<i8"
-        return bits.view(view).astype("<i8").tobytes()
-    if pa.types.is_date(array.type):
-        array = array.cast(pa.int32())
-    elif pa.types.is_timestamp(array.type):
-        array = array.cast(pa.int64())
-    elif pa.types.is_boolean(array.type):
-        array = array.cast(pa.int8())
-    return pc.fill_null(array, 0).to_numpy(zero_copy_only=False).astype("<i8").tobytes()

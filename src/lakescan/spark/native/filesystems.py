@@ -158,7 +158,7 @@ def _sizes(spark: SparkSession, paths: Sequence[str], *, looks_up: bool) -> list
 
     Raises `TimeoutError`, and Spark's errors.
     """
-    from lakescan.spark.native.file_index import statuses
+    from lakescan.spark.native.packed_files import statuses
 
     answers: SimpleQueue[list[int | None] | Exception] = SimpleQueue()
 

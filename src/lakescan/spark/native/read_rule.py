@@ -32,20 +32,27 @@ from lakescan.expressions.bind import can_bind
 from lakescan.expressions.inference import Inference, infer_predicate
 from lakescan.expressions.predicate import TRUE, conjunction, conjuncts, has_sql
 from lakescan.local.aggregates import Aggregate
-from lakescan.spark.native.file_index import JAVA, RelationFiles, title_of, title_of_table
-from lakescan.spark.native.frames import FRAMES, cheapest_column, check_native_lane, frame_of_plan, totals_by_metadata
+from lakescan.spark.native.file_index import RelationFiles, title_of, title_of_table
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
-from lakescan.spark.native.optimizer_rules import INTERRUPTED, RAISED, has_rule, install_rule
+from lakescan.spark.native.packed_files import JAVA
+from lakescan.spark.native.planned_frames import (
+    FRAMES,
+    cheapest_column,
+    check_native_lane,
+    frame_of_plan,
+    totals_by_metadata,
+)
+from lakescan.spark.optimizer_rules import INTERRUPTED, RAISED, has_rule, install_rule
 from lakescan.spark.session import OF_PLANNING, cache_settings, conf, parallelism, session_zone, zone_name
 from lakescan.spark.session_lane import FIELD_IDS, WITHOUT_IDS, why_arrow_session
 from lakescan.spark.source.data_source import TableSource, depends_on_zone
-from lakescan.spark.source.wap import settings_of_session
+from lakescan.spark.wap import settings_of_session
 from lakescan.storage.errors import error_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakescan.spark.source.wap import StagedReads
+    from lakescan.spark.wap import StagedReads
     from lakescan.tables.scan_spec import ScanSpec
 
 _LOG = logging.getLogger("lakescan")

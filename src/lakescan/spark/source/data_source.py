@@ -41,8 +41,8 @@ from lakescan.options.write import WriteOptions
 from lakescan.spark.source.partitions import SharedContext, group_partitions, read_partition
 from lakescan.spark.source.pushdown import usable_predicate
 from lakescan.spark.source.stream import TableStreamReader
-from lakescan.spark.source.wap import StagedReads, settings_in_task
 from lakescan.spark.types import as_spark_batch, schema_of, schema_of_rows, spark_schema
+from lakescan.spark.wap import StagedReads, settings_in_task
 from lakescan.spark.writing.sink import BatchWriter, MicroBatchWriter, Sink
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.tables.wap import apply_session_reads

@@ -19,7 +19,7 @@ from lakescan.api.changes import Changes, are_computed, commits_of
 from lakescan.api.stream import TableStream
 from lakescan.formats.increments import Offset
 from lakescan.spark.source.partitions import group_partitions, read_partition
-from lakescan.spark.source.wap import StagedReads, settings_in_task
+from lakescan.spark.wap import StagedReads, settings_in_task
 from lakescan.tables.scan_spec import ScanSpec
 
 try:

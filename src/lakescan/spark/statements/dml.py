@@ -28,12 +28,11 @@ from lakescan.common.metadata_columns import FILE, POS
 from lakescan.errors import LakescanError, QueryFailed
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
-from lakescan.spark.native.frames import frame_by_relation, plan_frame
+from lakescan.spark.native.planned_frames import frame_by_relation, plan_frame
 from lakescan.spark.session import conf, parallelism
-from lakescan.spark.source.wap import settings_of_session
 from lakescan.spark.statements.merge_keys import SourceKeys
 from lakescan.spark.statements.names import current_namespace, has_catalog, is_of_session
-from lakescan.spark.statements.sql import (
+from lakescan.spark.statements.queries import (
     analyze_frame,
     cache_query_settings,
     change_message,
@@ -45,6 +44,7 @@ from lakescan.spark.statements.sql import (
 )
 from lakescan.spark.statements.statement_routing import find_catalog
 from lakescan.spark.types import schema_of_rows
+from lakescan.spark.wap import settings_of_session
 from lakescan.spark.workers import is_spark, task_number, translate_worker_errors, use_this_python
 from lakescan.spark.writing.arrow_batches import ArrowTransfer
 from lakescan.spark.writing.write import SparkRows, cluster_changes

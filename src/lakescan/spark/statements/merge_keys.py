@@ -21,7 +21,7 @@ from lakescan.common.schema import Schema
 from lakescan.expressions.literals import plain_value
 from lakescan.expressions.predicate import Comparison, In, Predicate, conjunction
 from lakescan.spark.session import conf
-from lakescan.spark.streams.keyed_rows import find_column
+from lakescan.spark.statements.names import find_column
 from lakescan.statements.syntax.dml import Merge, When
 
 if TYPE_CHECKING:

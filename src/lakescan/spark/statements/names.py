@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakescan.catalogs.registry import is_known
@@ -78,3 +79,16 @@ def columns_of(frame: DataFrame) -> tuple[dict[str, t.Type], bool]:
 
     types = {field.name: spark_type(field.type) for field in schema_of_rows(frame.schema)}
     return types, conf(frame.sparkSession, "spark.sql.ansi.enabled") == "true"
+
+
+def find_column(name: str, columns: Sequence[str]) -> str | None:
+    """Return the column with a name, which may be in backquotes and in any case; None if there is none."""
+    plain = strip_backquotes(name.strip())
+    if plain in columns:
+        return plain
+    return next((each for each in columns if each.lower() == plain.lower()), None)
+
+
+def strip_backquotes(name: str) -> str:
+    """Return a name without the backquotes around it."""
+    return name[1:-1].replace("``", "`") if len(name) > 2 and name[0] == name[-1] == "`" else name

@@ -1,27 +1,28 @@
-"""SQL on Spark: run the user's text over frames of its tables, each narrowed to the data that the text needs."""
+"""`lakescan.spark.sql`: one statement, run by lakescan if it is about lakescan's tables, and by Spark if not."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lakescan.api.changes import Changes
-from lakescan.api.scan import Scan
 from lakescan.api.table import Table
 from lakescan.common.references import backquote
-from lakescan.errors import InvalidOption, InvalidStatement, UnsupportedFeature
-from lakescan.formats.metadata_table import MetadataTable
-from lakescan.spark.executor import MIN_BYTES, SparkExecutor
-from lakescan.spark.native.frames import frame_of
-from lakescan.spark.session import ZONE, cache_settings, conf, is_connect, register, session_zone, zone_name
-from lakescan.spark.source.wap import names_of_settings, settings_of_session
-from lakescan.spark.statements.names import NAMESPACE, current_namespace, has_catalog, is_of_session, run_use
+from lakescan.errors import UnsupportedFeature
+from lakescan.spark.executor import SparkExecutor
+from lakescan.spark.statements.dml import changes_own_table, run_row_statement
+from lakescan.spark.statements.names import current_namespace, is_of_session, run_use
+from lakescan.spark.statements.queries import (
+    analyze_query,
+    describe_query,
+    explain_query,
+    frame_of_analysis,
+    renew_view,
+    replace_braces,
+)
 from lakescan.spark.statements.session_catalog import source_table
 from lakescan.spark.statements.statement_routing import (
     add_spark_catalogs,
@@ -33,39 +34,16 @@ from lakescan.spark.statements.statement_routing import (
     view_to_refresh,
 )
 from lakescan.spark.statements.views import (
-    check_name,
     find_view_text,
-    query_of,
-    read_views,
-    record_view,
-    require_view_text,
-    text_to_keep,
 )
-from lakescan.spark.types import schema_of
-from lakescan.statements.select.analysis import QueryAnalysis, analyze
-from lakescan.statements.select.query import explain_scans
-from lakescan.statements.select.renaming import edits_of_names
-from lakescan.statements.select.session import GivenFrames, QuerySettings
-from lakescan.statements.select.table_references import Occurrence
 from lakescan.statements.syntax.grammar import TableStatement
 from lakescan.statements.syntax.namespaces import Show, ShowKind
 from lakescan.statements.syntax.parse import Arguments, StatementKind, statement_of
-from lakescan.statements.syntax.spark_syntax import restore_with_clauses
-from lakescan.statements.syntax.text import apply_edits, underline_place
 from lakescan.statements.tables.context import StatementContext
 from lakescan.statements.tables.run import run
-from lakescan.tables.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
-_NONE: Mapping[str, Callable[[ScanSpec], DataFrame]] = MappingProxyType({})
-_OTHER_SYNTAX = (
-    "spark.sql.ansi.doubleQuotedIdentifiers",
-    "spark.sql.parser.escapedStringLiterals",
-    "spark.sql.legacy.consecutiveStringLiterals.enabled",
-)
 
 
 def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: Any) -> DataFrame | Table | None:
@@ -75,24 +53,20 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
     match statement.kind:
         case StatementKind.QUERY:
             text, given = replace_braces(statement.text, frames)
-            return _frame(spark, _analyze(spark, text, args, given), given)
+            return frame_of_analysis(spark, analyze_query(spark, text, args, given), given)
         case StatementKind.EXPLAIN if (inner := statement_of(statement.text).kind).changes_rows:
-            from lakescan.spark.statements.dml import changes_own_table
-
             if not changes_own_table(spark, statement.text, args, frames):
                 return spark.sql(text, args, **frames) if frames or args else spark.sql(text)
             raise UnsupportedFeature(f"EXPLAIN of {inner.name}", "Explain the query of its rows, or of its condition.")
         case StatementKind.EXPLAIN:
-            return _explain(spark, statement.text, statement.mode, args, frames)
+            return explain_query(spark, statement.text, statement.mode, args, frames)
         case StatementKind.DESCRIBE:
-            return _describe(spark, statement.text, args, frames)
+            return describe_query(spark, statement.text, args, frames)
         case StatementKind.USE:
             return run_use(spark, statement.text, args)
-    if statement.kind.changes_rows:
-        from lakescan.spark.statements.dml import run_row_statement  # it needs the queries of this module
-
-        if (done := run_row_statement(spark, statement.text, args, frames)) is not None:
-            return done
+    is_change = statement.kind.changes_rows
+    if is_change and (done := run_row_statement(spark, statement.text, args, frames)) is not None:
+        return done
     if (view := view_to_refresh(statement.text)) is not None and find_view_text(spark, view) is not None:
         renew_view(spark, view)
         return None
@@ -109,7 +83,7 @@ def _run_table_statement(
     """Run a statement about tables, namespaces or views; Spark runs its queries and rewrites files."""
 
     def rows(query: str) -> DataFrame:
-        return _frame(spark, _analyze(spark, query, args, frames), frames)
+        return frame_of_analysis(spark, analyze_query(spark, query, args, frames), frames)
 
     def make_view(name: str, changes: Changes) -> None:
         changes.to_spark(spark).createOrReplaceTempView(backquote(name))
@@ -131,355 +105,3 @@ def _run_table_statement(
     if isinstance(ours, Show) and ours.what is ShowKind.CATALOGS:
         found = add_spark_catalogs(spark, found, ours.pattern)
     return frame_of_rows(spark, found) if isinstance(found, pa.Table) else found
-
-
-def query_frame(
-    spark: SparkSession,
-    text: str,
-    args: Arguments,
-    frames: Mapping[str, Any],
-    read: Mapping[str, Callable[[ScanSpec], DataFrame]],
-) -> DataFrame:
-    """Return the frame of a query; `read` maps names of tables in `frames` to readers of their narrowed scans."""
-    return _frame(spark, _analyze(spark, text, args, frames), frames, read)
-
-
-def frame_of_others(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame | None:
-    """Return the frame of a query that reads no lakescan table; None for other queries."""
-    found = _analyze(spark, text, args, frames)
-    return None if found.named else _frame(spark, found, frames)
-
-
-def query_schema(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> StructType:
-    """Return the schema of a query without planning its tables."""
-    found = _analyze(spark, text, args, frames)
-    text, used = _resolve_frames(spark, found, frames, lambda each: _empty_frame(spark, found, each))
-    return _run_text(spark, text, found, used).schema
-
-
-def analyze_frame(
-    spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]
-) -> tuple[DataFrame, QueryAnalysis]:
-    """Return the frame of a query, and its analysis."""
-    found = _analyze(spark, text, args, frames)
-    return _frame(spark, found, frames), found
-
-
-def make_view(spark: SparkSession, name: str, source: str, *, replace: bool) -> None:
-    """Create a view of a query or of a table; see `lakescan.spark.create_view`."""
-    check_name(name)
-    found = _analyze(spark, query_of(source), None, {})
-    text = text_to_keep(name, source, found)
-    record_view(spark, name, text, _frame(spark, found, {}), replace=replace)
-
-
-def renew_view(spark: SparkSession, name: str) -> None:
-    """Create a view again, over the current snapshots of its tables; see `lakescan.spark.refresh_view`."""
-    make_view(spark, name, require_view_text(spark, name), replace=True)
-
-
-def _analyze(
-    spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any], pinned: ScanSpec | None = None
-) -> QueryAnalysis:
-    tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
-    views = _SparkViews(spark, {name: each for name, each in frames.items() if name not in tables})
-    found = analyze(text, args, tables, current_namespace(spark), session_settings(spark), views)
-    for each in found.unknown:
-        is_missing = len(each.names) > 2 and not has_catalog(spark, each.names[0])
-        if is_missing or (len(each.names) == 1 and not views.has(each.names[0])):
-            raise found.tables.not_found_error(each, lambda: [view.name for view in spark.catalog.listTables()])
-    return found
-
-
-class _SparkViews(GivenFrames):
-    """Frames that the user passed by name, and the session's own views and tables."""
-
-    def __init__(self, spark: SparkSession, frames: Mapping[str, Any]) -> None:
-        self._spark, self._given = spark, {name.lower(): frame for name, frame in frames.items()}
-        super().__init__({name: frame for name, frame in frames.items() if not hasattr(frame, "sparkSession")})
-
-    def has(self, name: str) -> bool:
-        """Return whether there is a frame or view of this name."""
-        return name.lower() in self._given or is_of_session(self._spark, name)
-
-    def has_catalog(self, name: str) -> bool:
-        """Return whether qualified names that begin with this name are Spark's."""
-        return has_catalog(self._spark, name)
-
-    @property
-    def has_queries(self) -> bool:
-        """Whether the session has views made by `create_view`."""
-        return bool(read_views(self._spark))
-
-    def query(self, name: str) -> str | None:
-        """Return the query of a view made by `create_view`; None for other names."""
-        return None if name.lower() in self._given else find_view_text(self._spark, name)
-
-    def frame_names(self) -> Sequence[str]:
-        """Return the names of the frames."""
-        return tuple(self._given)
-
-    def columns(self, name: str) -> Sequence[str] | None:
-        """Return the names of a frame's or view's columns."""
-        frame = self._given.get(name.lower())
-        if frame is not None and not hasattr(frame, "sparkSession"):
-            return super().columns(name)
-        return (self._spark.table(backquote(name)) if frame is None else frame).columns
-
-
-def replace_braces(text: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Replace `{name}` by the frame's name, as `spark.sql` allows it; return the text, and the frames by their names.
-
-    Doubled braces become single ones. `{name}` always refers to the frame: if the text has a WITH query of the same
-    name, the frame gets another name. Raises `InvalidOption` for a name without a frame.
-    """
-    if not frames:
-        return text, frames
-    names = {name: name for name in frames}
-    for name in frames:
-        query = rf"\b{re.escape(name)}`?\s*(\([^()]*\)\s*)?as\s*\("
-        if f"{{{name}}}" in text and re.search(query, text, re.IGNORECASE):
-            names[name] = f"{name}{'_' * text.lower().count(name.lower())}"
-
-    def plain(found: re.Match[str]) -> str:
-        if found[1] is None:
-            return found[0][0]
-        if found[1] not in frames:
-            raise InvalidOption(f"the text has {{{found[1]}}}, but no frame of that name was given")
-        return backquote(names[found[1]])
-
-    others = {names[name]: frame for name, frame in frames.items()}
-    return re.sub(r"\{\{|\}\}|\{(\w+)\}", plain, text), {**frames, **others}
-
-
-def session_settings(spark: SparkSession) -> QuerySettings:
-    """Return the session's settings that the meaning of a statement depends on."""
-    name = zone_name(spark)
-    return QuerySettings(
-        session_zone(spark),
-        name,
-        is_ansi=_is_set(spark, "spark.sql.ansi.enabled", "true"),
-        case_sensitive=_is_set(spark, "spark.sql.caseSensitive", "false"),
-        shows_all=True,
-        reads_as_default=not any(_is_set(spark, each, "false") for each in _OTHER_SYNTAX),
-        session=settings_of_session(spark),
-    )
-
-
-@contextmanager
-def cache_query_settings(spark: SparkSession) -> Iterator[None]:
-    """Context manager: read each setting that `session_settings` depends on only once from a classic session."""
-    if is_connect(spark):  # Connect sends all settings in one response
-        yield
-        return
-    names = (ZONE, NAMESPACE, "spark.sql.ansi.enabled", "spark.sql.caseSensitive", *_OTHER_SYNTAX)
-    with cache_settings({name: conf(spark, name) for name in (*names, *names_of_settings())}):
-        yield
-
-
-def _is_set(spark: SparkSession, name: str, default: str) -> bool:
-    return (conf(spark, name) or default).lower() == "true"
-
-
-def _frame(
-    spark: SparkSession,
-    found: QueryAnalysis,
-    frames: Mapping[str, Any],
-    read: Mapping[str, Callable[[ScanSpec], DataFrame]] = _NONE,
-) -> DataFrame:
-    """Return the rows of a query: Spark runs the text, with frames instead of the tables."""
-    each = found.aggregate_table
-    if each is not None and found.scans[each].metadata_bytes < MIN_BYTES and found.metadata_row is not None:
-        return _metadata_frame(spark, found, frames)
-    text, used = _resolve_frames(spark, found, frames, lambda each: _frame_of(spark, found, each, read))
-    try:
-        return _run_text(spark, text, found, used)
-    except Exception as error:
-        if "UNRESOLVED_COLUMN" in str(error):
-            _name_all_columns(spark, found, text, used)
-        raise
-
-
-def _run_text(spark: SparkSession, text: str, found: QueryAnalysis, used: Mapping[str, Any]) -> DataFrame:
-    values, text = dict(found.values) or None, restore_with_clauses(text)
-    renamed = {each: "_" * FRAME_LENGTH for each in (*found.named, *found.unknown) if _is_renamed(found, each, used)}
-    with translate_positions(found.text, edits_of_names(found.tree, renamed)):
-        if used:
-            return spark.sql(text, values, **used)
-        return spark.sql(text, values) if values else spark.sql(text)
-
-
-def _is_renamed(found: QueryAnalysis, each: Occurrence, used: Mapping[str, Any]) -> bool:
-    """Return whether a data frame replaces a table in the text that Spark gets."""
-    return each in found.named or (len(each.names) == 1 and each.names[0].lower() in map(str.lower, used))
-
-
-def _name_all_columns(spark: SparkSession, found: QueryAnalysis, text: str, used: Mapping[str, Any]) -> None:
-    """Raise Spark's error for an unknown column again, with suggestions from all columns and not just those read."""
-    whole = {
-        found.name_of(each): _empty_frame(spark, found, each)
-        for each, named in found.named.items()
-        if each in found.scans and not named.is_changes
-    }
-    _run_text(spark, text, found, {**used, **whole})
-
-
-def _empty_frame(spark: SparkSession, found: QueryAnalysis, each: Occurrence) -> DataFrame:
-    """Return an empty frame with all columns of a table; for changes and metadata tables, the frame itself."""
-    named = found.named[each]
-    if each not in found.scans or named.is_changes:
-        return _frame_of(spark, found, each)
-    return spark.createDataFrame([], schema_of(named.spec))
-
-
-def _metadata_frame(spark: SparkSession, found: QueryAnalysis, frames: Mapping[str, Any]) -> DataFrame:
-    """Return the single row of a query that metadata answers, with the columns of the query as Spark resolves them."""
-    [(each, spec)] = found.scans.items()
-    empty = spark.createDataFrame([], schema_of(spec))
-    text, used = _mark_frames(found, {each: found.name_of(each)}), {found.name_of(each): empty}
-    columns = spark.sql(text, dict(found.values) or None, **used).schema
-    values = [pa.array([value], value.type) for value in found.metadata_row or ()]
-    return spark.createDataFrame(pa.table(values, names=columns.names), columns)
-
-
-def _resolve_frames(
-    spark: SparkSession,
-    found: QueryAnalysis,
-    frames: Mapping[str, Any],
-    frame_of_table: Callable[[Occurrence], DataFrame],
-) -> tuple[str, dict[str, Any]]:
-    used: dict[str, Any] = {}
-    made: dict[int, Any] = {}
-    names: dict[Occurrence, str] = {}
-    for each in found.named:
-        name = found.name_of(each)
-        source = found.names[name]
-        if id(source) not in made:
-            made[id(source)] = frame_of_table(each)
-        used[name] = made[id(source)]
-        names[each] = name
-    for each in found.unknown:
-        given = {name.lower(): name for name in frames}.get(each.names[0].lower()) if len(each.names) == 1 else None
-        if given is not None:
-            found.tables.refuse_changes(each)
-            if each.travel is not None:
-                raise InvalidStatement(f"{given} is a data frame, which has no earlier versions")
-            used[given] = _as_frame(spark, found, given, frames[given])
-            names[each] = given
-    if not used:
-        return found.text, used
-    return _mark_frames(found, names), used
-
-
-def _mark_frames(found: QueryAnalysis, names: Mapping[Occurrence, str]) -> str:
-    """Return the text with `{name}` markers of frames instead of tables, for `spark.sql`."""
-    marked = found.text_with({each: f"\0{name}\1" for each, name in names.items()})
-    return marked.replace("{", "{{").replace("}", "}}").replace("\0", "{").replace("\1", "}")
-
-
-def _frame_of(
-    spark: SparkSession,
-    found: QueryAnalysis,
-    each: Occurrence,
-    read: Mapping[str, Callable[[ScanSpec], DataFrame]] = _NONE,
-) -> DataFrame:
-    source: ScanSpec | Changes | MetadataTable = found.names[found.name_of(each)]
-    if isinstance(source, ScanSpec):
-        own = read.get(each.names[0]) if len(each.names) == 1 else None
-        return frame_of(spark, source) if own is None else own(source)
-    if isinstance(source, Changes):
-        return source.to_spark(spark)
-    register(spark, names=("lakescan",))
-    options = found.named[each].spec.to_options()
-    path = f"{options.pop('path')}#{found.named[each].metadata}"
-    return spark.read.format("lakescan").options(**options).load(path)
-
-
-def _as_frame(spark: SparkSession, found: QueryAnalysis, name: str, frame: Any) -> DataFrame:
-    if hasattr(frame, "sparkSession"):
-        spark_frame: DataFrame = frame
-        return spark_frame
-    return spark.createDataFrame(found.tables.views.rows(name))
-
-
-def _explain(spark: SparkSession, text: str, mode: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame:
-    """Return the scans of the tables and Spark's plan as one row of text, like Spark's own EXPLAIN."""
-    text, frames = replace_braces(text, frames)
-    found = _analyze(spark, text, args, frames)
-    own, used = _resolve_frames(spark, found, frames, lambda each: _frame_of(spark, found, each))
-    values = dict(found.values) or None
-    of_spark = spark.sql(f"EXPLAIN {mode} {own}", values, **used).first()
-    plan = f"== Scans ==\n{explain_scans(found)}\n\n{of_spark[0] if of_spark else ''}"
-    return spark.createDataFrame([(plan,)], "plan string")
-
-
-def _describe(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame:
-    """Return the names and types of a query's columns."""
-    text, frames = replace_braces(text, frames)
-    found = _analyze(spark, text, args, frames)
-    own, used = _resolve_frames(spark, found, frames, lambda each: _empty_frame(spark, found, each))
-    return _run_text(spark, f"DESCRIBE QUERY {own}", found, used)
-
-
-# Spark analyzes a changed text, in which data frames replace tables. Its errors count positions in that text, and end
-# with a plan that contains internal names.
-
-Edit = tuple[int, int, str]
-_PLACE = re.compile(r"(?:;\s*|\s*\()line (\d+),? pos (\d+)\)?")
-_FRAME = re.compile(r"`?_pyspark_\w+`?")
-_BEHIND = re.compile(r";\n|\n+== SQL ==")  # the begin of a plan, or of the text that Spark parsed
-_WORD = re.compile(r"[\w.`]+")
-FRAME_LENGTH = len("_pyspark_") + 32  # length of the name that PySpark gives a data frame in a text
-
-
-@contextmanager
-def translate_positions(text: str, edits: Sequence[Edit]) -> Iterator[None]:
-    """Context manager: re-raise PySpark's errors about a statement with positions in the user's text.
-
-    Args:
-        text: The statement as the user wrote it.
-        edits: The replacements that turn it into Spark's text, as start, end and new text.
-    """
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except PySparkException as error:
-        change_message(error, lambda said: translate_message(said, text, edits))
-        raise
-
-
-def change_message(error: Exception, change: Callable[[str], str]) -> None:
-    """Change the message of an error of classic PySpark or of Spark Connect, in place."""
-    for name in ("_desc", "_message"):
-        if isinstance(said := getattr(error, name, None), str) and said:
-            setattr(error, name, change(said))
-
-
-def translate_message(said: str, text: str, edits: Sequence[Edit]) -> str:
-    """Return Spark's message without its plan and its own text, and with the place underlined in the user's text."""
-    head = _BEHIND.split(said.strip(), maxsplit=1)[0]
-    place = _PLACE.search(said)
-    at = None if place is None else _find_position(int(place[1]), int(place[2]), text, edits)
-    message = _FRAME.sub("a table", _PLACE.sub("", head)).strip()
-    if at is None:
-        return message
-    word = _WORD.match(text, at)
-    return f"{message}{underline_place(text, at, at + 1 if word is None else word.end())}"
-
-
-def _find_position(line: int, column: int, text: str, edits: Sequence[Edit]) -> int | None:
-    """Convert a line and column of Spark's text to a position in the user's text; None if the place is not in it."""
-    lines = apply_edits(text, edits).split("\n")
-    if line > len(lines):
-        return None
-    place = sum(len(each) + 1 for each in lines[: line - 1]) + column
-    moved = 0
-    for start, end, new in sorted(edits):
-        if place < start + moved:
-            break
-        if place < start + moved + len(new):
-            return start
-        moved += len(new) - (end - start)
-    found = place - moved
-    return found if 0 <= found < len(text) else None

@@ -6,12 +6,11 @@ a batch that was committed, it is skipped; otherwise the whole batch is run agai
 
 from __future__ import annotations
 
-import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakescan.api.table import Table
 from lakescan.catalogs.formats import FORMATS, exists, open_target
@@ -22,9 +21,8 @@ from lakescan.common.retries import Attempts
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchTable
 from lakescan.options.write import WriteOptions
 from lakescan.spark.session import is_connect
-from lakescan.spark.source.wap import settings_of_session
+from lakescan.spark.wap import settings_of_session
 from lakescan.spark.writing.table_writer import NamedTable
-from lakescan.storage import Storage, join
 from lakescan.tables.base import Target
 from lakescan.tables.results import ChangeResult
 
@@ -100,6 +98,8 @@ class BatchTarget:
         if self.query is not None:
             return self.query
         if self.options.checkpoint_location is not None:
+            from lakescan.spark.writing.sink import read_query_id  # it imports PySpark
+
             return read_query_id(self.options.checkpoint_location, self.options.storage_options or {})
         if not is_connect(spark) and (found := spark.sparkContext.getLocalProperty(_QUERY)):
             return str(found)
@@ -139,11 +139,6 @@ class BatchSink(ABC):
     @abstractmethod
     def _merge(self, target: Target, frame: DataFrame) -> ChangeResult:
         """Merge the rows of a batch into the table, in one commit."""
-
-
-def read_query_id(checkpoint: str, settings: Mapping[str, Any]) -> str:
-    """Return the id of the streaming query that a checkpoint belongs to."""
-    return str(json.loads(Storage(settings).read(join(checkpoint, "metadata")))["id"])
 
 
 def _resolve_table(table: str | os.PathLike[str] | Table, within: tuple[str, ...]) -> tuple[str, str | None]:

@@ -16,6 +16,7 @@ from lakescan.common.metadata_columns import CHANGE_ORDINAL
 from lakescan.common.references import backquote
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
 from lakescan.spark.statements.merge_keys import SourceKeys
+from lakescan.spark.statements.names import find_column
 from lakescan.spark.streams.batch_target import BatchSink
 from lakescan.spark.streams.keyed_rows import (
     CHANGE_SEQUENCE,
@@ -24,7 +25,6 @@ from lakescan.spark.streams.keyed_rows import (
     SequenceBy,
     add_marks,
     cast_keys,
-    find_column,
     find_keys,
     newest_rows,
     translate_row_errors,

@@ -21,7 +21,7 @@ from lakescan.common.metadata_columns import (
 )
 from lakescan.common.references import backquote
 from lakescan.errors import AmbiguousMerge, InvalidOption, NoSuchColumn, SchemaMismatch, nearest
-from lakescan.spark.statements.names import columns_of
+from lakescan.spark.statements.names import columns_of, find_column, strip_backquotes
 from lakescan.statements.rows.upserts import StoredKeys
 from lakescan.statements.syntax.text import text_literal
 from lakescan.tables.base import Target
@@ -62,7 +62,7 @@ class SequenceBy:
         sql = backquote(plain) if plain is not None else text if alias is None else alias[1]
         if in_order:
             return SequenceBy(sql, None)
-        name = plain if plain is not None else None if alias is None else _strip_backquotes(alias[2])
+        name = plain if plain is not None else None if alias is None else strip_backquotes(alias[2])
         column = None if name is None else find_column(name, table)
         if column is None:
             wanted = f"column {name!r}" if name is not None else "name (write 'expression AS column')"
@@ -90,18 +90,6 @@ def drop_before_images(frame: DataFrame) -> DataFrame:
         f"CASE WHEN {kind} IN {updated} THEN 'update' ELSE {kind} END AS {CHANGE.name}",
         f"2 * bigint({commit}) + int({kind} <> 'delete') AS {CHANGE_SEQUENCE}",
     )
-
-
-def find_column(name: str, columns: Sequence[str]) -> str | None:
-    """Return the column with a name, which may be in backquotes and in any case; None if there is none."""
-    plain = _strip_backquotes(name.strip())
-    if plain in columns:
-        return plain
-    return next((each for each in columns if each.lower() == plain.lower()), None)
-
-
-def _strip_backquotes(name: str) -> str:
-    return name[1:-1].replace("``", "`") if len(name) > 2 and name[0] == name[-1] == "`" else name
 
 
 def find_used_columns(texts: Sequence[str | None], columns: Sequence[str]) -> set[str]:

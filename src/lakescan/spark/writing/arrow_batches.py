@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.spark.native.optimizer_rules import elements, install_rule
+from lakescan.spark.optimizer_rules import elements, install_rule
 from lakescan.spark.session import conf, is_connect
 
 if TYPE_CHECKING:

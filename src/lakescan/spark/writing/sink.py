@@ -6,6 +6,7 @@ records the ids of the query and the micro-batch, so that a micro-batch that Spa
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,10 +20,10 @@ from lakescan.catalogs.registry import CatalogConfiguration, register_catalogs
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
-from lakescan.spark.source.wap import settings_in_task
-from lakescan.spark.streams.batch_target import read_query_id
+from lakescan.spark.wap import settings_in_task
 from lakescan.spark.workers import check_task_numbers, task_number
 from lakescan.spark.writing.arrow_batches import PIECE, drop_fillers
+from lakescan.storage import Storage, join
 from lakescan.storage.removal import discard
 from lakescan.tables.base import NewTable, Target
 from lakescan.tables.capabilities import KeyUpserts, add_same_columns, added_columns, find_capability
@@ -236,3 +237,8 @@ class MicroBatchWriter(_TaskWriter, DataSourceStreamArrowWriter):
                 '.option("checkpointLocation", ...): commits record the query id that is stored there'
             )
         return read_query_id(options.checkpoint_location, options.storage_options or {})
+
+
+def read_query_id(checkpoint: str, settings: Mapping[str, Any]) -> str:
+    """Return the id of the streaming query that a checkpoint belongs to."""
+    return str(json.loads(Storage(settings).read(join(checkpoint, "metadata")))["id"])

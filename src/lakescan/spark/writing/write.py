@@ -13,8 +13,8 @@ from lakescan.common.references import backquote
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.session_settings import SessionSettings
 from lakescan.spark.executor import SparkExecutor
-from lakescan.spark.source.wap import settings_of_session
 from lakescan.spark.types import schema_of_rows
+from lakescan.spark.wap import settings_of_session
 from lakescan.spark.workers import task_number, translate_worker_errors, use_one_task, use_this_python
 from lakescan.spark.writing.arrow_batches import ArrowTransfer
 from lakescan.spark.writing.row_widths import row_width

@@ -1,4 +1,4 @@
-"""Make a Spark data frame of a scan: Spark's own Parquet reader reads files if it is exact, Arrow the others."""
+"""Make the data frame of a plan: Spark's own Parquet reader reads files if it is exact, Arrow reads the others."""
 
 from __future__ import annotations
 
@@ -20,24 +20,23 @@ from lakescan.common import types as t
 from lakescan.errors import LakescanError, UnsupportedFeature
 from lakescan.expressions.predicate import has_sql
 from lakescan.local.aggregates import Aggregate, aggregates_by_metadata
-from lakescan.planning.explain import plan_as_text
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.conditions import SparkFilter
-from lakescan.spark.native.file_index import RelationFiles, java_class, title_of
+from lakescan.spark.native.file_index import RelationFiles, title_of
 from lakescan.spark.native.lanes import Lanes, choose_lanes, why_arrow
-from lakescan.spark.native.native_frame import NativeFrame, describe_deletes, native_frame
-from lakescan.spark.native.optimizer_rules import RAISED
-from lakescan.spark.session import formats_of, is_connect, parallelism, register, session_zone
-from lakescan.spark.session_lane import replaces_reads, why_arrow_session, why_session
-from lakescan.spark.source.data_source import ScanSource, depends_on_zone
+from lakescan.spark.native.native_frame import NativeFrame, native_frame
+from lakescan.spark.native.packed_files import java_class
+from lakescan.spark.optimizer_rules import RAISED
+from lakescan.spark.session import is_connect, parallelism, session_zone
+from lakescan.spark.session_lane import why_session
+from lakescan.spark.source.data_source import ScanSource
 from lakescan.spark.source.partitions import read_plan
-from lakescan.spark.source.wap import settings_of_session
+from lakescan.spark.source.registry import register_sources
 from lakescan.spark.types import schema_of
 from lakescan.spark.workers import is_spark, use_this_python
 from lakescan.storage.errors import redact
 from lakescan.storage.locations import split_location
-from lakescan.tables.wap import apply_session_reads
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,23 +44,6 @@ if TYPE_CHECKING:
     from lakescan.tables.scan_spec import ScanSpec
 
 _LOG = logging.getLogger("lakescan")
-
-
-def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
-    """Return the rows of a scan as a data frame.
-
-    The frame is a read that is replaced in each query, so that later filters prune files: by Spark's optimizer in a
-    classic session (`native/read_rule.py`), and by a hook in the client on Connect (`connect/hook.py`). A scan that
-    such a read cannot express is planned by `plan_now`. Spark evaluates SQL conditions of the filter on the frame.
-    """
-    scan = replace(scan, zone=session_zone(spark))
-    if has_sql(scan.condition):
-        spark_filter = SparkFilter(spark, scan)
-        return spark_filter.filter_frame(frame_of(spark, spark_filter.rows))
-    scan.check_for_workers()
-    use_this_python(spark)
-    read = _create_connect_read(spark, scan) if is_connect(spark) else _create_classic_read(spark, scan)
-    return plan_now(spark, scan) if read is None else read
 
 
 def plan_now(spark: SparkSession, scan: ScanSpec) -> DataFrame:
@@ -80,14 +62,9 @@ def plan_now(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     reason = why_arrow(scan) or why_session(spark, scan)
     if reason is not None:
         check_native_lane(scan, {reason: 1})
-        is_planned_here = not is_spark(spark) or scan.storage.has_secrets or _is_planned_here(scan)
-        return _plan_and_read(spark, scan) if is_planned_here else _source_frame(spark, scan)
+        plans_here = not is_spark(spark) or scan.storage.has_secrets or is_planned_here(scan)
+        return _plan_and_read(spark, scan) if plans_here else _source_frame(spark, scan)
     return frame_of_plan(spark, scan, _plan(spark, scan.prune_deletes()))
-
-
-def session_frame(spark: SparkSession, scan: ScanSpec) -> DataFrame:
-    """Return the rows of a scan with the session's settings applied; see `apply_session_reads` and `frame_of`."""
-    return frame_of(spark, apply_session_reads(scan, settings_of_session(spark)))
 
 
 def plan_frame(spark: SparkSession, scan: ScanSpec, *, numbers_files: bool) -> tuple[DataFrame, ScanPlan]:
@@ -175,66 +152,13 @@ def totals_by_metadata(scan: ScanSpec, wanted: Sequence[Aggregate]) -> list[pa.S
     return values
 
 
-def explain_scan(scan: ScanSpec) -> str:
-    """Return a scan's plan as text, with the lanes of its files and how deletes are applied."""
-    if (spark := SparkSession.getActiveSession()) is not None:
-        scan = replace(apply_session_reads(scan, settings_of_session(spark)), zone=session_zone(spark))
-    if has_sql(scan.condition):
-        spark_filter = SparkFilter(SparkSession.getActiveSession(), scan)
-        conditions = [f"  on Spark: rows are filtered by {text}" for text in spark_filter.texts]
-        return "\n".join([explain_scan(spark_filter.rows), *conditions])
-    plan = scan.plan()
-    if spark is not None and (reason := why_arrow_session(spark, scan.options)) is not None:
-        return f"{plan_as_text(plan)}\n  on Spark: {len(plan.table):,} files in the Arrow lane: {reason}"
-    looks_up = spark is None or is_connect(spark) or not _is_planned_by_spark(scan)
-    lanes = choose_lanes(scan, plan, spark, looks_up=looks_up)
-    by_name = f", {lanes.files_by_name:,} of them by the names of their columns" if lanes.files_by_name else ""
-    lines = [plan_as_text(plan), f"  on Spark: {lanes.native.sum():,} files in the native lane{by_name}"]
-    lines += [f"  on Spark: {count:,} files in the Arrow lane: {reason}" for reason, count in lanes.reasons.items()]
-    return "\n".join(lines + describe_deletes(scan.plan_of(plan, pa.array(lanes.native))))
-
-
 def check_native_lane(scan: ScanSpec, reasons: dict[str, int]) -> None:
     """Raise `UnsupportedFeature` for lane=native if the native lane cannot read every file."""
     if reasons and scan.options.lane == "native":
         raise UnsupportedFeature("the native lane for this scan", f"{next(iter(reasons))}. Use lane=auto to read it.")
 
 
-def _create_classic_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
-    """Return the read of a scan that the optimizer rule replaces; None if that is not possible."""
-    if not _is_planned_by_spark(scan) or why_arrow_session(spark, scan.options) is not None:
-        return None
-    register(spark, names=("lakescan",))
-    if not replaces_reads(spark):
-        return None
-    return _read_with_scan(spark, scan) if scan.storage.has_secrets else _create_read(spark, scan)
-
-
-def _create_connect_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
-    """Return the read of a scan that the client's hook replaces; None if that is not possible."""
-    from lakescan.spark.connect import hook
-
-    if scan.lane != "auto" or scan.storage.has_secrets or _is_planned_here(scan):
-        return None
-    if why_arrow_session(spark, scan.options) is not None:
-        return None
-    if "lakescan" not in formats_of(spark):
-        register(spark, names=("lakescan",))
-    return hook.create_read(spark, scan)
-
-
-def _is_planned_by_spark(scan: ScanSpec) -> bool:
-    """Return whether the optimizer rule may replace the read of a scan, which must fit options, apart from secrets.
-
-    The options contain no time zone, so the filter must not depend on one.
-    """
-    if scan.lane != "auto" or scan.max_rows is not None or _is_planned_here(scan) or depends_on_zone(scan):
-        return False
-    # Blocks of files in HDFS have hosts, which only a look-up of paths finds.
-    return split_location(scan.table.location)[0] != "hdfs" and why_arrow(scan) is None
-
-
-def _is_planned_here(scan: ScanSpec) -> bool:
+def is_planned_here(scan: ScanSpec) -> bool:
     """Return whether the driver plans the scan now, with Spark's workers or the scan's executor."""
     data, deletes = scan.planning_mode("data"), scan.planning_mode("delete")
     # A data source gets a scan as text options, which cannot express every scan.
@@ -260,11 +184,11 @@ def _plan_and_read(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
 def _source_frame(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     """Return the scan as a Python data source, registered again with the session's current settings."""
-    register(spark, names=("lakescan",))
-    return _create_read(spark, scan)
+    register_sources(spark, ("lakescan",))
+    return create_read(spark, scan)
 
 
-def _create_read(spark: SparkSession, scan: ScanSpec) -> DataFrame:
+def create_read(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     """Return a read of the scan by the data source with its schema, for which Spark would otherwise start a worker."""
     options = scan.to_options()
     FRAMES.keep(options, scan)
@@ -275,7 +199,7 @@ def _create_read(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     return frame
 
 
-def _read_with_scan(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
+def create_read_with_scan(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
     """Return a read whose data source is pickled with the scan, as plans show options, which must not hold secrets.
 
     None if the scan cannot be pickled, or if this Spark cannot take the data source.

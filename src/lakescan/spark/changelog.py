@@ -12,8 +12,8 @@ from pyspark.sql import types as s
 from lakescan.common.metadata_columns import CHANGE, CHANGE_ORDINAL
 from lakescan.common.references import backquote
 from lakescan.reading.net_changes import drop_carry_overs, pair_updates
+from lakescan.spark.frames import frame_of
 from lakescan.spark.native.columns import select_member
-from lakescan.spark.native.frames import frame_of
 from lakescan.spark.types import arrow_schema, schema_of
 
 if TYPE_CHECKING:

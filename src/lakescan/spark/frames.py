@@ -1,0 +1,105 @@
+"""The data frame of a scan: a read that each query narrows, on classic PySpark and on Connect, or a planned frame."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from lakescan.expressions.predicate import has_sql
+from lakescan.planning.explain import plan_as_text
+from lakescan.spark.native.conditions import SparkFilter
+from lakescan.spark.native.lanes import choose_lanes, why_arrow
+from lakescan.spark.native.native_frame import describe_deletes
+from lakescan.spark.native.planned_frames import create_read, create_read_with_scan, is_planned_here, plan_now
+from lakescan.spark.registration import register, replaces_reads
+from lakescan.spark.session import is_connect, session_zone
+from lakescan.spark.session_lane import why_arrow_session
+from lakescan.spark.source.data_source import depends_on_zone
+from lakescan.spark.source.registry import formats_of
+from lakescan.spark.wap import settings_of_session
+from lakescan.spark.workers import use_this_python
+from lakescan.storage.locations import split_location
+from lakescan.tables.wap import apply_session_reads
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lakescan.tables.scan_spec import ScanSpec
+
+
+def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
+    """Return the rows of a scan as a data frame.
+
+    The frame is a read that is replaced in each query, so that later filters prune files: by Spark's optimizer in a
+    classic session (`native/read_rule.py`), and by a hook of the client on Connect (`connect/hook.py`). For a scan that
+    such a read cannot express, see `plan_now`. Spark evaluates SQL conditions of the filter on the frame.
+    """
+    scan = replace(scan, zone=session_zone(spark))
+    if has_sql(scan.condition):
+        spark_filter = SparkFilter(spark, scan)
+        return spark_filter.filter_frame(frame_of(spark, spark_filter.rows))
+    scan.check_for_workers()
+    use_this_python(spark)
+    read = _create_connect_read(spark, scan) if is_connect(spark) else _create_classic_read(spark, scan)
+    return plan_now(spark, scan) if read is None else read
+
+
+def session_frame(spark: SparkSession, scan: ScanSpec) -> DataFrame:
+    """Return the rows of a scan with the session's settings applied; see `apply_session_reads` and `frame_of`."""
+    return frame_of(spark, apply_session_reads(scan, settings_of_session(spark)))
+
+
+def explain_scan(scan: ScanSpec) -> str:
+    """Return a scan's plan as text, with the lanes of its files and how deletes are applied."""
+    if (spark := SparkSession.getActiveSession()) is not None:
+        scan = replace(apply_session_reads(scan, settings_of_session(spark)), zone=session_zone(spark))
+    if has_sql(scan.condition):
+        spark_filter = SparkFilter(SparkSession.getActiveSession(), scan)
+        conditions = [f"  on Spark: rows are filtered by {text}" for text in spark_filter.texts]
+        return "\n".join([explain_scan(spark_filter.rows), *conditions])
+    plan = scan.plan()
+    if spark is not None and (reason := why_arrow_session(spark, scan.options)) is not None:
+        return f"{plan_as_text(plan)}\n  on Spark: {len(plan.table):,} files in the Arrow lane: {reason}"
+    looks_up = spark is None or is_connect(spark) or not _is_planned_by_spark(scan)
+    lanes = choose_lanes(scan, plan, spark, looks_up=looks_up)
+    by_name = f", {lanes.files_by_name:,} of them by the names of their columns" if lanes.files_by_name else ""
+    lines = [plan_as_text(plan), f"  on Spark: {lanes.native.sum():,} files in the native lane{by_name}"]
+    lines += [f"  on Spark: {count:,} files in the Arrow lane: {reason}" for reason, count in lanes.reasons.items()]
+    return "\n".join(lines + describe_deletes(scan.plan_of(plan, pa.array(lanes.native))))
+
+
+def _create_classic_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
+    """Return the read of a scan that the optimizer rule replaces; None if that is not possible."""
+    if not _is_planned_by_spark(scan) or why_arrow_session(spark, scan.options) is not None:
+        return None
+    register(spark, names=("lakescan",))
+    if not replaces_reads(spark):
+        return None
+    return create_read_with_scan(spark, scan) if scan.storage.has_secrets else create_read(spark, scan)
+
+
+def _create_connect_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
+    """Return the read of a scan that the client's hook replaces; None if that is not possible."""
+    from lakescan.spark.connect import hook  # needs Connect's libraries
+
+    if scan.lane != "auto" or scan.storage.has_secrets or is_planned_here(scan):
+        return None
+    if why_arrow_session(spark, scan.options) is not None:
+        return None
+    if "lakescan" not in formats_of(spark):
+        register(spark, names=("lakescan",))
+    return hook.create_read(spark, scan)
+
+
+def _is_planned_by_spark(scan: ScanSpec) -> bool:
+    """Return whether the optimizer rule may replace the read of a scan, which must fit options, apart from secrets.
+
+    The options contain no time zone, so the filter must not depend on one.
+    """
+    if scan.lane != "auto" or scan.max_rows is not None or is_planned_here(scan) or depends_on_zone(scan):
+        return False
+    # Blocks of files in HDFS have hosts, which only a look-up of paths finds.
+    return split_location(scan.table.location)[0] != "hdfs" and why_arrow(scan) is None
