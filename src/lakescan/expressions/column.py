@@ -103,6 +103,9 @@ class Column:
     def eq_null_safe(self, value: Any) -> Predicate:
         """Return `column <=> value`: like `=`, but null equals null, and the result is never null.
 
+        Args:
+            value: A value of the column's type, or None for null.
+
         Example:
             >>> lakescan.col("note").eq_null_safe(None)
         """
@@ -137,7 +140,10 @@ class Column:
         return Like(self.name, pattern="%" + escape_pattern(text) + "%")
 
     def like(self, pattern: str) -> Predicate:
-        """Return `column like pattern`: % matches any text, _ one character, and a backslash escapes them.
+        """Return `column like pattern`.
+
+        Args:
+            pattern: `%` matches any text and `_` one character. A backslash escapes them.
 
         Example:
             >>> lakescan.col("name").like("a%")
@@ -145,7 +151,10 @@ class Column:
         return Like(self.name, pattern=pattern)
 
     def ilike(self, pattern: str) -> Predicate:
-        """Return `column ilike pattern`, which ignores case; see `like`.
+        """Return `column ilike pattern`, which ignores case.
+
+        Args:
+            pattern: A pattern as for `like`.
 
         Example:
             >>> lakescan.col("name").ilike("A%")
