@@ -26,7 +26,7 @@ from lakescan.tables.base import Format
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.tables.time_travel import check_one_state
 
-_LOG = logging.getLogger("lakescan")
+_LOG = logging.getLogger("lakescan.planning")
 _METADATA_NAME = re.compile(r"(.+)#([a-z_]+)", re.DOTALL)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,11 +15,13 @@ from lakescan.common.identifiers import Identifier, location_of
 from lakescan.errors import CreatedConcurrently, InvalidOption, TableExists, nearest
 from lakescan.options.keywords import WriteKeywords
 from lakescan.options.write import WriteOptions
+from lakescan.storage.errors import redact
 from lakescan.tables.results import WriteResult
 from lakescan.tables.rows import Rows
 from lakescan.tables.scan_spec import as_predicate
 from lakescan.tables.write_rows import append_rows, create_with_rows, overwrite_rows
 
+_LOG = logging.getLogger("lakescan.commits")
 _SAVE_MODES = ("error", "append", "overwrite", "ignore")
 
 
@@ -79,15 +82,21 @@ def save(
     while True:
         if (target := existing_target(location, checked.format, checked, storage)) is not None:
             if mode == "overwrite":
-                return overwrite_rows(target, given, checked, None)
-            return append_rows(target, given, checked)
+                return _log_result(location, overwrite_rows(target, given, checked, None))
+            return _log_result(location, append_rows(target, given, checked))
         try:
-            return _create_table(given, location, checked, storage, is_overwrite=mode == "overwrite")
+            result = _create_table(given, location, checked, storage, is_overwrite=mode == "overwrite")
+            return _log_result(location, result)
         except CreatedConcurrently:
             if mode == "ignore":
                 return WriteResult(0, 0, 0)
             if mode == "error" or not given.can_repeat:
                 raise
+
+
+def _log_result(location: str, result: WriteResult) -> WriteResult:
+    _LOG.debug("%s: %s", redact(location), result)
+    return result
 
 
 def _create_table(

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from lakescan.statements.rows.merge import MergeBuilder
     from lakescan.tables.base import Target
 
-_LOG = logging.getLogger("lakescan")
+_LOG = logging.getLogger("lakescan.commits")
 _Result = TypeVar("_Result")
 
 

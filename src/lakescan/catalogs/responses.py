@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import time
 import zlib
@@ -14,7 +15,9 @@ from typing import Any
 from lakescan import limits
 from lakescan.common.secrets import iter_causes
 from lakescan.errors import CorruptMetadata, LimitExceeded, StorageError
+from lakescan.storage.errors import redact
 
+_REQUESTS = logging.getLogger("lakescan.requests")
 _MOST = 3  # faults listed in a message
 _LONGEST = 600  # seconds for the body of a response, since a server may send one byte per minute forever
 _CHUNK = 2**16  # bytes
@@ -28,6 +31,12 @@ def response_json(response: Any) -> Any:
         return response.json()
     except RecursionError:
         raise ValueError("its JSON is nested too deeply") from None
+
+
+def log_response(response: Any, *_: Any, **__: Any) -> None:
+    """Log a request as a DEBUG line of `lakescan.requests`, without its query. A response hook of `requests`."""
+    url, seconds = redact(response.url.partition("?")[0]), response.elapsed.total_seconds()
+    _REQUESTS.debug("%s %s: status %d (%.3f s)", response.request.method, url, response.status_code, seconds)
 
 
 def limit_answer(response: Any, *_: Any, **__: Any) -> None:

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from lakescan import limits
 from lakescan.catalogs.properties import filter_server_properties, property_named, warn_of_metadata
-from lakescan.catalogs.responses import config_error, limit_answer, response_json
+from lakescan.catalogs.responses import config_error, limit_answer, log_response, response_json
 from lakescan.catalogs.rest_session import TIMEOUT
 from lakescan.errors import LimitExceeded, StorageError
 from lakescan.storage.settings import find_settings
@@ -45,7 +45,13 @@ def rest_catalog_class() -> Any:
 
         def _config_headers(self, session: Any) -> None:
             super()._config_headers(session)  # before the session gets its authentication, which requests a token
-            session.hooks["response"] += [limit_answer, _check_redirection, _pages_checker(), self._keep_defaults]
+            session.hooks["response"] += [
+                log_response,
+                limit_answer,
+                _check_redirection,
+                _pages_checker(),
+                self._keep_defaults,
+            ]
             session.request = partial(_request_in_time, session.request)
 
         def _fetch_config(self) -> None:

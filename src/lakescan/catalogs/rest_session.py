@@ -30,7 +30,7 @@ from lakescan.catalogs.responses import response_json
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.errors import CorruptMetadata, StorageError, UnsupportedFeature
 
-_LOG = logging.getLogger("lakescan")
+_LOG = logging.getLogger("lakescan.requests")
 KEY = "Idempotency-Key"
 _NOT_TAKEN, _NOT_ANSWERED, _FAILED = (429, 503), (502, 504), 500
 _PASSED_ON = (401, 409, 419)  # definite responses to changes: a conflict, or an expired token, which pyiceberg renews

@@ -13,7 +13,7 @@ from lakescan.errors import CommitConflict, CommitStateUnknown, LocationRefused,
 
 T = TypeVar("T")
 
-_LOG = logging.getLogger("lakescan")
+_LOG = logging.getLogger("lakescan.commits")
 _JITTER = 0.5  # the largest random addition to a wait, as a fraction of it, so that writers do not collide again
 
 

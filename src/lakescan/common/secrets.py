@@ -152,5 +152,6 @@ def _unpickle_secret(text: str) -> Secret:
 
 
 _CLIENTS = ("botocore.auth", "botocore.endpoint", "urllib3.connectionpool")  # these log headers and addresses
-for _name in ("lakescan", "lakescan.metrics", "lakescan.sql", *_CLIENTS):  # filters do not apply to child loggers
+_LOGGERS = tuple(f"lakescan{each}" for each in ("", ".planning", ".requests", ".commits", ".metrics", ".sql"))
+for _name in (*_LOGGERS, *_CLIENTS):  # filters do not apply to child loggers
     logging.getLogger(_name).addFilter(_SecretFilter())

@@ -6,6 +6,7 @@ A storage error is not evidence of damage: it is never reported as file damage, 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 import stat
@@ -18,6 +19,7 @@ from lakescan.common.secrets import hide_error_secrets, hide_secrets
 from lakescan.errors import LakescanError, MissingFile, StorageError
 from lakescan.storage.locations import split_location, store_of
 
+_REQUESTS = logging.getLogger("lakescan.requests")
 _MOST_WORDS = 400  # maximum characters quoted from a filesystem's message
 # Secrets that users put into locations: `//name:password@host`, and values in the query of a signed URL.
 _PASSWORD = re.compile(r"((?:^|//|[\s'\"])[^/@:\s'\"]+:)[^/@\s]+@")
@@ -35,6 +37,12 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFSOCK: "a socket",
 }
+
+
+def log_request(verb: str, location: str) -> None:
+    """Log that a file or folder is opened, read, listed, ... as a DEBUG line of `lakescan.requests`."""
+    if _REQUESTS.isEnabledFor(logging.DEBUG):
+        _REQUESTS.debug("%s %s", verb, redact(location))
 
 
 @contextmanager

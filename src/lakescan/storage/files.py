@@ -24,7 +24,7 @@ from lakescan.storage.allowed_locations import AllowedLocations
 from lakescan.storage.clients import CLIENTS, CONNECTIONS, connect, connect_by_catalog
 from lakescan.storage.encryption import KeyManager
 from lakescan.storage.encryption.table_keys import UnwrappedKeys
-from lakescan.storage.errors import WholeFile, check_regular, read_whole, redact, storage_boundary
+from lakescan.storage.errors import WholeFile, check_regular, log_request, read_whole, redact, storage_boundary
 from lakescan.storage.locations import LocationMatcher, absolute, split_location, store_of
 from lakescan.storage.settings import StorageOptions
 from lakescan.storage.settings.azure_endpoints import account_of
@@ -306,6 +306,7 @@ class Storage:
         Raises `MissingFile`, and `StorageError` if it is not a regular file.
         """
         filesystem, path = self.resolve(location)
+        log_request("open", location)
         with storage_boundary("opened", location, self._missing_message(location, path)):
             if isinstance(filesystem, pafs.LocalFileSystem):
                 check_regular(location, path)
@@ -331,6 +332,7 @@ class Storage:
     def create(self, location: str) -> pa.NativeFile:
         """Open a new file for writing, and create its parent folders; raises `StorageError`."""
         filesystem, path = self.resolve(location)
+        log_request("write", location)
         with storage_boundary("written", location):
             if isinstance(filesystem, pafs.LocalFileSystem):
                 os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -389,6 +391,7 @@ class Storage:
         """Delete a file; return False if that failed."""
         try:
             filesystem, path = self.resolve(location)
+            log_request("delete", location)
             with storage_boundary("deleted", location, missing=""):
                 filesystem.delete_file(path)
         except MissingFile:
@@ -437,6 +440,7 @@ class Storage:
         if (found := self._single_requests(location)) is None:
             return None
         bucket, key = found
+        log_request("read", location)
         try:
             with storage_boundary(
                 "read", location, self._missing_message(location, self.current_location(location)), passing=ReadFailure
@@ -487,12 +491,14 @@ class Storage:
         """
         if not self.is_remote(folder):
             return None
-        found = self._single_requests(folder)
+        if (found := self._single_requests(folder)) is not None:
+            log_request("list", folder)
         return None if found is None else _pages(folder, found[0].names_after(found[1], after))
 
     def exists(self, location: str) -> bool:
         """Return whether a file or folder exists."""
         filesystem, path = self.resolve(location)
+        log_request("look up", location)
         with storage_boundary("looked up", location):
             return bool(filesystem.get_file_info(path).type != pafs.FileType.NotFound)
 
@@ -519,6 +525,8 @@ class Storage:
             return []
         filesystem = self.resolve(locations[0])[0]
         paths = [self.resolve(each)[1] for each in locations]
+        for each in locations:
+            log_request("look up", each)
         with storage_boundary("looked up", locations[0]):
             if len(paths) < 2 or isinstance(filesystem, pafs.LocalFileSystem):
                 infos = filesystem.get_file_info(paths)
@@ -619,6 +627,7 @@ class Storage:
     def _list_names(self, folder: str, is_wanted: Callable[[str], bool]) -> Sequence[pafs.FileInfo]:
         filesystem, path = self.resolve(folder)
         if isinstance(filesystem, pafs.LocalFileSystem):
+            log_request("list", folder)
             with storage_boundary("listed", folder), suppress(FileNotFoundError, NotADirectoryError):
                 names = [name for name in os.listdir(path) if is_wanted(name)]
                 infos = filesystem.get_file_info([os.path.join(path, name) for name in names])
@@ -627,6 +636,7 @@ class Storage:
 
     def _list_infos(self, folder: str, *, recursive: bool) -> Sequence[pafs.FileInfo]:
         filesystem, path = self.resolve(folder)
+        log_request("list", folder)
         with storage_boundary("listed", folder):
             infos: Sequence[pafs.FileInfo] = filesystem.get_file_info(
                 pafs.FileSelector(path, allow_not_found=True, recursive=recursive)

@@ -44,7 +44,7 @@ from lakescan.storage import Storage
 from lakescan.storage.errors import redact
 from lakescan.tables.time_travel import as_text, as_version, check_one_state, selector_from
 
-_LOG = logging.getLogger("lakescan")
+_LOG = logging.getLogger("lakescan.planning")
 _PART_FILES = 10_000  # minimum files of a part of `plan_parts`, except the last one
 _MOST_ROWS = 2**62  # fits in a signed 64-bit integer
 
@@ -498,6 +498,17 @@ class ScanSpec:
             found.skipped_data_files,
             report.snapshot_id,
             found.total_planning_duration,
+        )
+        _LOG.debug(
+            "%s: %d of %d %s read; files skipped by partition: %d, by statistics: %d, by limit: %d; delete files: %d",
+            redact(self.table.location),
+            found.scanned_data_manifests + found.scanned_delete_manifests,
+            found.total_data_manifests + found.total_delete_manifests,
+            report.words.metadata_files,
+            report.skipped_by_partition,
+            report.skipped_by_stats,
+            report.skipped_by_limit,
+            found.result_delete_files,
         )
         if self.is_silent:
             return

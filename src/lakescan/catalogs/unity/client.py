@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from lakescan import limits
-from lakescan.catalogs.responses import limit_answer
+from lakescan.catalogs.responses import limit_answer, log_response
 from lakescan.common.retries import RetryPolicy
 from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, StorageError
 
@@ -176,7 +176,7 @@ def _session(process: int) -> Any:
     from requests.adapters import HTTPAdapter
 
     session = Session()
-    session.hooks["response"].append(limit_answer)
+    session.hooks["response"] += [log_response, limit_answer]
     for scheme in ("http://", "https://"):
         session.mount(scheme, HTTPAdapter(pool_maxsize=16))
     return session
