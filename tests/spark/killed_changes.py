@@ -39,15 +39,16 @@ def _main(folder: str, how: str, point: str) -> None:
             os.killpg(os.getpgid(0), signal.SIGKILL)
 
     def killing(commit: Any) -> Any:
-        def change(*written: Any) -> None:
+        def change(*written: Any, **named: Any) -> Any:
             reach("written")
-            commit(*written)
+            result = commit(*written, **named)
             reach("committed")
+            return result
 
         return change
 
-    for kind in (DeltaTarget, IcebergTarget):
-        kind.change, kind.upsert = killing(kind.change), killing(kind.upsert)  # type: ignore[method-assign]
+    for kind, method in ((DeltaTarget, "change"), (IcebergTarget, "change"), (IcebergTarget, "upsert")):
+        setattr(kind, method, killing(getattr(kind, method)))
     spark = local_session("killed changes", {})
     stream = spark.readStream.schema(SOURCE).option("maxFilesPerTrigger", 1).parquet(f"{folder}/source")
     more: dict[str, Any] = {"equality": {"upsert_mode": "equality", "in_order": True}, "history": {"scd_type": 2}}.get(

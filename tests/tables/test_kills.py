@@ -173,5 +173,5 @@ def _by_another_reader(kind: str) -> list[Any]:
 
         from lakescan.catalogs.registry import all_configurations
 
-        found = load_catalog("local", **all_configurations()["local"]).load_table("db.t").scan().to_arrow()
+        found = load_catalog("local", **all_configurations()["local"].properties).load_table("db.t").scan().to_arrow()
     return sorted((row["id"], row["part"]) for row in found.to_pylist())

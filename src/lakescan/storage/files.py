@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
@@ -156,15 +156,7 @@ class Storage:
         writing = None if self.vended is None else self.vended.request_write_access()
         if writing is self.vended:
             return self
-        return Storage(
-            self.options,
-            self.relocate,
-            self.key_manager,
-            self.cache_folder,
-            azure_account=self.azure_account,
-            vended=writing,
-            allowed=self.allowed,
-        )
+        return replace(self, vended=writing)
 
     @property
     def settings(self) -> StorageOptions:
